@@ -1,0 +1,56 @@
+//! Counters and gauges of an engine, read at any time without stopping it.
+
+/// A snapshot of an engine's state. Counters only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Stats {
+    /// Requests whose prompt is being tokenized.
+    pub num_preparing: usize,
+    /// Requests that wait for a slot.
+    pub num_waiting: usize,
+    /// Sequences in the batch.
+    pub num_running: usize,
+    /// Slots of the context.
+    pub num_slots: usize,
+    /// KV cells of the context.
+    pub num_cells: usize,
+    /// KV cells that hold tokens, cached ones included.
+    pub num_used_cells: usize,
+    /// The most tokens that one sequence may hold.
+    pub context_length: usize,
+    /// Compute threads.
+    pub num_threads: usize,
+    /// Host memory that holds parked sequences, in bytes.
+    pub parked_bytes: usize,
+    /// Requests that were accepted into the queue.
+    pub requests_accepted: u64,
+    /// Requests that were refused (invalid, too long, queue full).
+    pub requests_refused: u64,
+    /// Requests that finished with `stop`.
+    pub requests_stopped: u64,
+    /// Requests that finished with `length`.
+    pub requests_length: u64,
+    /// Requests that were cancelled.
+    pub requests_cancelled: u64,
+    /// Requests that failed.
+    pub requests_failed: u64,
+    /// Prompt tokens of started requests, cached ones included.
+    pub prompt_tokens: u64,
+    /// Prompt tokens that were taken from the prefix cache.
+    pub cached_tokens: u64,
+    /// Drawn tokens.
+    pub completion_tokens: u64,
+    /// Tokens proposed by drafters.
+    pub draft_tokens: u64,
+    /// Proposed tokens that were accepted.
+    pub accepted_tokens: u64,
+    /// Sequences that lost their slot to others and came back later.
+    pub preemptions: u64,
+    /// Steps.
+    pub steps: u64,
+    /// Rows of all steps.
+    pub rows: u64,
+    /// Seconds spent in llama.cpp.
+    pub decode_seconds: f64,
+    /// Seconds spent in steps outside llama.cpp.
+    pub overhead_seconds: f64,
+}
