@@ -1,0 +1,30 @@
+"""Tiny GGUF models with random weights, one for each kind of llama.cpp memory.
+
+They load in milliseconds and their greedy text depends on every token before it, so a test that compares
+texts notices wrong cache contents. The same sources give the same bytes on every machine.
+"""
+
+from __future__ import annotations
+
+from .architectures import KINDS, Kind, Model, build
+from .store import FILES, main_file, write_adapter, write_all, write_model, write_split
+from .vocabulary import BOS, CHAT_TEMPLATE, EOS, IM_END, IM_START, VOCABULARY
+
+__all__ = [
+    "BOS",
+    "CHAT_TEMPLATE",
+    "EOS",
+    "FILES",
+    "IM_END",
+    "IM_START",
+    "KINDS",
+    "VOCABULARY",
+    "Kind",
+    "Model",
+    "build",
+    "main_file",
+    "write_adapter",
+    "write_all",
+    "write_model",
+    "write_split",
+]

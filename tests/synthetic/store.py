@@ -1,0 +1,108 @@
+"""Writes models to files: whole or not at all, and only when the generator has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import gguf
+
+from .architectures import HEAD_SIZE, KINDS, NUM_HEADS, NUM_LAYERS, WIDTH, Kind, Model, build
+from .vocabulary import describe as describe_vocabulary
+from .weights import Weights
+
+SPLIT_FILES = ("split-00001-of-00002.gguf", "split-00002-of-00002.gguf")
+ADAPTER_FILE = "lora.gguf"
+STAMP_FILE = "version.txt"
+LORA_RANK = 4
+LORA_ALPHA = 4.0
+
+
+def main_file(kind: Kind) -> str:
+    """The name of the model of `kind` in the folder that `write_all` fills."""
+    return f"{kind}.gguf"
+
+
+FILES = (*(main_file(kind) for kind in KINDS), *SPLIT_FILES, ADAPTER_FILE)
+
+
+def write_all(folder: Path) -> None:
+    """Fills `folder` with every file of `FILES`; does nothing where they stand there from the same sources."""
+    stamp = folder / STAMP_FILE
+    version = _version()
+    complete = all((folder / name).is_file() for name in FILES)
+    if complete and stamp.is_file() and stamp.read_text() == version:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind in KINDS:
+        write_model(kind, folder / main_file(kind))
+    write_split(folder)
+    write_adapter(folder / ADAPTER_FILE)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        fresh = Path(scratch, STAMP_FILE)
+        fresh.write_text(version)
+        fresh.replace(stamp)
+
+
+def write_model(kind: Kind, path: Path) -> None:
+    """Writes the model of `kind` to `path`, replacing it in one go."""
+    _write(build(kind), path.parent, (path.name,))
+
+
+def write_split(folder: Path) -> None:
+    """Writes the `llama` model in two parts, `SPLIT_FILES`, to `folder`."""
+    _write(build("llama"), folder, SPLIT_FILES)
+
+
+def write_adapter(path: Path) -> None:
+    """Writes a LoRA adapter for the `llama` model to `path`: low-rank changes of each query and output matrix."""
+    weights = Weights(5)
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        fresh = Path(scratch, path.name)
+        writer = gguf.GGUFWriter(fresh, "llama")
+        writer.add_type(gguf.GGUFType.ADAPTER)
+        writer.add_string("adapter.type", "lora")
+        writer.add_float32("adapter.lora.alpha", LORA_ALPHA)
+        for layer in range(NUM_LAYERS):
+            for name, inputs, outputs in (
+                ("attn_q", WIDTH, NUM_HEADS * HEAD_SIZE),
+                ("attn_output", NUM_HEADS * HEAD_SIZE, WIDTH),
+            ):
+                weight = f"blk.{layer}.{name}.weight"
+                writer.add_tensor(f"{weight}.lora_a", weights.linear(LORA_RANK, inputs))
+                writer.add_tensor(f"{weight}.lora_b", weights.linear(outputs, LORA_RANK))
+        _flush(writer)
+        fresh.replace(path)
+
+
+def _write(model: Model, folder: Path, names: tuple[str, ...]) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        per_part = -(-len(model.tensors) // len(names)) if len(names) > 1 else 0
+        # For a split model the writer makes the names of the parts from this one.
+        fresh = Path(scratch, "split.gguf" if per_part else names[0])
+        writer = gguf.GGUFWriter(fresh, model.architecture, split_max_tensors=per_part)
+        writer.add_name(f"synthetic {model.architecture}")
+        writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+        model.describe(writer)
+        describe_vocabulary(writer)
+        for name, tensor in model.tensors.items():
+            writer.add_tensor(name, tensor)
+        _flush(writer)
+        for name in names:
+            Path(scratch, name).replace(folder / name)
+
+
+def _flush(writer: gguf.GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _version() -> str:
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(os.fsencode(source.name) + b"\0" + source.read_bytes())
+    return digest.hexdigest()
