@@ -27,7 +27,11 @@ CONV_KERNEL = 4
 STATE_SIZE = 8
 TIME_STEP_RANK = 4
 INNER = 2 * WIDTH  # the only expansion that llama.cpp's Mamba takes
+# Sizes of what a matrix gives for inputs of size 1. Smaller ones end in a few repeated tokens.
 LOGIT_GAIN = 8.0
+SCORE_GAIN = 2.0
+VALUE_GAIN = 2.0
+FEED_FORWARD_GAIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,20 +60,20 @@ def _embeddings(weights: Weights) -> dict[str, Array]:
 
 
 def _attention(weights: Weights, block: str) -> dict[str, Array]:
-    # Sharp attention (scores of size 4) over far tokens: a plain average would hide a changed one.
+    # Scores of size 4 make attention sharp: a plain average over a long prompt would hide a changed token.
     return {
         f"{block}.attn_norm.weight": weights.ones(WIDTH),
-        f"{block}.attn_q.weight": weights.linear(NUM_HEADS * HEAD_SIZE, WIDTH, 2.0),
-        f"{block}.attn_k.weight": weights.linear(NUM_KV_HEADS * HEAD_SIZE, WIDTH, 2.0),
-        f"{block}.attn_v.weight": weights.linear(NUM_KV_HEADS * HEAD_SIZE, WIDTH, 2.0),
-        f"{block}.attn_output.weight": weights.linear(WIDTH, NUM_HEADS * HEAD_SIZE, 2.0),
+        f"{block}.attn_q.weight": weights.linear(NUM_HEADS * HEAD_SIZE, WIDTH, SCORE_GAIN),
+        f"{block}.attn_k.weight": weights.linear(NUM_KV_HEADS * HEAD_SIZE, WIDTH, SCORE_GAIN),
+        f"{block}.attn_v.weight": weights.linear(NUM_KV_HEADS * HEAD_SIZE, WIDTH, VALUE_GAIN),
+        f"{block}.attn_output.weight": weights.linear(WIDTH, NUM_HEADS * HEAD_SIZE, VALUE_GAIN),
     }
 
 
 def _feed_forward(weights: Weights, block: str) -> dict[str, Array]:
     return {
         f"{block}.ffn_norm.weight": weights.ones(WIDTH),
-        f"{block}.ffn_gate.weight": weights.linear(FEED_FORWARD, WIDTH, 2.0),
+        f"{block}.ffn_gate.weight": weights.linear(FEED_FORWARD, WIDTH, 2.0 * FEED_FORWARD_GAIN),
         f"{block}.ffn_up.weight": weights.linear(FEED_FORWARD, WIDTH, 1.0),
         f"{block}.ffn_down.weight": weights.linear(WIDTH, FEED_FORWARD, 1.0),
     }
@@ -144,11 +148,12 @@ def _swa() -> Model:
         block = f"blk.{layer}"
         tensors |= _attention(weights, block) | _feed_forward(weights, block)
         # Queries and keys are normalised here, so these weights set how sharp attention is.
-        tensors[f"{block}.attn_q_norm.weight"] = 2.0 * weights.ones(HEAD_SIZE)
-        tensors[f"{block}.attn_k_norm.weight"] = 2.0 * weights.ones(HEAD_SIZE)
-        # The token embedding comes in times sqrt(width): a layer must add as much to be heard.
-        tensors[f"{block}.post_attention_norm.weight"] = 12.0 * weights.ones(WIDTH)
-        tensors[f"{block}.post_ffw_norm.weight"] = 8.0 * weights.ones(WIDTH)
+        tensors[f"{block}.attn_q_norm.weight"] = 1.5 * weights.ones(HEAD_SIZE)
+        tensors[f"{block}.attn_k_norm.weight"] = 1.5 * weights.ones(HEAD_SIZE)
+        # The token embedding comes in times sqrt(width): attention must add as much to be heard. The feed
+        # forward part stays small, since llama.cpp's GELU rounds to 16 bits.
+        tensors[f"{block}.post_attention_norm.weight"] = 16.0 * weights.ones(WIDTH)
+        tensors[f"{block}.post_ffw_norm.weight"] = 4.0 * weights.ones(WIDTH)
 
     def describe(writer: gguf.GGUFWriter) -> None:
         _describe_common(writer, num_layers, FEED_FORWARD)

@@ -29,7 +29,7 @@ FILES = (*(main_file(kind) for kind in KINDS), *SPLIT_FILES, ADAPTER_FILE)
 
 
 def write_all(folder: Path) -> None:
-    """Fills `folder` with every file of `FILES`; does nothing where they stand there from the same sources."""
+    """Fills `folder` with every file of `FILES`, unless they are there from the same sources."""
     stamp = folder / STAMP_FILE
     version = _version()
     complete = all((folder / name).is_file() for name in FILES)
@@ -57,7 +57,7 @@ def write_split(folder: Path) -> None:
 
 
 def write_adapter(path: Path) -> None:
-    """Writes a LoRA adapter for the `llama` model to `path`: low-rank changes of each query and output matrix."""
+    """Writes a LoRA adapter for the `llama` model to `path`; it changes query and attention output matrices."""
     weights = Weights(5)
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         fresh = Path(scratch, path.name)

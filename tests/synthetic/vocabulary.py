@@ -20,7 +20,7 @@ CHAT_TEMPLATE = (
 )
 
 # Each word is merged from the left (`t h`, `th e`), so all its beginnings are tokens too.
-_WORDS = (" the", " and", " of", " in", " to", "ing", "er", "ed", "ly", " we", " sea", " tree", " café", "你", "好")
+_WORDS = (" the", " and", " of", " in", " to", "ing", "er", "ed", "ly", " sea", " tree", " café", "你", "好")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ class Weights:
         raw = self._bits.random_raw(math.prod(shape)) >> np.uint64(64 - _MANTISSA_BITS)
         unit = raw.astype(np.float64) / (1 << _MANTISSA_BITS)
         spread = std * math.sqrt(12.0)
-        return ((unit - 0.5) * spread).astype(np.float32).reshape(shape)
+        values: Array = ((unit - 0.5) * spread).astype(np.float32)
+        return values.reshape(shape)
 
     def linear(self, rows: int, columns: int, gain: float = 1.0) -> Array:
         """A matrix that maps `columns` inputs of size 1 to `rows` outputs of size `gain`."""
