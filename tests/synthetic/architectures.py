@@ -148,11 +148,11 @@ def _swa() -> Model:
         block = f"blk.{layer}"
         tensors |= _attention(weights, block) | _feed_forward(weights, block)
         # Queries and keys are normalised here, so these weights set how sharp attention is.
-        tensors[f"{block}.attn_q_norm.weight"] = 1.5 * weights.ones(HEAD_SIZE)
-        tensors[f"{block}.attn_k_norm.weight"] = 1.5 * weights.ones(HEAD_SIZE)
+        tensors[f"{block}.attn_q_norm.weight"] = 2.0 * weights.ones(HEAD_SIZE)
+        tensors[f"{block}.attn_k_norm.weight"] = 2.0 * weights.ones(HEAD_SIZE)
         # The token embedding comes in times sqrt(width): attention must add as much to be heard. The feed
         # forward part stays small, since llama.cpp's GELU rounds to 16 bits.
-        tensors[f"{block}.post_attention_norm.weight"] = 16.0 * weights.ones(WIDTH)
+        tensors[f"{block}.post_attention_norm.weight"] = 14.0 * weights.ones(WIDTH)
         tensors[f"{block}.post_ffw_norm.weight"] = 4.0 * weights.ones(WIDTH)
 
     def describe(writer: gguf.GGUFWriter) -> None:

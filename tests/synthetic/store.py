@@ -57,7 +57,7 @@ def write_split(folder: Path) -> None:
 
 
 def write_adapter(path: Path) -> None:
-    """Writes a LoRA adapter for the `llama` model to `path`; it changes query and attention output matrices."""
+    """Writes a LoRA adapter for the `llama` model to `path`, changing two matrices a layer."""
     weights = Weights(5)
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         fresh = Path(scratch, path.name)
