@@ -8,180 +8,132 @@ lies outside the checkout: a fresh clone on the same machine builds in a minute.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import platform
-import shutil
-import subprocess
+import re
 import sys
+import sysconfig
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from toolchain import ROOT, BuildSetupError, cxx_command, output, require_toolchain, search_path
+from tools import tool_environment
 
+KNOWN_FEATURES = ("cuda", "metal", "vulkan")
 
-class BuildSetupError(Exception):
-    """Something that the native build needs is missing; the message says what and how to get it."""
+# Variables that change the machine code of llama.cpp although cargo does not look at them.
+_CODE_VARIABLES = re.compile(
+    r"(CC|CXX|CFLAGS|CXXFLAGS|CPPFLAGS|LDFLAGS|RUSTFLAGS|CARGO_ENCODED_RUSTFLAGS)$|(CMAKE|GGML)_"
+)
+_HARMLESS_VARIABLES = frozenset({"CMAKE_GENERATOR", "CMAKE_BUILD_PARALLEL_LEVEL", "CMAKE_COLOR_DIAGNOSTICS"})
 
 
 def cache_dir() -> Path:
     """The user's cache directory for llmserve (models, build tools, native builds)."""
     if configured := os.environ.get("LLMSERVE_CACHE_DIR"):
-        return Path(configured)
+        return Path(configured).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "llmserve"
 
 
-def native_environment(features: str = "") -> dict[str, str]:
+def requested_features(text: str | None = None) -> tuple[str, ...]:
+    """The cargo features in `text`, by default in the variable `LLMSERVE_CARGO_FEATURES`; sorted.
+
+    Raises:
+        BuildSetupError: one of them does not exist.
+    """
+    if text is None:
+        text = os.environ.get("LLMSERVE_CARGO_FEATURES", "")
+    features = tuple(sorted(set(text.replace(",", " ").split())))
+    for feature in features:
+        if feature not in KNOWN_FEATURES:
+            known = ", ".join(f"`{name}`" for name in KNOWN_FEATURES)
+            raise BuildSetupError(f"unknown cargo feature `{feature}`.\nhint: the features are {known}")
+    return features
+
+
+def native_environment(features: tuple[str, ...] = ()) -> dict[str, str]:
     """The environment variables under which cargo and maturin build.
 
     Raises:
-        BuildSetupError: no Rust toolchain, C++ compiler, cmake or libclang was found.
+        BuildSetupError: no Rust toolchain, C++ compiler, cmake or libclang was found, or the cache
+            directory cannot be written.
     """
-    _require_compilers()
-    env: dict[str, str] = {}
+    require_toolchain()
     tools = cache_dir() / "build-tools"
-    path_entries = []
-    if cmake := _cached_program("cmake", "cmake/data", "bin/cmake", tools):
-        path_entries.append(str(cmake.parent))
-    elif not shutil.which("cmake"):
-        raise BuildSetupError("`cmake` was not found.\nhint: `pip install cmake`, or Debian's package `cmake`")
-    if ninja := _cached_program("ninja", None, "ninja", tools):
-        path_entries.append(str(ninja.parent))
-    if ninja or shutil.which("ninja"):
-        env["CMAKE_GENERATOR"] = "Ninja"
-    env |= _libclang_environment(tools)
-    if path_entries:
-        env["PATH"] = os.pathsep.join([*path_entries, os.environ.get("PATH", "")])
-    env["CARGO_TARGET_DIR"] = str(target_dir(features))
+    try:
+        env = tool_environment(tools)
+        env |= _python_abi(tools)
+        target = target_dir(features)
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildSetupError(
+            f"cannot write to `{cache_dir()}`: {error.strerror}.\n"
+            "hint: set `LLMSERVE_CACHE_DIR` to a directory of yours with 3 GB of free space"
+        ) from None
+    prefix = env.pop("PATH_PREFIX")
+    env["PATH"] = os.pathsep.join(filter(None, [prefix, search_path()]))
+    env["CARGO_TARGET_DIR"] = str(target)
     return env
 
 
-def target_dir(features: str = "") -> Path:
-    """The cargo target directory for this CPU, compiler, flags and set of cargo features.
+def target_dir(features: tuple[str, ...] = ()) -> Path:
+    """The cargo target directory for this CPU, these compilers, flags and cargo features.
 
     A build with ``target-cpu=native`` dies with SIGILL on a lesser CPU, so the CPU is in the key.
     """
     if configured := os.environ.get("CARGO_TARGET_DIR"):
-        return Path(configured)
+        return Path(configured).absolute()
     parts = [
         platform.machine(),
         _cpu_identity(),
-        _output(["rustc", "--version", "--verbose"]),
-        (ROOT / ".cargo" / "config.toml").read_text(),
-        os.environ.get("RUSTFLAGS", ""),
-        ",".join(sorted(features.replace(",", " ").split())),
+        output(["rustc", "--version", "--verbose"]),
+        output([*cxx_command(), "--version"]),
+        *_cargo_settings(),
+        *_code_variables(),
+        ",".join(features),
     ]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     return cache_dir() / "native" / key
 
 
-def _require_compilers() -> None:
-    if not shutil.which("cargo") or not shutil.which("rustc"):
-        raise BuildSetupError(
-            "the Rust toolchain (`cargo`, `rustc` 1.88 or newer) was not found.\n"
-            "hint: install it with rustup, or your system's package manager"
-        )
-    compiler = os.environ.get("CXX", "c++").split()[0]
-    if not shutil.which(compiler):
-        raise BuildSetupError(
-            f"the C++ compiler `{compiler}` was not found.\nhint: on Debian, `apt-get install g++`; on macOS, "
-            "`xcode-select --install`"
-        )
+def _cargo_settings() -> list[str]:
+    lines = (ROOT / ".cargo" / "config.toml").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
-def _libclang_environment(tools: Path) -> dict[str, str]:
-    """bindgen runs again whenever LIBCLANG_PATH changes, so it gets a path that stays."""
-    if configured := os.environ.get("LIBCLANG_PATH"):
-        return {"LIBCLANG_PATH": configured}
-    package = _package_dir("clang")
-    source = package / "native" if package else None
-    found = sorted(source.glob("libclang.*")) if source and source.is_dir() else []
-    library = next((f for f in found if f.suffix in {".so", ".dylib", ".dll"}), None)
-    if library is None:
-        cached = tools / "libclang"
-        if cached.is_dir():
-            return _libclang_variables(cached)
-        if _system_libclang():
-            return {}
-        raise BuildSetupError(
-            "`libclang` was not found.\nhint: `pip install libclang`, or Debian's package `libclang-dev`"
-        )
-    _copy_once(library, tools / "libclang" / library.name)
-    return _libclang_variables(tools / "libclang")
+def _code_variables() -> list[str]:
+    return [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if _CODE_VARIABLES.match(name) and name not in _HARMLESS_VARIABLES and value
+    ]
 
 
-def _libclang_variables(folder: Path) -> dict[str, str]:
-    env = {"LIBCLANG_PATH": str(folder)}
-    # The libclang of PyPI carries no compiler headers (stddef.h and the like); gcc's do.
-    if sys.platform == "linux" and shutil.which("gcc"):
-        env["BINDGEN_EXTRA_CLANG_ARGS"] = f"-I{_output(['gcc', '-print-file-name=include'])}"
-    return env
+def _python_abi(tools: Path) -> dict[str, str]:
+    """What pyo3 is to know of Python: the stable ABI, whichever interpreter and environment asks.
 
-
-def _system_libclang() -> bool:
-    patterns = ("/usr/lib/llvm-*/lib/libclang*.so*", "/usr/lib/*/libclang*.so*", "/usr/lib*/libclang*.so*")
-    return sys.platform == "darwin" or any(next(iter(Path("/").glob(p[1:])), None) for p in patterns)
-
-
-def _cached_program(module: str, data: str | None, program: str, tools: Path) -> Path | None:
-    """Copy a build program out of its PyPI package to a path that outlives a build environment.
-
-    cmake writes the paths of both into its cache, and pip deletes its build environments.
+    Without it pyo3 would look at the interpreter, and be compiled anew for each virtual environment
+    and between cargo and maturin. Windows (import library) and free-threaded Python (no stable ABI
+    yet) need what maturin finds out from the interpreter.
     """
-    suffix = ".exe" if os.name == "nt" else ""
-    package = _package_dir(module)
-    if package is None:
-        cached = tools / module / program
-        return cached if cached.exists() else None
-    if data is not None:
-        source_root = package.parent / data
-        destination_root = tools / module
-        if (source_root / (program + suffix)).exists() and not (destination_root / program).exists():
-            _copy_tree_once(source_root, destination_root)
-        return destination_root / program
-    # The ninja package puts its program beside the interpreter's scripts.
-    for folder in (package.parent.parent.parent.parent / "bin", Path(sys.executable).parent):
-        if (folder / (program + suffix)).exists():
-            _copy_once(folder / (program + suffix), tools / module / program)
-            return tools / module / program
-    return None
-
-
-def _package_dir(module: str) -> Path | None:
-    spec = importlib.util.find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _copy_once(source: Path, destination: Path) -> None:
-    if destination.exists():
-        return
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    partial = destination.with_name(f".{destination.name}.{os.getpid()}")
-    shutil.copy2(source, partial)
-    partial.chmod(0o755)
-    partial.replace(destination)
-
-
-def _copy_tree_once(source: Path, destination: Path) -> None:
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    partial = destination.with_name(f".{destination.name}.{os.getpid()}")
-    shutil.copytree(source, partial, symlinks=True)
-    try:
-        partial.rename(destination)
-    except OSError:  # another build was first
-        shutil.rmtree(partial, ignore_errors=True)
+    if os.name == "nt" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return {}
+    config = tools / "pyo3-abi3-310.txt"
+    text = "implementation=CPython\nversion=3.10\ntarget_abi=CPython-abi3-3.10\nshared=true\n"
+    if not config.exists() or config.read_text() != text:
+        config.parent.mkdir(parents=True, exist_ok=True)
+        partial = config.with_name(f".{config.name}.{os.getpid()}")
+        partial.write_text(text)
+        partial.replace(config)
+    return {"PYO3_CONFIG_FILE": str(config), "PYO3_BUILD_EXTENSION_MODULE": "1"}
 
 
 def _cpu_identity() -> str:
+    if sys.platform == "darwin":
+        return output(["sysctl", "-n", "machdep.cpu.brand_string"])
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
     wanted = ("model name", "flags", "Features", "CPU part")
     return "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
-
-
-def _output(command: list[str]) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
