@@ -1,0 +1,91 @@
+"""Run the project's checks one after another and say how long each took.
+
+``python scripts/check.py`` runs all, ``python scripts/check.py ruff mypy`` these two. Every stage is
+run, also after one has failed; the exit status is 1 if any did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "build_support"))
+
+from native import requested_features  # noqa: E402
+from run import build_environment  # noqa: E402
+from toolchain import BuildSetupError  # noqa: E402
+
+LINT_STAGES = ("fmt", "ruff", "ruff-format", "mypy", "stubtest", "clippy")
+
+
+def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
+    """Name and command of each check, cheap ones first.
+
+    All cargo calls are of one profile, set of features and target directory: llama.cpp is not built
+    again for any of them.
+    """
+    cargo = ["--release", "--workspace", "--locked"]
+    if features:
+        cargo += ["--features", ",".join(features)]
+    python = [sys.executable, "-m"]
+    return {
+        "fmt": ["cargo", "fmt", "--all", "--check"],
+        "ruff": [*python, "ruff", "check", "."],
+        "ruff-format": [*python, "ruff", "format", "--check", "."],
+        "mypy": [*python, "mypy"],
+        "stubtest": [*python, "mypy.stubtest", "--mypy-config-file", "pyproject.toml", "llmserve._core"],
+        "clippy": ["cargo", "clippy", *cargo, "--all-targets", "--", "-D", "warnings"],
+        # The binding crate is an extension module: it has no Rust tests, Python tests it.
+        "cargo-test": ["cargo", "test", *cargo, "--exclude", "llmserve-python"],
+        "pytest": [*python, "pytest"],
+    }
+
+
+def main() -> int:
+    """Run the stages named on the command line."""
+    try:
+        commands = stages(requested_features())
+        env = build_environment()
+    except BuildSetupError as error:
+        sys.exit(f"llmserve: {error}")
+    parser = argparse.ArgumentParser(description="Run llmserve's checks.")
+    parser.add_argument("stage", nargs="*", help=f"some of: lint {' '.join(commands)} (default: all)")
+    wanted = parser.parse_args().stage or list(commands)
+    if "lint" in wanted:
+        wanted = [*LINT_STAGES, *(name for name in wanted if name != "lint")]
+    if unknown := [name for name in wanted if name not in commands]:
+        parser.error(f"unknown stage: {' '.join(unknown)}")
+    results = {name: _run(name, commands[name], env) for name in wanted}
+    _summarize(results)
+    return 1 if any(status != 0 for status, _ in results.values()) else 0
+
+
+def _run(name: str, command: list[str], env: dict[str, str]) -> tuple[int, float]:
+    shown = " ".join("python" if part == sys.executable else part for part in command)
+    print(f"\n=== {name}: {shown}", flush=True)
+    start_s = time.monotonic()
+    status = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+    duration_s = time.monotonic() - start_s
+    print(f"=== {name}: {_outcome(status)} after {duration_s:.1f} s", flush=True)
+    return status, duration_s
+
+
+def _summarize(results: dict[str, tuple[int, float]]) -> None:
+    print("\n=== summary")
+    for name, (status, duration_s) in results.items():
+        print(f"{name:12} {duration_s:8.1f} s  {_outcome(status)}")
+    sys.stdout.flush()
+
+
+def _outcome(status: int) -> str:
+    return "ok" if status == 0 else f"FAILED (exit status {status})"
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    sys.exit(main())
