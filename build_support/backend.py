@@ -111,7 +111,8 @@ def _maturin() -> ModuleType:
             "llmserve: the build tool `maturin` was not found.\nhint: `pip install maturin cmake ninja "
             "libclang`, or leave out `--no-build-isolation`"
         )
-    return maturin
+    module: ModuleType = maturin
+    return module
 
 
 def _progress() -> AbstractContextManager[object]:

@@ -77,7 +77,9 @@ def _require_rust() -> None:
         ) from None
     if found is None or _version(found[0]) < wanted:
         version = found[0] if found else "of unknown version"
-        raise BuildSetupError(f"`rustc` is {version}, llmserve needs {shown} or newer.\nhint: `rustup update`")
+        raise BuildSetupError(
+            f"`rustc` is {version}, llmserve needs {shown} or newer.\nhint: `rustup update`"
+        )
 
 
 def _require_cxx() -> None:
