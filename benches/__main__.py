@@ -1,0 +1,112 @@
+"""Command line of the benches: `python -m benches NAME...`, `python -m benches all`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from . import peer
+from .harness import BenchError, Figure, Setting, show
+
+BENCHES = {
+    "engine": "engine_speed",
+    "http": "http_speed",
+    "mixed": "mixed",
+    "shared_prefix": "shared_prefix",
+    "gil": "gil",
+    "load": "load",
+    "memory": "memory",
+}
+DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the benches that `arguments` name; 0 when every goal is met, 1 when not, 2 when one cannot run."""
+    options = _parse(arguments)
+    setting = Setting(
+        model=options.model,
+        threads=options.threads,
+        kv_layout=options.kv_layout,
+        runs=options.runs,
+        sequences=tuple(int(count) for count in options.sequences.split(",")),
+    )
+    names = list(BENCHES) if options.names == ["all"] else options.names
+    result: dict[str, Any] = {"versions": _versions(setting), "setting": _plain(setting), "benches": {}}
+    for name, value in result["versions"].items():
+        print(f"{name}: {value}")
+    print(", ".join(f"{name} {value}" for name, value in result["setting"].items()))
+    failed = missed = False
+    for name in names:
+        print(f"\n{name}", flush=True)
+        try:
+            figures: list[Figure] = importlib.import_module(f".{BENCHES[name]}", __package__).run(setting)
+        except BenchError as error:
+            print(f"  not measured: {error}")
+            failed = True
+            continue
+        show(figures)
+        missed = missed or any(figure.verdict == "MISSED" for figure in figures)
+        result["benches"][name] = [{**_plain(figure), "verdict": figure.verdict} for figure in figures]
+    if options.json is not None:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    return 2 if failed else int(missed)
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
+    parser.add_argument(
+        "names", nargs="+", choices=[*BENCHES, "all"], metavar="NAME", help=", ".join(BENCHES)
+    )
+    parser.add_argument("--model", type=Path, default=_default_model(), help="GGUF file for both sides")
+    parser.add_argument("--threads", type=int, default=_num_cores(), help="compute threads of both sides")
+    parser.add_argument("--kv-layout", choices=["per_sequence", "unified"], default="per_sequence")
+    parser.add_argument("--runs", type=int, default=5, help="rounds; medians are taken over them (default 5)")
+    parser.add_argument("--sequences", default="1,4,8,16", help="numbers of streams (default 1,4,8,16)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to FILE, too")
+    options = parser.parse_args(arguments)
+    if not options.model.is_file():
+        parser.error(f"no model at {options.model}; `llmserve pull` gets the default one")
+    return options
+
+
+def _default_model() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "llmserve", "models", DEFAULT_MODEL)
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _versions(setting: Setting) -> dict[str, str]:
+    try:
+        ours = version("llmserve")
+    except PackageNotFoundError:
+        ours = "not installed"
+    return {
+        "llmserve": ours,
+        "llama.cpp": f"{peer.PACKAGE} {peer.VERSION} ({peer.version()})",
+        "Python": f"{platform.python_version()} on {platform.platform()}",
+        "model": setting.model.name,
+    }
+
+
+def _plain(record: Setting | Figure) -> dict[str, Any]:
+    fields = dataclasses.asdict(record)
+    if isinstance(record, Setting):
+        fields["model"] = record.model.name
+    elif record.goal is not None:
+        fields["goal"] = str(record.goal)
+    return fields
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

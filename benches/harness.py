@@ -1,0 +1,135 @@
+"""What all benches share: settings, interleaved runs, medians, goals and how they are shown."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+T = TypeVar("T")
+
+KvLayout = Literal["per_sequence", "unified"]
+
+# What each sequence of the speed benches holds, on both sides.
+PROMPT_TOKENS = 128
+DECODE_TOKENS = 128
+CELLS = 512
+
+
+class BenchError(Exception):
+    """A measurement that cannot be made or trusted; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What both sides of a comparison are run with."""
+
+    model: Path
+    threads: int
+    kv_layout: KvLayout
+    runs: int
+    sequences: tuple[int, ...]
+    batch_size: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """The bound that a ratio (or, without a peer, a figure) must keep."""
+
+    limit: float
+    at_most: bool = True
+
+    def is_met(self, value: float) -> bool:
+        """Whether `value` keeps the bound."""
+        return value <= self.limit if self.at_most else value >= self.limit
+
+    def __str__(self) -> str:
+        return f"{'<=' if self.at_most else '>='} {self.limit:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One line of the result: medians of both sides, and the number that the goal is about."""
+
+    name: str
+    unit: str
+    ours: float
+    peer: float | None = None
+    judged: float | None = None
+    spread: tuple[float, float] | None = None
+    goal: Goal | None = None
+
+    @property
+    def verdict(self) -> str:
+        """`ok`, `MISSED`, or nothing where there is no goal."""
+        if self.goal is None or self.judged is None:
+            return ""
+        return "ok" if self.goal.is_met(self.judged) else "MISSED"
+
+
+def compared(
+    name: str, unit: str, ours: Sequence[float], peer: Sequence[float], goal: Goal | None = None
+) -> Figure:
+    """The figure of runs taken in pairs: the ratio is the median of the pairs' ratios.
+
+    Pairs lie next to each other in time, so a machine that gets slower over the minutes does not count.
+    """
+    ratios = [one / other for one, other in zip(ours, peer, strict=True)]
+    return Figure(
+        name=name,
+        unit=unit,
+        ours=statistics.median(ours),
+        peer=statistics.median(peer),
+        judged=statistics.median(ratios),
+        spread=(min(ratios), max(ratios)),
+        goal=goal,
+    )
+
+
+def measured(name: str, unit: str, values: Sequence[float], goal: Goal | None = None) -> Figure:
+    """The figure of runs without a peer; a goal is about their median."""
+    middle = statistics.median(values)
+    return Figure(
+        name=name, unit=unit, ours=middle, judged=middle, spread=(min(values), max(values)), goal=goal
+    )
+
+
+def interleave(runs: int, sides: Mapping[str, Callable[[int], T]]) -> dict[str, list[T]]:
+    """Runs every side `runs` times, in turns, each round in the opposite order of the one before.
+
+    Args:
+        runs: how often.
+        sides: what to measure, called with the number of the round (from 0).
+    """
+    results: dict[str, list[T]] = {name: [] for name in sides}
+    for number in range(runs):
+        names = list(sides)[:: 1 if number % 2 == 0 else -1]
+        for name in names:
+            print(f"  run {number + 1}/{runs}: {name}", file=sys.stderr, flush=True)
+            results[name].append(sides[name](number))
+    return results
+
+
+def show(figures: Sequence[Figure]) -> None:
+    """Prints the figures as a table."""
+    rows = [("", "unit", "ours", "peer", "judged", "spread", "goal", "")]
+    for figure in figures:
+        spread = "" if figure.spread is None else f"{figure.spread[0]:.3g}..{figure.spread[1]:.3g}"
+        rows.append(
+            (
+                figure.name,
+                figure.unit,
+                f"{figure.ours:.4g}",
+                "" if figure.peer is None else f"{figure.peer:.4g}",
+                "" if figure.judged is None else f"{figure.judged:.3f}",
+                spread,
+                "" if figure.goal is None else str(figure.goal),
+                figure.verdict,
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
