@@ -23,9 +23,9 @@ NATIVE_SOURCES := Cargo.toml Cargo.lock .cargo/config.toml pyproject.toml \
 	$(shell find crates -type f -not -name '.*') $(wildcard build_support/*.py)
 
 # A virtual environment belongs to one path and one interpreter; an extension module to one set of features.
-export LLMSERVE_CHECKOUT := $(CURDIR)
+export CHECKOUT := $(CURDIR)
 venv_state := $(shell $(BIN)/python -c 'import pip' 2>/dev/null && cat .venv/.path 2>/dev/null)
-ifneq ($(venv_state),$(LLMSERVE_CHECKOUT))
+ifneq ($(venv_state),$(CHECKOUT))
 $(DEPENDENCIES): FORCE
 endif
 ifneq ($(shell cat .venv/.features 2>/dev/null),$(FEATURES))
@@ -84,12 +84,12 @@ clean: ## Remove what was built in the checkout; the cache directory stays
 
 $(DEPENDENCIES): requirements/dev.lock
 	@scripts/ensure-system
-	@if [ "$$(cat .venv/.path 2>/dev/null)" != "$$LLMSERVE_CHECKOUT" ] || ! $(BIN)/python -c 'import pip' 2>/dev/null; then \
+	@if [ "$$(cat .venv/.path 2>/dev/null)" != "$$CHECKOUT" ] || ! $(BIN)/python -c 'import pip' 2>/dev/null; then \
 		echo "llmserve: creating .venv" >&2; \
 		"$$PYTHON" -m venv --clear .venv; \
 	fi
 	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --requirement requirements/dev.lock
-	@printf '%s' "$$LLMSERVE_CHECKOUT" > .venv/.path
+	@printf '%s' "$$CHECKOUT" > .venv/.path
 	@touch $@
 
 $(BUILD): $(DEPENDENCIES) $(NATIVE_SOURCES)
