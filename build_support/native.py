@@ -68,7 +68,7 @@ def native_environment(features: tuple[str, ...] = ()) -> dict[str, str]:
     except OSError as error:
         raise BuildSetupError(
             f"cannot write to `{cache_dir()}`: {error.strerror}.\n"
-            "hint: set `LLMSERVE_CACHE_DIR` to a directory of yours with 3 GB of free space"
+            "hint: set `LLMSERVE_CACHE_DIR` to a directory of yours with 2 GB of free space"
         ) from None
     prefix = env.pop("PATH_PREFIX")
     env["PATH"] = os.pathsep.join(filter(None, [prefix, search_path()]))
