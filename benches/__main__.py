@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import peer
-from .harness import BenchError, Figure, Setting, show
+from .harness import BenchError, Figure, Setting, cache_dir, show
 
 BENCHES = {
     "engine": "engine_speed",
@@ -65,7 +65,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "names", nargs="+", choices=[*BENCHES, "all"], metavar="NAME", help=", ".join(BENCHES)
     )
-    parser.add_argument("--model", type=Path, default=_default_model(), help="GGUF file for both sides")
+    parser.add_argument(
+        "--model", type=Path, default=cache_dir() / "models" / DEFAULT_MODEL, help="GGUF file for both sides"
+    )
     parser.add_argument("--threads", type=int, default=_num_cores(), help="compute threads of both sides")
     parser.add_argument("--kv-layout", choices=["per_sequence", "unified"], default="per_sequence")
     parser.add_argument("--runs", type=int, default=5, help="rounds; medians are taken over them (default 5)")
@@ -75,11 +77,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if not options.model.is_file():
         parser.error(f"no model at {options.model}; `llmserve pull` gets the default one")
     return options
-
-
-def _default_model() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base, "llmserve", "models", DEFAULT_MODEL)
 
 
 def _num_cores() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -68,6 +69,13 @@ class Figure:
         if self.goal is None or self.judged is None:
             return ""
         return "ok" if self.goal.is_met(self.judged) else "MISSED"
+
+
+def cache_dir() -> Path:
+    """The user's cache directory for llmserve: `LLMSERVE_CACHE_DIR`, else `llmserve` in XDG's."""
+    given = os.environ.get("LLMSERVE_CACHE_DIR")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(given) if given else Path(base, "llmserve")
 
 
 def compared(

