@@ -72,6 +72,10 @@ bench: model ## Run the benchmarks of the Rust engine; ARGS go to cargo bench
 	@$(BIN)/python build_support/run.py cargo bench --locked --package llmserve-engine \
 		$(if $(FEATURES),--features $(FEATURES)) $(ARGS)
 
+.PHONY: compare
+compare: model ## Measure against llama.cpp's own tools (builds them first, long); ARGS are names of benches
+	@$(BIN)/python build_support/run.py python -m benches $(or $(ARGS),all)
+
 .PHONY: lock
 lock: ## Pin the newest versions of all Python dependencies in requirements/dev.lock
 	@scripts/lock
