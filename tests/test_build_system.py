@@ -61,11 +61,11 @@ def test_without_root_the_command_is_named(programs: Path) -> None:
 
 
 def test_as_root_the_packages_are_installed(programs: Path) -> None:
-    log = programs.parent / "apt.log"
+    log, compiler = programs.parent / "apt.log", programs / "c++"
     _put(
         programs,
         "apt-get",
-        f'echo "$*" >> "{log}"\n[ "$1" = update ] && exit 0\ntouch "{programs}/c++"; chmod 755 "{programs}/c++"',
+        f'echo "$*" >> "{log}"\n[ "$1" = update ] && exit 0\ntouch "{compiler}"; chmod 755 "{compiler}"',
     )
     _put(programs, "id", "echo 0")
     result = _ensure(programs)
