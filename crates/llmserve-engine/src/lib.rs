@@ -1,10 +1,12 @@
 //! The llmserve engine: loads GGUF models with llama.cpp and generates for many requests at once.
 
 pub mod config;
+pub mod detokenizer;
 pub mod error;
 pub mod event;
 pub mod ids;
 pub mod request;
+pub mod sampler;
 pub mod stats;
 
 pub use config::*;
