@@ -140,7 +140,7 @@ impl KvLayout {
 
 /// Type of the values in a KV cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are ggml's
+#[expect(missing_docs, non_camel_case_types, reason = "the names are ggml's")]
 pub enum KvType {
     F32,
     #[default]
@@ -207,7 +207,7 @@ pub struct RopeConfig {
 
 /// Kind of RoPE scaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // the names are llama.cpp's
+#[expect(missing_docs, reason = "the names are llama.cpp's")]
 pub enum RopeScaling {
     None,
     Linear,

@@ -156,7 +156,7 @@ impl RequestHandle {
         if !self.owner.is_current() || self.outbox.is_over() || !self.outbox.set_aborted() {
             return;
         }
-        if self.commands.send(Command::Abort(self.outbox.id)).is_err() {
+        if self.commands.send(Command::Wake).is_err() {
             log::debug!("request {} was aborted after its engine had ended", self.outbox.id.0);
         }
     }

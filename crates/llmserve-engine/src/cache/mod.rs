@@ -4,6 +4,6 @@ mod parking;
 mod prefix;
 mod slots;
 
-pub(crate) use parking::Parking;
+pub(crate) use parking::{ParkedPrefix, Parking};
 pub(crate) use prefix::common_prefix;
-pub(crate) use slots::{CachedPrefix, SlotUse, Slots};
+pub(crate) use slots::Slots;

@@ -14,7 +14,7 @@ use crate::cache::{Parking, Slots};
 use crate::config::SchedulerConfig;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
-use crate::ids::RequestId;
+use crate::ids::TokenId;
 use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
 use crate::queue::Place;
@@ -28,8 +28,8 @@ use crate::stats::Stats;
 pub(crate) enum Command {
     /// A request that was accepted, with its place in the queue.
     Submit(Box<Prepared>, Place),
-    /// A client gave up; its outbox is marked.
-    Abort(RequestId),
+    /// A client gave up: its outbox is marked, and the next step looks.
+    Wake,
     /// End everything.
     ShutDown,
 }
@@ -147,13 +147,12 @@ impl Core {
                     place: Some(place),
                 });
             }
-            // The outbox is marked; the next step looks. The command only wakes the thread.
-            Command::Abort(_) => {}
+            Command::Wake => {}
             Command::ShutDown => self.is_shutting_down = true,
         }
     }
 
-    fn plan(&mut self, drafts: &[Vec<crate::ids::TokenId>]) -> Option<Plan> {
+    fn plan(&mut self, drafts: &[Vec<TokenId>]) -> Option<Plan> {
         let max_rows = self.rows_with_room()?;
         let candidates: Vec<Candidate> = self
             .running

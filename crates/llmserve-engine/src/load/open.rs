@@ -79,7 +79,7 @@ fn choose_shape(config: &ModelConfig, file: &ModelFile) -> Result<ContextShape, 
 
 fn trained_length(file: &ModelFile) -> u32 {
     let key = file.metadata.model_key("context_length");
-    file.metadata.unsigned(&key).and_then(|length| u32::try_from(length).ok()).unwrap_or(0)
+    file.metadata.u32(&key).unwrap_or(0)
 }
 
 /// Weights that are in memory, so that engines which differ only in their context share them.

@@ -1,6 +1,6 @@
 //! llama.cpp's log lines: to the `log` crate, and kept for the load that is in progress.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
 
 use llama_cpp_sys_2 as sys;
@@ -11,7 +11,7 @@ const MAX_CAPTURED_BYTES: usize = 64 << 10;
 thread_local! {
     /// Lines of this thread's load; llama.cpp logs on the thread that loads.
     static CAPTURED: RefCell<Option<String>> = const { RefCell::new(None) };
-    static LAST_LEVEL: RefCell<log::Level> = const { RefCell::new(log::Level::Debug) };
+    static LAST_LEVEL: Cell<log::Level> = const { Cell::new(log::Level::Debug) };
 }
 
 /// Routes llama.cpp's log to the `log` crate.
@@ -58,15 +58,15 @@ unsafe extern "C" fn log_line(level: sys::ggml_log_level, text: *const c_char, _
 
 fn capture(text: &str) {
     // A log line while the thread's storage is being torn down is not worth keeping.
-    let kept = CAPTURED.try_with(|captured| {
+    CAPTURED.try_with(|captured| {
         if let Ok(mut captured) = captured.try_borrow_mut()
             && let Some(lines) = captured.as_mut()
             && lines.len() + text.len() <= MAX_CAPTURED_BYTES
         {
             lines.push_str(text);
         }
-    });
-    drop(kept);
+    })
+    .unwrap_or(());
 }
 
 fn level_of(level: sys::ggml_log_level) -> log::Level {
@@ -76,11 +76,10 @@ fn level_of(level: sys::ggml_log_level) -> log::Level {
         // What llama.cpp calls information is detail to us.
         sys::GGML_LOG_LEVEL_INFO => log::Level::Debug,
         sys::GGML_LOG_LEVEL_CONT => {
-            return LAST_LEVEL.try_with(|last| *last.borrow()).unwrap_or(log::Level::Debug);
+            return LAST_LEVEL.try_with(Cell::get).unwrap_or(log::Level::Debug);
         }
         _ => log::Level::Trace,
     };
-    let stored = LAST_LEVEL.try_with(|last| *last.borrow_mut() = level);
-    drop(stored);
+    LAST_LEVEL.try_with(|last| last.set(level)).unwrap_or(());
     level
 }
