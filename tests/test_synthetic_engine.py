@@ -212,8 +212,12 @@ def test_streams_closed_early_leave_nothing_wrong_behind(
 
     async def run() -> tuple[list[Completion], Stats]:
         async with await Engine.load(models / main_file(kind), config(sequences=4)) as engine:
-            closing = (leave(engine, prompt, 5 * number) for number, prompt in enumerate(prompts(kind)))
-            completions, *_ = await asyncio.gather(together(engine, kind), *closing)
+            leaving = [
+                asyncio.create_task(leave(engine, prompt, 5 * number))
+                for number, prompt in enumerate(prompts(kind))
+            ]
+            completions = await together(engine, kind)
+            await asyncio.gather(*leaving)
             again = await together(engine, kind)
             return [*completions, *again], engine.stats()
 
