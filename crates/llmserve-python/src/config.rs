@@ -10,7 +10,7 @@ use crate::errors::invalid_option;
 use crate::fields::{Field, Fields};
 
 const KV_LAYOUTS: &[(&str, KvLayout)] =
-    &[("per_sequence", KvLayout::PerSequence), ("unified", KvLayout::Unified)];
+    &[("auto", KvLayout::Auto), ("per_sequence", KvLayout::PerSequence), ("unified", KvLayout::Unified)];
 
 const KV_TYPES: &[(&str, KvType)] = &[
     ("f32", KvType::F32),

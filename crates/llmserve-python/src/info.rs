@@ -72,6 +72,7 @@ pub(crate) fn model_info<'py>(py: Python<'py>, info: &ModelInfo) -> PyResult<Bou
             kv_type_v,
             kv_layout,
             is_recurrent,
+            sliding_window,
         ]
     );
     dict.set_item("bos_token", info.bos_token.map(|token| token.0))?;

@@ -33,11 +33,11 @@ pub(crate) fn load(
     Ok(Load(OwnedByProcess::new(handle)))
 }
 
-/// Opens a model file without allocating its tensors: raises `LoadError`, or ends the process.
+/// What a probe process runs: opens a model file without allocating its tensors, tells the outcome
+/// on the standard output and returns the code to exit with. llama.cpp may end the process.
 #[pyfunction]
-pub(crate) fn probe(py: Python<'_>, path: PathBuf) -> PyResult<()> {
-    let result = py.detach(move || llmserve_engine::probe(&path));
-    result.map_err(|error| load_exception(py, &error))
+pub(crate) fn probe(py: Python<'_>, path: PathBuf) -> i32 {
+    py.detach(move || llmserve_engine::probe::run_probe(&path, llmserve_engine::probe_model))
 }
 
 /// A model that is being loaded. Dropping it cancels the load, unless others share it.
