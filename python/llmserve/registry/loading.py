@@ -30,16 +30,12 @@ class SharedLoad:
         self.tickets: set[LoadTicket] = set()
         self.progress = 0.0
         self.is_cancelling = False
+        self.is_over = False
         self.failure: BaseException | None = None
         self._on_end = on_end
         self._cancel_reason: BaseException = LoadAbandonedError()
         self._task = asyncio.create_task(self._run(path, config))
         self._task.add_done_callback(self._end)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self._task.done()
 
     def join(self, pin: str) -> LoadTicket:
         """A ticket for one more caller."""
@@ -77,6 +73,7 @@ class SharedLoad:
             self.failure = failure
         else:
             engine = task.result()
+        self.is_over = True
         self._on_end(engine, self.failure)
         self._wake_tickets()
 
