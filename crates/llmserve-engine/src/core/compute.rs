@@ -47,7 +47,7 @@ impl Core {
         let size = self.vocabulary.size();
         let is_valid = |token: &TokenId| usize::try_from(token.0).is_ok_and(|id| id < size);
         let draft = |sequence: &mut Sequence| {
-            if sequence.num_pending() != 1 {
+            if sequence.num_pending() != 1 || sequence.num_generated() == 0 {
                 return Vec::new();
             }
             let draft = sequence.draft(MAX_DRAFT_TOKENS);
