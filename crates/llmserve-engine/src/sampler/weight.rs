@@ -100,6 +100,16 @@ mod tests {
     }
 
     #[test]
+    fn powers_of_two_are_good_to_a_few_units_in_the_last_place() {
+        for step in -5000..=5000i16 {
+            let x = f32::from(step) / 10_000.0;
+            let exact = f64::from(x).exp2();
+            let error = (f64::from(exp2_near_zero(x)) / exact - 1.0).abs();
+            assert!(error < 3e-7, "{x}: {error}");
+        }
+    }
+
+    #[test]
     fn likeliest_weighs_one() {
         for temperature in [f32::from_bits(1), 1e-30, 1.0, 1e30, f32::MAX] {
             for max in [f32::MIN, -1e30, 0.0, 1e30, f32::MAX, f32::INFINITY] {

@@ -217,3 +217,26 @@ proptest! {
         }
     }
 }
+
+/// One likely token and many unlikely ones that together outweigh it 15 to 1: most of what is
+/// needed lies outside the first bands.
+#[test]
+fn equals_the_reference_in_a_heavy_tail() {
+    let mut row: Vec<f32> = (0..20_000u16).map(|id| -6.5 - f32::from(id % 89) * 0.02).collect();
+    row[777] = 0.0;
+    let base = SamplingParams { temperature: 1.0, ..SamplingParams::default() };
+    for params in [
+        base.clone(),
+        SamplingParams { top_p: 0.7, ..base.clone() },
+        SamplingParams { top_p: 0.05, ..base.clone() },
+        SamplingParams { min_p: 0.001, ..base.clone() },
+        SamplingParams { min_p: 0.5, min_tokens_to_keep: 500, ..base.clone() },
+        SamplingParams { top_k: 9000, top_p: 0.9, ..base.clone() },
+    ] {
+        let mut sampler = Sampler::new(&params, 5, None, &[]);
+        for _ in 0..150 {
+            assert_eq!(draw(&sampler, &row, &[]), reference(&sampler, &params, 5, &row), "{params:?}");
+            sampler.accept(TokenId(0));
+        }
+    }
+}
