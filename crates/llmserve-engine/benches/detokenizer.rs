@@ -1,9 +1,6 @@
 //! The cost of the text of one token.
 
-#![allow(
-    missing_docs,
-    reason = "criterion's macros make undocumented functions"
-)]
+#![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 use std::hint::black_box;
 
@@ -30,16 +27,8 @@ const TOKENS: [&[u8]; 16] = [
     b".",
 ];
 
-const STOPS: [&str; 8] = [
-    "\n\nUser:",
-    "### End",
-    "<|im_end|>",
-    "</s>",
-    "END OF TEXT",
-    "\n\n\n",
-    " jumps off",
-    "Observation:",
-];
+const STOPS: [&str; 8] =
+    ["\n\nUser:", "### End", "<|im_end|>", "</s>", "END OF TEXT", "\n\n\n", " jumps off", "Observation:"];
 
 fn detokenizer(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("detokenizer");
@@ -48,14 +37,9 @@ fn detokenizer(criterion: &mut Criterion) {
         let stops: Vec<String> = STOPS[..num_stops].iter().map(ToString::to_string).collect();
         let mut detokenizer = Detokenizer::new(&stops);
         let mut tokens = TOKENS.iter().cycle();
-        group.bench_function(
-            BenchmarkId::new("token, stop strings", num_stops),
-            |bencher| {
-                bencher.iter(|| {
-                    detokenizer.push(black_box(tokens.next().copied().unwrap_or_default()))
-                });
-            },
-        );
+        group.bench_function(BenchmarkId::new("token, stop strings", num_stops), |bencher| {
+            bencher.iter(|| detokenizer.push(black_box(tokens.next().copied().unwrap_or_default())));
+        });
     }
     group.finish();
 }

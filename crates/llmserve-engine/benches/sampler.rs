@@ -1,9 +1,6 @@
 //! The cost of drawing one token, by vocabulary and parameters.
 
-#![allow(
-    missing_docs,
-    reason = "criterion's macros make undocumented functions"
-)]
+#![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 use std::hint::black_box;
 
@@ -11,7 +8,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use llmserve_engine::sampler::{Bans, Sampler, Scratch};
 use llmserve_engine::{SamplingParams, TokenId};
 
-/// SmolLM2 and Qwen2.5.
+/// Those of `SmolLM2` and `Qwen2.5`.
 const VOCABULARIES: [usize; 2] = [49_152, 151_936];
 
 /// Noise of a standard deviation of `spread` as the bulk, and a head of a hundred tokens whose
@@ -19,9 +16,7 @@ const VOCABULARIES: [usize; 2] = [49_152, 151_936];
 fn logits(vocabulary: usize, spread: f32) -> Vec<f32> {
     let mut state = 1u64;
     let mut uniform = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / (1u64 << 24) as f32
     };
     let mut logits: Vec<f32> = (0..vocabulary)
@@ -36,73 +31,19 @@ fn logits(vocabulary: usize, spread: f32) -> Vec<f32> {
 }
 
 fn cases() -> Vec<(&'static str, SamplingParams, Option<u32>)> {
-    let warm = || SamplingParams {
-        temperature: 0.8,
-        ..SamplingParams::default()
-    };
+    let warm = || SamplingParams { temperature: 0.8, ..SamplingParams::default() };
     let greedy = SamplingParams::default;
     vec![
         ("greedy", greedy(), None),
         ("greedy, logprobs 5", greedy(), Some(5)),
-        (
-            "greedy, repetition penalty",
-            SamplingParams {
-                repetition_penalty: 1.1,
-                ..greedy()
-            },
-            None,
-        ),
+        ("greedy, repetition penalty", SamplingParams { repetition_penalty: 1.1, ..greedy() }, None),
         ("temperature", warm(), None),
-        (
-            "top_k 40",
-            SamplingParams {
-                top_k: 40,
-                ..warm()
-            },
-            None,
-        ),
-        (
-            "top_p 0.95",
-            SamplingParams {
-                top_p: 0.95,
-                ..warm()
-            },
-            None,
-        ),
-        (
-            "min_p 0.05",
-            SamplingParams {
-                min_p: 0.05,
-                ..warm()
-            },
-            None,
-        ),
-        (
-            "top_k 40, top_p 0.95",
-            SamplingParams {
-                top_k: 40,
-                top_p: 0.95,
-                ..warm()
-            },
-            None,
-        ),
-        (
-            "top_p 0.95, logprobs 5",
-            SamplingParams {
-                top_p: 0.95,
-                ..warm()
-            },
-            Some(5),
-        ),
-        (
-            "top_p 0.95, temperature 4",
-            SamplingParams {
-                top_p: 0.95,
-                temperature: 4.0,
-                ..warm()
-            },
-            None,
-        ),
+        ("top_k 40", SamplingParams { top_k: 40, ..warm() }, None),
+        ("top_p 0.95", SamplingParams { top_p: 0.95, ..warm() }, None),
+        ("min_p 0.05", SamplingParams { min_p: 0.05, ..warm() }, None),
+        ("top_k 40, top_p 0.95", SamplingParams { top_k: 40, top_p: 0.95, ..warm() }, None),
+        ("top_p 0.95, logprobs 5", SamplingParams { top_p: 0.95, ..warm() }, Some(5)),
+        ("top_p 0.95, temperature 4", SamplingParams { top_p: 0.95, temperature: 4.0, ..warm() }, None),
     ]
 }
 

@@ -73,15 +73,8 @@ impl Detokenizer {
     /// first, and of equal ones the first in the list.
     pub fn push(&mut self, bytes: &[u8]) -> Released {
         let before = self.checkpoint();
-        let released = if self.stopped {
-            Released::default()
-        } else {
-            self.release(bytes)
-        };
-        self.remember(Undo {
-            num_released: released.text.len(),
-            ..before
-        });
+        let released = if self.stopped { Released::default() } else { self.release(bytes) };
+        self.remember(Undo { num_released: released.text.len(), ..before });
         released
     }
 
@@ -105,22 +98,11 @@ impl Detokenizer {
     /// bytes are then those of the pushes that are known, and may be 0. Nothing is changed.
     pub fn rollback(&mut self, n: usize) -> Result<(), usize> {
         let num_kept = self.undo.len().saturating_sub(n);
-        let num_released = self
-            .undo
-            .range(num_kept..)
-            .map(|undo| undo.num_released)
-            .sum();
+        let num_released = self.undo.range(num_kept..).map(|undo| undo.num_released).sum();
         if n > self.undo.len() || num_released > 0 {
             return Err(num_released);
         }
-        if let Some(&Undo {
-            decoder,
-            state,
-            stopped,
-            held_len,
-            ..
-        }) = self.undo.get(num_kept)
-        {
+        if let Some(&Undo { decoder, state, stopped, held_len, .. }) = self.undo.get(num_kept) {
             // Nothing was released, so held text was only added to.
             self.held.truncate(held_len);
             (self.decoder, self.state, self.stopped) = (decoder, state, stopped);
@@ -136,18 +118,12 @@ impl Detokenizer {
         let Some(stops) = &self.stops else {
             return Released { text, stop: None };
         };
-        match stops.search(&mut self.state, &text.as_bytes()[held_len..]) {
-            Some(found) => self.stop(found, text, held_len),
-            None => {
-                let num_released = text.len() - stops.held_len(self.state);
-                self.held = if num_released == 0 {
-                    std::mem::take(&mut text)
-                } else {
-                    text.split_off(num_released)
-                };
-                Released { text, stop: None }
-            }
+        if let Some(found) = stops.search(&mut self.state, &text.as_bytes()[held_len..]) {
+            return self.stop(found, text, held_len);
         }
+        let num_released = text.len() - stops.held_len(self.state);
+        self.held = if num_released == 0 { std::mem::take(&mut text) } else { text.split_off(num_released) };
+        Released { text, stop: None }
     }
 
     /// Releases what comes before the stop string that was found in the text after `held_len`.
@@ -161,10 +137,7 @@ impl Detokenizer {
         } else {
             text.truncate(start);
         }
-        Released {
-            text,
-            stop: Some(found.index),
-        }
+        Released { text, stop: Some(found.index) }
     }
 
     fn checkpoint(&self) -> Undo {

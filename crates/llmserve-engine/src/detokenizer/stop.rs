@@ -78,11 +78,7 @@ impl StopStrings {
             let index = self.node(*state).stop;
             if index != NONE {
                 let index = index as usize;
-                return Some(StopMatch {
-                    index,
-                    len: self.lens[index],
-                    end: offset + 1,
-                });
+                return Some(StopMatch { index, len: self.lens[index], end: offset + 1 });
             }
         }
         None
@@ -164,14 +160,7 @@ impl StopStrings {
 
 impl Node {
     fn new(byte: u8, depth: u32) -> Self {
-        Self {
-            byte,
-            depth,
-            fallback: START,
-            stop: NONE,
-            child: NONE,
-            sibling: NONE,
-        }
+        Self { byte, depth, fallback: START, stop: NONE, child: NONE, sibling: NONE }
     }
 }
 

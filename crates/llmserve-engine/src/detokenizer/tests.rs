@@ -25,10 +25,7 @@ fn run(stops: &[String], pieces: &[Vec<u8>]) -> (Vec<String>, Result<usize, Stri
 }
 
 fn run_text(stops: &[&str], pieces: &[&str]) -> (Vec<String>, Result<usize, String>) {
-    let pieces: Vec<Vec<u8>> = pieces
-        .iter()
-        .map(|piece| piece.as_bytes().to_vec())
-        .collect();
+    let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.as_bytes().to_vec()).collect();
     run(&strings(stops), &pieces)
 }
 
@@ -38,10 +35,7 @@ fn expect(texts: &[&str], end: Result<usize, &str>) -> (Vec<String>, Result<usiz
 
 #[test]
 fn without_stop_strings_text_flows() {
-    assert_eq!(
-        run_text(&[], &["Hello", "", " world"]),
-        expect(&["Hello", "", " world"], Err(""))
-    );
+    assert_eq!(run_text(&[], &["Hello", "", " world"]), expect(&["Hello", "", " world"], Err("")));
 }
 
 #[test]
@@ -51,10 +45,7 @@ fn a_stop_string_over_several_tokens() {
         run_text(&stop, &["three ", "fo", "ur", " fi", "ve six"]),
         expect(&["three ", "", "", "", ""], Ok(0))
     );
-    assert_eq!(
-        run_text(&stop, &["three four", " six"]),
-        expect(&["three ", "four six"], Err(""))
-    );
+    assert_eq!(run_text(&stop, &["three four", " six"]), expect(&["three ", "four six"], Err("")));
 }
 
 #[test]
@@ -73,33 +64,15 @@ fn a_held_tail_comes_at_the_end() {
 
 #[test]
 fn text_is_released_as_soon_as_it_cannot_be_a_stop_string() {
-    assert_eq!(
-        run_text(&["aab"], &["a", "a", "a", "c"]),
-        expect(&["", "", "a", "aac"], Err(""))
-    );
-    assert_eq!(
-        run_text(&["abcx", "bcd"], &["abc", "d"]),
-        expect(&["", "a"], Ok(1))
-    );
+    assert_eq!(run_text(&["aab"], &["a", "a", "a", "c"]), expect(&["", "", "a", "aac"], Err("")));
+    assert_eq!(run_text(&["abcx", "bcd"], &["abc", "d"]), expect(&["", "a"], Ok(1)));
 }
 
 #[test]
 fn characters_are_whole_in_stop_strings_too() {
-    let pieces = [
-        "é".as_bytes(),
-        &[0xE2, 0x82],
-        &[0xAC],
-        "\u{10348}".as_bytes(),
-    ]
-    .map(<[u8]>::to_vec);
-    assert_eq!(
-        run(&strings(&["€\u{10348}"]), &pieces),
-        expect(&["é", "", "", ""], Ok(0))
-    );
-    assert_eq!(
-        run(&strings(&["€!"]), &pieces),
-        expect(&["é", "", "", "€\u{10348}"], Err(""))
-    );
+    let pieces = ["é".as_bytes(), &[0xE2, 0x82], &[0xAC], "\u{10348}".as_bytes()].map(<[u8]>::to_vec);
+    assert_eq!(run(&strings(&["€\u{10348}"]), &pieces), expect(&["é", "", "", ""], Ok(0)));
+    assert_eq!(run(&strings(&["€!"]), &pieces), expect(&["é", "", "", "€\u{10348}"], Err("")));
     assert_eq!(run(&[], &pieces[..2]), expect(&["é", ""], Err("\u{FFFD}")));
 }
 
@@ -126,13 +99,7 @@ fn rollback_of_released_text_is_refused() {
     assert_eq!(detokenizer.rollback(3), Err(6));
     assert_eq!(detokenizer.rollback(4), Err(6));
     assert_eq!(detokenizer.rollback(0), Ok(()));
-    assert_eq!(
-        detokenizer.push(b"abc"),
-        Released {
-            text: String::new(),
-            stop: Some(0)
-        }
-    );
+    assert_eq!(detokenizer.push(b"abc"), Released { text: String::new(), stop: Some(0) });
     assert_eq!(detokenizer.rollback(1), Ok(()));
     assert_eq!(detokenizer.finish(), "");
 }
@@ -140,13 +107,7 @@ fn rollback_of_released_text_is_refused() {
 #[test]
 fn rollback_of_a_stop_after_released_text_is_refused() {
     let mut detokenizer = Detokenizer::new(&strings(&["abc"]));
-    assert_eq!(
-        detokenizer.push(b"xyabc"),
-        Released {
-            text: "xy".to_string(),
-            stop: Some(0)
-        }
-    );
+    assert_eq!(detokenizer.push(b"xyabc"), Released { text: "xy".to_string(), stop: Some(0) });
     assert_eq!(detokenizer.rollback(1), Err(2));
     assert_eq!(detokenizer.push(b"z"), Released::default());
     assert_eq!(detokenizer.rollback(1), Ok(()));
@@ -178,16 +139,12 @@ fn stops() -> impl Strategy<Value = Vec<String>> {
 
 /// The text before the stop string that ends first, and its index; by trying every end.
 fn reference(stops: &[String], text: &str) -> Option<(String, usize)> {
-    (0..=text.len())
-        .filter(|&end| text.is_char_boundary(end))
-        .find_map(|end| {
-            let ends_here = |stop: &&String| text[..end].ends_with(stop.as_str());
-            let longest = stops.iter().filter(ends_here).map(String::len).max()?;
-            let index = stops
-                .iter()
-                .position(|stop| stop.len() == longest && ends_here(&stop))?;
-            Some((text[..end - longest].to_string(), index))
-        })
+    (0..=text.len()).filter(|&end| text.is_char_boundary(end)).find_map(|end| {
+        let ends_here = |stop: &&String| text[..end].ends_with(stop.as_str());
+        let longest = stops.iter().filter(ends_here).map(String::len).max()?;
+        let index = stops.iter().position(|stop| stop.len() == longest && ends_here(&stop))?;
+        Some((text[..end - longest].to_string(), index))
+    })
 }
 
 proptest! {

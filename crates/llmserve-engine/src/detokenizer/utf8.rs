@@ -88,27 +88,15 @@ mod tests {
 
     #[test]
     fn a_character_comes_with_its_last_byte() {
-        assert_eq!(
-            decoded(&[b"a\xF0", b"\x9F", b"", b"\x98", b"\x80b"]),
-            ["a", "", "", "", "😀b", ""]
-        );
+        assert_eq!(decoded(&[b"a\xF0", b"\x9F", b"", b"\x98", b"\x80b"]), ["a", "", "", "", "😀b", ""]);
     }
 
     #[test]
     fn ill_formed_bytes_are_replaced_as_soon_as_certain() {
-        assert_eq!(
-            decoded(&[b"\xFF", b"\xE2\x82", b"A"]),
-            ["\u{FFFD}", "", "\u{FFFD}A", ""]
-        );
-        assert_eq!(
-            decoded(&[b"\xE2", b"\xE2\x82", b"\xAC"]),
-            ["", "\u{FFFD}", "€", ""]
-        );
+        assert_eq!(decoded(&[b"\xFF", b"\xE2\x82", b"A"]), ["\u{FFFD}", "", "\u{FFFD}A", ""]);
+        assert_eq!(decoded(&[b"\xE2", b"\xE2\x82", b"\xAC"]), ["", "\u{FFFD}", "€", ""]);
         // A surrogate is wrong from its second byte.
-        assert_eq!(
-            decoded(&[b"\xED", b"\xA0", b"\x80"]),
-            ["", "\u{FFFD}\u{FFFD}", "\u{FFFD}", ""]
-        );
+        assert_eq!(decoded(&[b"\xED", b"\xA0", b"\x80"]), ["", "\u{FFFD}\u{FFFD}", "\u{FFFD}", ""]);
         assert_eq!(decoded(&[b"x\xF0\x9F"]), ["x", "\u{FFFD}"]);
     }
 
@@ -116,9 +104,7 @@ mod tests {
     fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let byte = prop_oneof![
             any::<u8>(),
-            prop::sample::select(vec![
-                0x80, 0xA0, 0xBF, 0xC2, 0xE0, 0xE2, 0xED, 0xF0, 0xF4, b'a'
-            ]),
+            prop::sample::select(vec![0x80, 0xA0, 0xBF, 0xC2, 0xE0, 0xE2, 0xED, 0xF0, 0xF4, b'a']),
         ];
         let bytes = prop_oneof![
             prop::collection::vec(byte, 0..6),

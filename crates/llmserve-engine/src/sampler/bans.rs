@@ -60,15 +60,9 @@ mod tests {
     fn left(groups: [&[i32]; 3]) -> Vec<i32> {
         let groups = groups.map(ids);
         let mut logits = [1.0, 2.0, 3.0];
-        let best = apply(
-            groups.each_ref().map(Vec::as_slice),
-            &mut logits,
-            &mut Vec::new(),
-        );
+        let best = apply(groups.each_ref().map(Vec::as_slice), &mut logits, &mut Vec::new());
         assert_eq!(best, select::argmax(&logits));
-        (0..3)
-            .filter(|&id| logits[id as usize] > f32::NEG_INFINITY)
-            .collect()
+        (0..3).filter(|&id| logits[id as usize] > f32::NEG_INFINITY).collect()
     }
 
     #[test]

@@ -21,13 +21,8 @@ pub(super) fn of_token(
     };
     select::top_k(logits, num_top as usize, candidates);
     select::sort(candidates);
-    let top = candidates
-        .iter()
-        .map(|candidate| (TokenId(candidate.id() as i32), logprob(candidate.id())));
-    Some(TokenLogprobs {
-        logprob: logprob(token),
-        top: top.collect(),
-    })
+    let top = candidates.iter().map(|candidate| (TokenId(candidate.id() as i32), logprob(candidate.id())));
+    Some(TokenLogprobs { logprob: logprob(token), top: top.collect() })
 }
 
 /// `logit - max - log_sum`, where the sum is that of the exponentials of `logit - max`.
@@ -49,10 +44,7 @@ mod tests {
     use super::*;
 
     fn logprobs(logits: &[f32], token: usize, num_top: u32) -> TokenLogprobs {
-        let empty = TokenLogprobs {
-            logprob: f32::NAN,
-            top: Vec::new(),
-        };
+        let empty = TokenLogprobs { logprob: f32::NAN, top: Vec::new() };
         of_token(logits, token, num_top, &mut Vec::new()).unwrap_or(empty)
     }
 

@@ -69,17 +69,9 @@ impl Sampler {
     /// `logprobs`, each token comes with its log-probability and that many alternatives. The
     /// `prompt` is history for the repetition penalty and the n-gram rule.
     #[must_use]
-    pub fn new(
-        params: &SamplingParams,
-        seed: u64,
-        logprobs: Option<u32>,
-        prompt: &[TokenId],
-    ) -> Self {
-        let (banned, bias): (Vec<_>, Vec<_>) = params
-            .logit_bias
-            .iter()
-            .copied()
-            .partition(|(_, amount)| *amount <= f32::NEG_INFINITY);
+    pub fn new(params: &SamplingParams, seed: u64, logprobs: Option<u32>, prompt: &[TokenId]) -> Self {
+        let (banned, bias): (Vec<_>, Vec<_>) =
+            params.logit_bias.iter().copied().partition(|(_, amount)| *amount <= f32::NEG_INFINITY);
         let size = params.no_repeat_ngram_size;
         Self {
             temperature: params.temperature,
@@ -102,40 +94,22 @@ impl Sampler {
     ///
     /// # Errors
     /// [`Error::InvalidLogits`] if every logit is NaN or minus infinity.
-    pub fn sample(
-        &self,
-        logits: &[f32],
-        bans: Bans<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Sampled, Error> {
-        let id = self
-            .draw(logits, bans, scratch)
-            .ok_or(Error::InvalidLogits)?;
+    pub fn sample(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Result<Sampled, Error> {
+        let id = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
         let logprobs = self
             .num_top_logprobs
             .and_then(|num_top| logprobs::of_token(logits, id, num_top, &mut scratch.candidates));
-        Ok(Sampled {
-            token: token_id(id),
-            logprobs,
-        })
+        Ok(Sampled { token: token_id(id), logprobs })
     }
 
     fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<usize> {
-        let Scratch {
-            logits: adjusted,
-            undo,
-            candidates,
-        } = scratch;
+        let Scratch { logits: adjusted, undo, candidates } = scratch;
         let (logits, (best, max)) = if self.leaves_logits_alone() {
             let best = select::argmax(logits)?;
             // A ban matters to a greedy draw only if it hits the best token.
-            let is_untouched = bans.tokens.is_empty()
-                || (self.is_greedy() && !bans.tokens.contains(&token_id(best.0)));
-            if is_untouched {
-                (logits, best)
-            } else {
-                self.adjust(logits, bans, adjusted, undo)?
-            }
+            let is_untouched =
+                bans.tokens.is_empty() || (self.is_greedy() && !bans.tokens.contains(&token_id(best.0)));
+            if is_untouched { (logits, best) } else { self.adjust(logits, bans, adjusted, undo)? }
         } else {
             self.adjust(logits, bans, adjusted, undo)?
         };
@@ -167,10 +141,7 @@ impl Sampler {
     }
 
     fn leaves_logits_alone(&self) -> bool {
-        self.penalties.is_none()
-            && self.ngrams.is_none()
-            && self.bias.is_empty()
-            && self.banned.is_empty()
+        self.penalties.is_none() && self.ngrams.is_none() && self.bias.is_empty() && self.banned.is_empty()
     }
 
     fn is_greedy(&self) -> bool {
@@ -190,11 +161,7 @@ impl Sampler {
 
     /// Takes back the last `n` accepted tokens; the prompt stays.
     pub fn rollback(&mut self, n: usize) {
-        debug_assert!(
-            n <= self.output.len(),
-            "rollback of {n} tokens, {} accepted",
-            self.output.len()
-        );
+        debug_assert!(n <= self.output.len(), "rollback of {n} tokens, {} accepted", self.output.len());
         for _ in 0..n {
             let Some(token) = self.output.pop() else {
                 return;

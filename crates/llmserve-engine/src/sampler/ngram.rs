@@ -49,8 +49,7 @@ impl NgramBans {
         }
         let last = self.prefixes.last().copied().unwrap_or(0);
         // One more than the id, so that token 0 counts.
-        self.prefixes
-            .push(add(multiply(last, BASE), u64::from(token.0 as u32) + 1));
+        self.prefixes.push(add(multiply(last, BASE), u64::from(token.0 as u32) + 1));
     }
 
     /// Takes back the last token.
@@ -72,19 +71,14 @@ impl NgramBans {
 
     /// The tokens that would complete an n-gram of the history. May name one several times.
     pub(super) fn banned(&self) -> &[TokenId] {
-        self.last_context()
-            .and_then(|context| self.followers.get(&context))
-            .map_or(&[], Vec::as_slice)
+        self.last_context().and_then(|context| self.followers.get(&context)).map_or(&[], Vec::as_slice)
     }
 
     /// The fingerprint of the last n - 1 tokens.
     fn last_context(&self) -> Option<u64> {
         let end = self.prefixes.len() - 1;
         let before = self.prefixes[end.checked_sub(self.context)?];
-        Some(add(
-            self.prefixes[end],
-            MODULUS - multiply(before, self.context_power),
-        ))
+        Some(add(self.prefixes[end], MODULUS - multiply(before, self.context_power)))
     }
 }
 
@@ -168,10 +162,7 @@ mod tests {
 
     #[test]
     fn size_one_bans_the_whole_history() {
-        assert_eq!(
-            NgramBans::new(1, &ids(&[3, 0, 3])).banned(),
-            ids(&[3, 0, 3])
-        );
+        assert_eq!(NgramBans::new(1, &ids(&[3, 0, 3])).banned(), ids(&[3, 0, 3]));
         assert_eq!(NgramBans::new(1, &[]).banned(), []);
     }
 

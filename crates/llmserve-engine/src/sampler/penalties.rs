@@ -30,8 +30,7 @@ impl Penalties {
     pub(super) fn new(params: &SamplingParams, prompt: &[TokenId]) -> Option<Self> {
         let is_off = |value: f32, off: f32| (value - off).abs() <= 0.0;
         let repeats = !is_off(params.repetition_penalty, 1.0);
-        if !repeats && is_off(params.frequency_penalty, 0.0) && is_off(params.presence_penalty, 0.0)
-        {
+        if !repeats && is_off(params.frequency_penalty, 0.0) && is_off(params.presence_penalty, 0.0) {
             return None;
         }
         let mut seen: HashMap<TokenId, Occurrences> = HashMap::new();
@@ -74,18 +73,10 @@ impl Penalties {
     }
 
     fn penalized(&self, logit: f32, count: u32) -> f32 {
-        let repeated = if logit > 0.0 {
-            logit / self.repetition
-        } else {
-            logit * self.repetition
-        };
+        let repeated = if logit > 0.0 { logit / self.repetition } else { logit * self.repetition };
         // Between the two steps too, infinity must not meet infinity.
         let repeated = repeated.clamp(f32::MIN, f32::MAX);
-        if count == 0 {
-            repeated
-        } else {
-            repeated - (count as f32 * self.frequency + self.presence)
-        }
+        if count == 0 { repeated } else { repeated - (count as f32 * self.frequency + self.presence) }
     }
 }
 
@@ -114,12 +105,7 @@ fn change(logit: &mut f32, change: impl FnOnce(f32) -> f32) {
 mod tests {
     use super::*;
 
-    fn penalties(
-        repetition: f32,
-        frequency: f32,
-        presence: f32,
-        prompt: &[TokenId],
-    ) -> Option<Penalties> {
+    fn penalties(repetition: f32, frequency: f32, presence: f32, prompt: &[TokenId]) -> Option<Penalties> {
         let params = SamplingParams {
             repetition_penalty: repetition,
             frequency_penalty: frequency,
@@ -150,22 +136,14 @@ mod tests {
     #[test]
     fn repetition_divides_positive_and_multiplies_negative_logits_once() {
         let prompt = [TokenId(0), TokenId(1), TokenId(1)];
-        let logits = applied(
-            penalties(2.0, 0.0, 0.0, &prompt),
-            &[2, 2],
-            &[3.0, -3.0, 1.0, 5.0],
-        );
+        let logits = applied(penalties(2.0, 0.0, 0.0, &prompt), &[2, 2], &[3.0, -3.0, 1.0, 5.0]);
         assert_eq!(logits, [1.5, -6.0, 0.5, 5.0]);
     }
 
     #[test]
     fn frequency_and_presence_count_the_output_only() {
         let prompt = [TokenId(0), TokenId(1)];
-        let logits = applied(
-            penalties(1.0, 0.5, 0.25, &prompt),
-            &[1, 1, 2],
-            &[3.0, 3.0, 3.0],
-        );
+        let logits = applied(penalties(1.0, 0.5, 0.25, &prompt), &[1, 1, 2], &[3.0, 3.0, 3.0]);
         assert_eq!(logits, [3.0, 1.75, 2.25]);
     }
 
@@ -179,38 +157,22 @@ mod tests {
         let all = [f32::MAX, -f32::MAX, 1e30, -1e30, 0.0];
         for repetition in [f32::MIN_POSITIVE, f32::MAX] {
             for frequency in [-100.0, 100.0] {
-                let logits = applied(
-                    penalties(repetition, frequency, frequency, &[]),
-                    &[0, 1, 2, 3, 4],
-                    &all,
-                );
+                let logits =
+                    applied(penalties(repetition, frequency, frequency, &[]), &[0, 1, 2, 3, 4], &all);
                 assert!(logits.iter().all(|logit| logit.is_finite()), "{logits:?}");
             }
         }
-        let mut logits = [f32::MAX, f32::INFINITY, f32::NEG_INFINITY];
-        apply_bias(
-            &[TokenId(0), TokenId(1), TokenId(2)].map(|token| (token, f32::MAX)),
-            &mut logits,
-        );
+        let mut logits = vec![f32::MAX, f32::INFINITY, f32::NEG_INFINITY];
+        apply_bias(&[TokenId(0), TokenId(1), TokenId(2)].map(|token| (token, f32::MAX)), &mut logits);
         assert_eq!(logits, [f32::MAX, f32::INFINITY, f32::NEG_INFINITY]);
     }
 
     #[test]
     fn ids_outside_the_vocabulary_are_passed_over() {
-        let mut logits = [1.0, 2.0];
-        apply_bias(
-            &[(TokenId(-1), 5.0), (TokenId(2), 5.0), (TokenId(1), 5.0)],
-            &mut logits,
-        );
+        let mut logits = vec![1.0, 2.0];
+        apply_bias(&[(TokenId(-1), 5.0), (TokenId(2), 5.0), (TokenId(1), 5.0)], &mut logits);
         assert_eq!(logits, [1.0, 7.0]);
-        assert_eq!(
-            applied(
-                penalties(2.0, 0.0, 0.0, &[TokenId(-7), TokenId(9)]),
-                &[],
-                &[1.0]
-            ),
-            [1.0]
-        );
+        assert_eq!(applied(penalties(2.0, 0.0, 0.0, &[TokenId(-7), TokenId(9)]), &[], &[1.0]), [1.0]);
     }
 
     #[test]

@@ -25,11 +25,7 @@ impl Candidate {
     fn new(id: usize, logit: f32, weight: u64) -> Self {
         // The bits of a float, made to order like the float; adding 0 makes -0 equal to 0.
         let bits = (logit + 0.0).to_bits();
-        let ascending = if bits >> 31 == 0 {
-            bits | 1 << 31
-        } else {
-            !bits
-        };
+        let ascending = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
         let key = u64::from(!ascending) << 32 | id as u64;
         Self { key, weight }
     }
@@ -67,10 +63,12 @@ fn block_max(block: &[f32]) -> f32 {
             *lane = larger(*lane, logit);
         }
     }
-    lanes
-        .iter()
-        .chain(rest)
-        .fold(f32::NEG_INFINITY, |max, &logit| larger(max, logit))
+    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |max, &logit| larger(max, logit))
+}
+
+/// Whether a logit of the chunk is so. Looks at all of them, which takes no branches.
+fn has_any(chunk: &[f32], is_so: impl Fn(f32) -> bool) -> bool {
+    chunk.iter().map(|&logit| u32::from(is_so(logit))).sum::<u32>() > 0
 }
 
 /// Fills `candidates` with the best `k`, in any order and without weights.
@@ -85,10 +83,7 @@ pub(super) fn top_k(logits: &[f32], k: usize, candidates: &mut Vec<Candidate>) {
     let full = k.saturating_add(k.max(BLOCK));
     let mut floor = f32::NEG_INFINITY;
     for (index, chunk) in logits.chunks(LANES).enumerate() {
-        if !chunk
-            .iter()
-            .fold(false, |any, &logit| any | (logit > floor))
-        {
+        if !has_any(chunk, |logit| logit > floor) {
             continue;
         }
         for (offset, &logit) in chunk.iter().enumerate() {
@@ -119,18 +114,10 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
 }
 
 /// Fills `candidates` with all logits of at least `floor` that weigh anything, in any order.
-pub(super) fn at_least(
-    logits: &[f32],
-    floor: f32,
-    softmax: Softmax,
-    candidates: &mut Vec<Candidate>,
-) {
+pub(super) fn at_least(logits: &[f32], floor: f32, softmax: Softmax, candidates: &mut Vec<Candidate>) {
     candidates.clear();
     for (index, chunk) in logits.chunks(LANES).enumerate() {
-        if !chunk
-            .iter()
-            .fold(false, |any, &logit| any | (logit >= floor))
-        {
+        if !has_any(chunk, |logit| logit >= floor) {
             continue;
         }
         // All weights of the chunk at once: vectors again.
@@ -198,14 +185,8 @@ mod tests {
     }
 
     fn sorted_ids(logits: &[f32]) -> Vec<usize> {
-        let mut ids: Vec<usize> = (0..logits.len())
-            .filter(|&i| logits[i] > f32::NEG_INFINITY)
-            .collect();
-        ids.sort_by(|&a, &b| {
-            logits[b]
-                .partial_cmp(&logits[a])
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        let mut ids: Vec<usize> = (0..logits.len()).filter(|&i| logits[i] > f32::NEG_INFINITY).collect();
+        ids.sort_by(|&a, &b| logits[b].partial_cmp(&logits[a]).unwrap_or(std::cmp::Ordering::Equal));
         ids
     }
 

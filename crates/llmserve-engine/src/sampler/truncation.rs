@@ -62,20 +62,14 @@ impl Truncation {
             }
             _ if self.top_p < 1.0 => {
                 let mass = softmax.mass(logits);
-                let wanted = Wanted {
-                    mass: self.needed_mass(mass),
-                    count: self.keep,
-                };
+                let wanted = Wanted { mass: self.needed_mass(mass), count: self.keep };
                 wanted.gather(logits, softmax, &BANDS, candidates);
                 self.cut_top_p(candidates, mass);
                 self.cut_min_p(candidates);
                 draw::below(bits, select::total(candidates))
             }
             _ if self.min_p > 0.0 => {
-                let wanted = Wanted {
-                    mass: 0,
-                    count: self.keep,
-                };
+                let wanted = Wanted { mass: 0, count: self.keep };
                 // A little wider than `min_p`, which then cuts by exact weights.
                 let bands = [0.01 - self.min_p.log2(), f32::INFINITY];
                 wanted.gather(logits, softmax, &bands, candidates);
@@ -85,10 +79,7 @@ impl Truncation {
             _ => {
                 // Nothing is cut: only the candidates down to the target matter.
                 let target = draw::below(bits, softmax.mass(logits));
-                let wanted = Wanted {
-                    mass: target + 1,
-                    count: 0,
-                };
+                let wanted = Wanted { mass: target + 1, count: 0 };
                 wanted.gather(logits, softmax, &BANDS, candidates);
                 target
             }
@@ -118,10 +109,7 @@ impl Truncation {
     /// Keeps what has the share `min_p` of the likeliest candidate's weight.
     fn cut_min_p(&self, candidates: &mut Vec<Candidate>) {
         let least = (f64::from(self.min_p) * ONE as f64).ceil() as u64;
-        let kept = candidates
-            .iter()
-            .filter(|candidate| candidate.weight >= least)
-            .count();
+        let kept = candidates.iter().filter(|candidate| candidate.weight >= least).count();
         if kept >= self.keep {
             candidates.retain(|candidate| candidate.weight >= least);
         } else {
@@ -138,20 +126,9 @@ struct Wanted {
 
 impl Wanted {
     /// Gathers the narrowest band that is enough. The last band is everything.
-    fn gather(
-        &self,
-        logits: &[f32],
-        softmax: Softmax,
-        bands: &[f32],
-        candidates: &mut Vec<Candidate>,
-    ) {
+    fn gather(&self, logits: &[f32], softmax: Softmax, bands: &[f32], candidates: &mut Vec<Candidate>) {
         for &octaves in bands {
-            select::at_least(
-                logits,
-                softmax.logit_below_max(octaves),
-                softmax,
-                candidates,
-            );
+            select::at_least(logits, softmax.logit_below_max(octaves), softmax, candidates);
             if candidates.len() >= self.count && select::total(candidates) >= self.mass {
                 return;
             }

@@ -12,8 +12,11 @@ use std::f32::consts::LOG2_E;
 const FRACTION_BITS: u32 = 40;
 /// The weight of the likeliest token.
 pub(super) const ONE: u64 = 1 << FRACTION_BITS;
-/// Bits of the integer mantissa before it is shifted into place.
-const MANTISSA_BITS: u32 = 30;
+/// Bits of a float's mantissa, without the leading one.
+const MANTISSA_BITS: u32 = f32::MANTISSA_DIGITS - 1;
+const MANTISSA: u32 = (1 << MANTISSA_BITS) - 1;
+/// The biased exponent of 1.0.
+const EXPONENT_OF_ONE: u32 = 1.0f32.to_bits() >> MANTISSA_BITS;
 /// A distance in octaves at which every weight is 0.
 const NOTHING: f32 = 62.0;
 /// Adding 1.5 * 2^23 rounds a small float to a whole number in its lowest bits.
@@ -39,19 +42,16 @@ impl Softmax {
     /// infinite `max` and leaves nothing to finite ones.
     #[inline]
     pub(super) fn weight(self, logit: f32) -> u64 {
-        let octaves = if logit >= self.max {
-            0.0
-        } else {
-            (self.max - logit) * self.scale
-        };
+        let octaves = if logit >= self.max { 0.0 } else { (self.max - logit) * self.scale };
         // Written so that NaN takes the other branch.
         let octaves = if octaves < NOTHING { octaves } else { NOTHING };
         let rounded = octaves + ROUND;
         let whole = rounded.to_bits() - ROUND.to_bits();
-        let mantissa = exp2_near_zero((rounded - ROUND) - octaves) * (1u32 << MANTISSA_BITS) as f32;
-        // Through `i32`, since AVX2 converts only to signed integers.
-        let mantissa = u64::from(mantissa as i32 as u32);
-        (mantissa << (FRACTION_BITS - MANTISSA_BITS)) >> whole
+        let near = exp2_near_zero((rounded - ROUND) - octaves);
+        // Divides by 2^whole in the exponent, then shifts the mantissa to where the exponent says.
+        let bits = near.to_bits() - (whole << MANTISSA_BITS);
+        let mantissa = u64::from(bits & MANTISSA | 1 << MANTISSA_BITS);
+        (mantissa << (FRACTION_BITS - MANTISSA_BITS)) >> (EXPONENT_OF_ONE - (bits >> MANTISSA_BITS))
     }
 
     /// The sum of all weights.
@@ -61,11 +61,7 @@ impl Softmax {
 
     /// The logit that lies so many octaves below the largest one, roughly.
     pub(super) fn logit_below_max(self, octaves: f32) -> f32 {
-        if self.max < f32::INFINITY {
-            self.max - octaves / self.scale
-        } else {
-            self.max
-        }
+        if self.max < f32::INFINITY { self.max - octaves / self.scale } else { self.max }
     }
 }
 
@@ -76,7 +72,7 @@ fn exp2_near_zero(x: f32) -> f32 {
     sum = sum * x + 1.333_355_8e-3;
     sum = sum * x + 9.618_129e-3;
     sum = sum * x + 5.550_411e-2;
-    sum = sum * x + 2.402_265_1e-1;
+    sum = sum * x + 0.240_226_5;
     sum = sum * x + std::f32::consts::LN_2;
     sum * x + 1.0
 }
@@ -95,17 +91,21 @@ mod tests {
             let softmax = Softmax::new(10.0, temperature);
             for step in 0..40_000u16 {
                 let logit = 10.0 - f32::from(step) * 0.0007;
-                let (weight, exact) = (
-                    softmax.weight(logit) as f64,
-                    exact(10.0, logit, temperature),
-                );
+                let (weight, exact) = (softmax.weight(logit) as f64, exact(10.0, logit, temperature));
                 // The distance in octaves is itself rounded to 24 bits: 28 nats cost 2e-6.
                 let tolerance = exact * 1e-5 + 2.0;
-                assert!(
-                    (weight - exact).abs() <= tolerance,
-                    "{temperature} {logit}: {weight} {exact}"
-                );
+                assert!((weight - exact).abs() <= tolerance, "{temperature} {logit}: {weight} {exact}");
             }
+        }
+    }
+
+    #[test]
+    fn powers_of_two_are_good_to_a_few_units_in_the_last_place() {
+        for step in -5000..=5000i16 {
+            let x = f32::from(step) / 10_000.0;
+            let exact = f64::from(x).exp2();
+            let error = (f64::from(exp2_near_zero(x)) / exact - 1.0).abs();
+            assert!(error < 3e-7, "{x}: {error}");
         }
     }
 
@@ -144,14 +144,8 @@ mod tests {
         let softmax = Softmax::new(3.0, 0.5);
         let ratio = softmax.weight(softmax.logit_below_max(8.0)) as f64 / ONE as f64;
         assert!((ratio * 256.0 - 1.0).abs() < 1e-4);
-        assert_eq!(
-            softmax.logit_below_max(f32::INFINITY).to_bits(),
-            f32::NEG_INFINITY.to_bits()
-        );
+        assert_eq!(softmax.logit_below_max(f32::INFINITY).to_bits(), f32::NEG_INFINITY.to_bits());
         let infinite = Softmax::new(f32::INFINITY, 1e30);
-        assert_eq!(
-            infinite.logit_below_max(f32::INFINITY).to_bits(),
-            f32::INFINITY.to_bits()
-        );
+        assert_eq!(infinite.logit_below_max(f32::INFINITY).to_bits(), f32::INFINITY.to_bits());
     }
 }
