@@ -135,6 +135,28 @@ impl LoadErrorReason {
             Self::Other => "load_failed",
         }
     }
+
+    /// The reason with this code: the inverse of [`LoadErrorReason::code`].
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        const ALL: [LoadErrorReason; 14] = [
+            LoadErrorReason::NotFound,
+            LoadErrorReason::NotReadable,
+            LoadErrorReason::NotGguf,
+            LoadErrorReason::UnsupportedVersion,
+            LoadErrorReason::Truncated,
+            LoadErrorReason::Damaged,
+            LoadErrorReason::MissingPart,
+            LoadErrorReason::WrongPart,
+            LoadErrorReason::Unsupported,
+            LoadErrorReason::NotEnoughMemory,
+            LoadErrorReason::InvalidOption,
+            LoadErrorReason::Cancelled,
+            LoadErrorReason::ProbeFailed,
+            LoadErrorReason::Other,
+        ];
+        ALL.into_iter().find(|reason| reason.code() == code)
+    }
 }
 
 /// A load that failed. Nothing of it stays in memory.
@@ -152,11 +174,7 @@ pub struct LoadError {
 impl LoadError {
     /// A failure without detail.
     pub fn new(reason: LoadErrorReason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            detail: String::new(),
-        }
+        Self { reason, message: message.into(), detail: String::new() }
     }
 
     /// Adds what belongs into the log only.

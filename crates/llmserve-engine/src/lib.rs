@@ -3,7 +3,10 @@
 pub mod config;
 pub mod error;
 pub mod event;
+pub mod gguf;
 pub mod ids;
+pub mod memory;
+pub mod probe;
 pub mod request;
 pub mod stats;
 

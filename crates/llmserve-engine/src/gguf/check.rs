@@ -1,0 +1,248 @@
+//! The whole check of a model: its file, its parts, what they say together.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::header::Header;
+use super::identity::FileIdentity;
+use super::metadata::{Metadata, Value};
+use super::reader::{Reader, unreadable};
+use super::split::{Split, check_part, wrong_part};
+use super::{damaged, hparams, quoted, unsupported, vocab};
+use crate::config::MetadataValue;
+use crate::error::{LoadError, LoadErrorReason};
+
+/// A GGUF file that passed the check.
+#[derive(Debug, Clone)]
+pub struct ModelFile {
+    /// The metadata of the first part, which holds that of the model.
+    pub metadata: Metadata,
+    /// The files, one or more, in order.
+    pub parts: Vec<ModelPart>,
+    /// Values in all tensors.
+    pub num_values: u64,
+    has_attention: bool,
+}
+
+/// One file of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelPart {
+    /// The file.
+    pub path: PathBuf,
+    /// Its state when it was checked.
+    pub identity: FileIdentity,
+    /// Tensors in it.
+    pub num_tensors: u64,
+    /// Bytes of their data.
+    pub tensor_bytes: u64,
+}
+
+impl ModelFile {
+    /// The file to load: the only or the first part.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.parts.first().map_or(Path::new(""), |part| &part.path)
+    }
+
+    /// The identities of all parts.
+    #[must_use]
+    pub fn identity(&self) -> Vec<FileIdentity> {
+        self.parts.iter().map(|part| part.identity.clone()).collect()
+    }
+
+    /// Tensors in all parts.
+    #[must_use]
+    pub fn num_tensors(&self) -> u64 {
+        self.parts.iter().map(|part| part.num_tensors).sum()
+    }
+
+    /// Bytes of the data of all tensors.
+    #[must_use]
+    pub fn tensor_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.tensor_bytes).sum()
+    }
+
+    /// Checks the model as it is with metadata overrides, which can make llama.cpp end the
+    /// process as well as a damaged file.
+    ///
+    /// # Errors
+    /// `InvalidOption` with what the overridden metadata contradicts.
+    pub fn check_overrides(&self, overrides: &[(String, MetadataValue)]) -> Result<(), LoadError> {
+        if overrides.is_empty() {
+            return Ok(());
+        }
+        let mut metadata = self.metadata.clone();
+        for (key, value) in overrides {
+            metadata.insert(key.clone(), override_value(value));
+        }
+        hparams::check(&metadata, self.has_attention).and_then(|()| vocab::check(&metadata, &mut [])).map_err(
+            |error| {
+                let message = format!("metadata_overrides: {}", error.message);
+                LoadError::new(LoadErrorReason::InvalidOption, message)
+            },
+        )
+    }
+
+    fn add_part(&mut self, part: &OpenPart, names: &mut HashSet<String>) -> Result<(), LoadError> {
+        for tensor in &part.header.tensors {
+            if !names.insert(tensor.name.clone()) {
+                return Err(wrong_part(format!(
+                    "the tensor {} is in an earlier part too",
+                    quoted(&tensor.name)
+                )));
+            }
+            self.num_values += tensor.dimensions.iter().product::<u64>();
+            self.has_attention |= is_attention(&tensor.name);
+        }
+        self.parts.push(ModelPart {
+            path: part.path.clone(),
+            identity: part.identity.clone(),
+            num_tensors: part.header.tensors.len() as u64,
+            tensor_bytes: part.header.tensors.iter().map(|tensor| tensor.num_bytes).sum(),
+        });
+        Ok(())
+    }
+}
+
+/// Checks the model at `path` and, where it is split, all its parts.
+///
+/// Reads headers only, a few milliseconds for a usual file. Memory is bounded by limits of the
+/// format, whatever the file says.
+///
+/// # Errors
+/// A [`LoadError`] with the reason; its message names the key or tensor, the limit and the value.
+pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
+    let mut first = OpenPart::read(path)?;
+    check_kind(&first.header.metadata)?;
+    let split = Split::of_first_part(&first.header.metadata)?;
+    let mut digests = std::mem::take(&mut first.header.token_digests);
+    let mut names = HashSet::new();
+    let mut model = ModelFile {
+        metadata: first.header.metadata.clone(),
+        parts: Vec::new(),
+        num_values: 0,
+        has_attention: false,
+    };
+    model.add_part(&first, &mut names)?;
+    if let Some(split) = split {
+        add_parts(&mut model, split, &mut names)?;
+    }
+    if model.num_tensors() == 0 {
+        return Err(damaged("the file holds 0 tensors, a model has at least 1"));
+    }
+    hparams::check(&model.metadata, model.has_attention)?;
+    vocab::check(&model.metadata, &mut digests)?;
+    Ok(model)
+}
+
+/// Checks a `LoRA` adapter file.
+///
+/// # Errors
+/// As [`check`]; `Unsupported` for a GGUF file that is no `LoRA` adapter.
+pub fn check_adapter(path: &Path) -> Result<ModelFile, LoadError> {
+    let part = OpenPart::read(path)?;
+    let metadata = &part.header.metadata;
+    if metadata.text("general.type") != Some("adapter") || metadata.text("adapter.type") != Some("lora") {
+        return Err(unsupported("the file is no LoRA adapter"));
+    }
+    if metadata.architecture().is_none() {
+        return Err(damaged("`general.architecture` is missing or no text"));
+    }
+    // llama.cpp asserts on another type.
+    if !matches!(metadata.get("adapter.lora.alpha"), Some(Value::F32(alpha)) if alpha.is_finite()) {
+        return Err(damaged("`adapter.lora.alpha` is missing or no f32"));
+    }
+    let mut model =
+        ModelFile { metadata: metadata.clone(), parts: Vec::new(), num_values: 0, has_attention: false };
+    model.add_part(&part, &mut HashSet::new())?;
+    Ok(model)
+}
+
+fn add_parts(model: &mut ModelFile, split: Split, names: &mut HashSet<String>) -> Result<(), LoadError> {
+    for (part, path) in (2..).zip(split.other_paths(model.path())?) {
+        let mut add = || {
+            let other = OpenPart::read(&path)?;
+            check_part(part, &model.metadata, &other.header.metadata)?;
+            model.add_part(&other, names)
+        };
+        add().map_err(|error| split.in_part(part, error))?;
+    }
+    split.check_num_tensors(model.num_tensors())
+}
+
+/// Refuses GGUF files that are whole but no language model.
+fn check_kind(metadata: &Metadata) -> Result<(), LoadError> {
+    match metadata.text("general.type") {
+        Some("adapter") => {
+            let message = "the file is a LoRA adapter: load its base model and give it as an adapter";
+            Err(LoadError::new(LoadErrorReason::InvalidOption, message))
+        }
+        Some(kind @ ("mmproj" | "imatrix" | "vocab")) => {
+            Err(unsupported(format!("the file is no language model but of type {}", quoted(kind))))
+        }
+        Some(_) | None => match metadata.architecture() {
+            Some(kind @ ("clip" | "controlvector")) => Err(unsupported(format!(
+                "the file is no language model but of architecture {}",
+                quoted(kind)
+            ))),
+            Some(_) => Ok(()),
+            None => Err(damaged("`general.architecture` is missing or no text")),
+        },
+    }
+}
+
+/// Whether the tensor projects a model's state to attention heads.
+fn is_attention(tensor: &str) -> bool {
+    tensor.starts_with("blk.") && (tensor.ends_with(".attn_q.weight") || tensor.ends_with(".attn_qkv.weight"))
+}
+
+fn override_value(value: &MetadataValue) -> Value {
+    match value {
+        // llama.cpp takes an integer override for a key of any integer type.
+        MetadataValue::Int(value) => u32::try_from(*value).map_or(Value::I64(*value), Value::U32),
+        MetadataValue::Float(value) => Value::F32(*value as f32),
+        MetadataValue::Bool(value) => Value::Bool(*value),
+        MetadataValue::Str(text) => Value::Str(text.clone().into_bytes()),
+    }
+}
+
+/// One file, read.
+struct OpenPart {
+    path: PathBuf,
+    identity: FileIdentity,
+    header: Header,
+}
+
+impl OpenPart {
+    fn read(path: &Path) -> Result<Self, LoadError> {
+        // Looked at before it is opened: opening a pipe would wait for a writer.
+        check_regular(&fs::metadata(path).map_err(|error| not_open(&error))?)?;
+        let file = File::open(path).map_err(|error| not_open(&error))?;
+        let state = file.metadata().map_err(|error| unreadable(&error))?;
+        check_regular(&state)?;
+        let identity = FileIdentity::new(path, &state);
+        let header = Header::read(&mut Reader::new(file, state.len()))?;
+        Ok(Self { path: path.to_path_buf(), identity, header })
+    }
+}
+
+fn check_regular(state: &fs::Metadata) -> Result<(), LoadError> {
+    let fault = if state.is_dir() {
+        "the path is a directory, not a file"
+    } else if state.is_file() {
+        return Ok(());
+    } else {
+        "the path is no regular file"
+    };
+    Err(LoadError::new(LoadErrorReason::NotReadable, fault))
+}
+
+fn not_open(error: &std::io::Error) -> LoadError {
+    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+        return LoadError::new(LoadErrorReason::NotFound, "there is no such file")
+            .with_detail(error.to_string());
+    }
+    unreadable(error)
+}

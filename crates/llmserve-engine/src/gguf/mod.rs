@@ -1,0 +1,57 @@
+//! Pre-flight check of GGUF files.
+//!
+//! llama.cpp trusts much of what a file says and ends the process on some contradictions. So a
+//! file is read here first, with bounds: its header, its metadata, the layout of its tensors and
+//! its parts. What is refused carries a typed reason; what passes gives a [`ModelFile`].
+//!
+//! The format is described in ggml's `docs/gguf.md`; limits beyond it are those of llama.cpp.
+
+mod check;
+mod header;
+mod hparams;
+mod identity;
+mod layout;
+mod memory;
+mod metadata;
+mod reader;
+mod split;
+mod tensor_type;
+mod values;
+mod vocab;
+
+pub use check::{ModelFile, ModelPart, check, check_adapter};
+pub use identity::FileIdentity;
+pub use memory::{KvFootprint, bytes_per_token, kv_footprint};
+pub use metadata::{Array, Items, Metadata, Value, ValueType};
+pub use tensor_type::TensorType;
+
+use crate::error::{LoadError, LoadErrorReason};
+
+/// A header that contradicts itself, or would end the process.
+fn damaged(message: impl Into<String>) -> LoadError {
+    LoadError::new(LoadErrorReason::Damaged, message)
+}
+
+/// A file that is whole, and of a kind that llama.cpp does not load.
+fn unsupported(message: impl Into<String>) -> LoadError {
+    LoadError::new(LoadErrorReason::Unsupported, message)
+}
+
+/// A name out of the file, fit for a message: escaped and short.
+fn quoted(name: &str) -> String {
+    const LONGEST: usize = 80;
+    let short: String = name.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    let dots = if name.chars().nth(LONGEST).is_some() { "..." } else { "" };
+    format!("`{short}{dots}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn names_are_escaped_and_cut() {
+        assert_eq!(quoted("a\nb"), "`a\\nb`");
+        assert_eq!(quoted(&"x".repeat(81)), format!("`{}...`", "x".repeat(80)));
+    }
+}

@@ -1,0 +1,219 @@
+//! Reads the key-value pairs of a header.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{Read, Seek};
+
+use super::metadata::{Array, Items, Metadata, Value, ValueType};
+use super::reader::Reader;
+use super::{damaged, quoted, unsupported};
+use crate::error::LoadError;
+
+/// The format's limit of a key.
+const LONGEST_KEY: u64 = 65_535;
+/// Texts up to here are kept: chat templates are some 10 KiB.
+const LONGEST_KEPT_STRING: u64 = 1 << 20;
+/// Bytes of keys and texts that are kept in all.
+const KEPT_BYTES: u64 = 64 << 20;
+/// llama.cpp's limit of elements.
+const LONGEST_ARRAY: u64 = 1 << 30;
+/// Arrays of integers up to here are kept: per-layer values have at most 512.
+const LONGEST_KEPT_ARRAY: u64 = 4096;
+/// Vocabularies beyond are taken for damage; the largest known have some 300,000 tokens.
+const LARGEST_VOCABULARY: u64 = 1 << 24;
+
+/// The key whose texts must differ.
+pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
+
+/// What the pairs of a file say.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    pub(super) metadata: Metadata,
+    /// A hash of each text of [`TOKENS`].
+    pub(super) token_digests: Vec<u64>,
+    kept_bytes: u64,
+}
+
+impl Pairs {
+    /// Reads `count` pairs.
+    pub(super) fn read<R: Read + Seek>(reader: &mut Reader<R>, count: u64) -> Result<Self, LoadError> {
+        let mut pairs = Self::default();
+        for index in 0..count {
+            let key = pairs.read_key(reader, index, count)?;
+            let what = format!("the value of {}", quoted(&key));
+            let number = reader.u32(&what)?;
+            let kind = ValueType::from_number(number)
+                .ok_or_else(|| damaged(format!("{what} has type {number}, known are 0 to 12")))?;
+            let value = pairs.read_value(reader, kind, &key, &what)?;
+            if pairs.metadata.contains(&key) {
+                return Err(damaged(format!("the key {} is there twice", quoted(&key))));
+            }
+            pairs.metadata.insert(key, value);
+        }
+        Ok(pairs)
+    }
+
+    fn read_key<R: Read + Seek>(
+        &mut self,
+        reader: &mut Reader<R>,
+        index: u64,
+        count: u64,
+    ) -> Result<String, LoadError> {
+        let what = format!("metadata key {} of {count}", index + 1);
+        let length = reader.string_length(&what)?;
+        if length == 0 || length > LONGEST_KEY {
+            return Err(damaged(format!("{what} has {length} bytes, it may have 1 to {LONGEST_KEY}")));
+        }
+        self.kept_bytes += length;
+        if self.kept_bytes > KEPT_BYTES {
+            return Err(damaged(format!("the keys and texts exceed {KEPT_BYTES} bytes at {what}")));
+        }
+        match String::from_utf8(reader.bytes(length, &what)?) {
+            Ok(key) if !key.contains('\0') => Ok(key),
+            Ok(_) | Err(_) => Err(damaged(format!("{what} is no text"))),
+        }
+    }
+
+    fn read_value<R: Read + Seek>(
+        &mut self,
+        reader: &mut Reader<R>,
+        kind: ValueType,
+        key: &str,
+        what: &str,
+    ) -> Result<Value, LoadError> {
+        Ok(match kind {
+            ValueType::U8 => Value::U8(reader.array::<1>(what)?[0]),
+            ValueType::I8 => Value::I8(i8::from_le_bytes(reader.array(what)?)),
+            ValueType::U16 => Value::U16(u16::from_le_bytes(reader.array(what)?)),
+            ValueType::I16 => Value::I16(i16::from_le_bytes(reader.array(what)?)),
+            ValueType::U32 => Value::U32(reader.u32(what)?),
+            ValueType::I32 => Value::I32(i32::from_le_bytes(reader.array(what)?)),
+            ValueType::F32 => Value::F32(f32::from_le_bytes(reader.array(what)?)),
+            ValueType::Bool => Value::Bool(reader.array::<1>(what)? != [0]),
+            ValueType::U64 => Value::U64(reader.u64(what)?),
+            ValueType::I64 => Value::I64(i64::from_le_bytes(reader.array(what)?)),
+            ValueType::F64 => Value::F64(f64::from_le_bytes(reader.array(what)?)),
+            ValueType::Str => self.read_text(reader, what)?,
+            ValueType::Array => Value::Array(self.read_array(reader, key, what)?),
+        })
+    }
+
+    fn read_text<R: Read + Seek>(&mut self, reader: &mut Reader<R>, what: &str) -> Result<Value, LoadError> {
+        let length = reader.string_length(what)?;
+        if length > LONGEST_KEPT_STRING || self.kept_bytes + length > KEPT_BYTES {
+            reader.skip(length, what)?;
+            return Ok(Value::LongStr(length));
+        }
+        self.kept_bytes += length;
+        reader.bytes(length, what).map(Value::Str)
+    }
+
+    fn read_array<R: Read + Seek>(
+        &mut self,
+        reader: &mut Reader<R>,
+        key: &str,
+        what: &str,
+    ) -> Result<Array, LoadError> {
+        let number = reader.u32(what)?;
+        let element = ValueType::from_number(number)
+            .ok_or_else(|| damaged(format!("{what} has elements of type {number}, known are 0 to 12")))?;
+        if element == ValueType::Array {
+            return Err(unsupported(format!("{what} is an array of arrays, which llama.cpp does not read")));
+        }
+        let length = reader.u64(what)?;
+        if length > LONGEST_ARRAY {
+            return Err(damaged(format!("{what} has {length} elements, at most {LONGEST_ARRAY} are read")));
+        }
+        reader.require(length * element.least_bytes(), what)?;
+        let is_float = matches!(element, ValueType::F32 | ValueType::F64);
+        let items = if element == ValueType::Str {
+            self.read_texts(reader, key, length, what)?;
+            Items::Skipped
+        } else if is_float || length > LONGEST_KEPT_ARRAY {
+            skip_numbers(reader, element, length, what)?
+        } else {
+            self.read_integers(reader, element, length, what)?
+        };
+        Ok(Array { element, length, items })
+    }
+
+    fn read_integers<R: Read + Seek>(
+        &mut self,
+        reader: &mut Reader<R>,
+        element: ValueType,
+        length: u64,
+        what: &str,
+    ) -> Result<Items, LoadError> {
+        self.kept_bytes += 8 * length;
+        if self.kept_bytes > KEPT_BYTES {
+            return skip_numbers(reader, element, length, what);
+        }
+        let mut items = Vec::new();
+        for _ in 0..length {
+            let value = self.read_value(reader, element, "", what)?;
+            // A u64 beyond i64 is no count or id: it is clamped.
+            let number = if let Value::Bool(value) = value { Some(value.into()) } else { value.as_integer() };
+            items.push(number.unwrap_or(i64::MAX));
+        }
+        Ok(Items::Integers(items))
+    }
+
+    /// Steps over texts, checking that each lies in the file.
+    fn read_texts<R: Read + Seek>(
+        &mut self,
+        reader: &mut Reader<R>,
+        key: &str,
+        count: u64,
+        what: &str,
+    ) -> Result<(), LoadError> {
+        if key != TOKENS {
+            for _ in 0..count {
+                let length = reader.string_length(what)?;
+                reader.skip(length, what)?;
+            }
+            return Ok(());
+        }
+        if count > LARGEST_VOCABULARY {
+            return Err(damaged(format!("{what} has {count} texts, at most {LARGEST_VOCABULARY} are read")));
+        }
+        for index in 0..count {
+            let length = reader.string_length(what)?;
+            self.token_digests.push(read_token(reader, index, length, what)?);
+        }
+        Ok(())
+    }
+}
+
+fn skip_numbers<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    element: ValueType,
+    length: u64,
+    what: &str,
+) -> Result<Items, LoadError> {
+    reader.skip(length * element.least_bytes(), what)?;
+    Ok(Items::Skipped)
+}
+
+/// Hashes a token as llama.cpp will see it: up to a NUL, and named by its place when empty.
+fn read_token<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    index: u64,
+    length: u64,
+    what: &str,
+) -> Result<u64, LoadError> {
+    let mut hasher = DefaultHasher::new();
+    let mut num_bytes = 0;
+    let mut ended = false;
+    reader.chunks(length, what, |chunk| {
+        if ended {
+            return;
+        }
+        let text = chunk.split(|byte| *byte == 0).next().unwrap_or_default();
+        ended = text.len() < chunk.len();
+        num_bytes += text.len();
+        hasher.write(text);
+    })?;
+    if num_bytes == 0 {
+        hasher.write(format!("[EMPTY_{index}]").as_bytes());
+    }
+    Ok(hasher.finish())
+}

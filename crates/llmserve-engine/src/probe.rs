@@ -1,0 +1,297 @@
+//! Opens a file that was not seen before in a process of its own.
+//!
+//! llama.cpp ends the process on some files that no header check can know. So a file is opened
+//! once in a short-lived process, without allocating its tensors; when that ends well, the
+//! file's identity is remembered for the life of this process.
+//!
+//! Protocol: the command gets the path as its last argument. It exits with 0 when the file
+//! opens, and with 3 when it was refused, after the line `reason-code<TAB>message` on its
+//! standard output. Every other end means that the file would have ended this process.
+
+mod capture;
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use capture::{Capture, Keep};
+
+use crate::error::{LoadError, LoadErrorReason};
+pub use crate::gguf::FileIdentity;
+use crate::gguf::ModelFile;
+
+/// Exit code of a probe that refused the file.
+pub const EXIT_REFUSED: i32 = 3;
+/// How long a probe may take. A file opens within seconds even from a slow disk.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// How often a cancellation is looked for.
+const POLL: Duration = Duration::from_millis(20);
+/// Characters of a refusal's message.
+const LONGEST_MESSAGE: usize = 2000;
+/// Identities that are remembered; beyond, all are forgotten.
+const MOST_PASSED: usize = 4096;
+
+/// The identities, part by part, of the models that passed.
+static PASSED: Mutex<Option<HashSet<Vec<FileIdentity>>>> = Mutex::new(None);
+
+/// Makes sure that `file` was opened by a probe once, in its present state.
+///
+/// Runs `command` with the path, unless the file is known; without a command nothing is done and
+/// nothing remembered. Blocks until the probe has ended, which `is_cancelled` cuts short.
+///
+/// # Errors
+/// The reason that the probe gave; `ProbeFailed` where it died, could not be started or took
+/// more than 60 s (its last words are in the detail); `Cancelled`; `NotReadable` where the file
+/// changed meanwhile.
+pub fn ensure_probed(
+    file: &ModelFile,
+    command: Option<&[OsString]>,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<(), LoadError> {
+    let Some([program, arguments @ ..]) = command else {
+        return Ok(());
+    };
+    let identity = file.identity();
+    if has_passed(&identity) {
+        return Ok(());
+    }
+    let path = std::path::absolute(file.path()).unwrap_or_else(|_| file.path().to_path_buf());
+    let mut command = Command::new(program);
+    command.args(arguments).arg(path);
+    let outcome = run(command, is_cancelled)?;
+    verdict(&outcome)?;
+    if is_changed(file) {
+        let message = "the file was changed while it was checked: load it again";
+        return Err(LoadError::new(LoadErrorReason::NotReadable, message));
+    }
+    remember(identity);
+    Ok(())
+}
+
+/// What a probe process does: opens the file and tells the outcome by the module's protocol.
+/// Returns the code to exit with.
+///
+/// The process may be ended by llama.cpp inside `open`; it leaves no core file.
+pub fn run_probe(path: &Path, open: impl FnOnce(&Path) -> Result<(), LoadError>) -> i32 {
+    disable_core_files();
+    let Err(error) = open(path) else {
+        return 0;
+    };
+    let mut output = io::stdout().lock();
+    let line = format!("{}\t{}\n", error.reason.code(), one_line(&error.message));
+    let written = output.write_all(line.as_bytes()).and_then(|()| output.flush());
+    // The parent takes any other code for a crash, which is what lost words amount to.
+    if written.is_ok() { EXIT_REFUSED } else { 1 }
+}
+
+fn has_passed(identity: &[FileIdentity]) -> bool {
+    let passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+    passed.as_ref().is_some_and(|passed| passed.contains(identity))
+}
+
+fn remember(identity: Vec<FileIdentity>) {
+    let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let passed = passed.get_or_insert_default();
+    if passed.len() >= MOST_PASSED {
+        passed.clear();
+    }
+    passed.insert(identity);
+}
+
+fn is_changed(file: &ModelFile) -> bool {
+    file.parts.iter().any(|part| match fs::metadata(&part.path) {
+        Ok(metadata) => FileIdentity::new(&part.path, &metadata) != part.identity,
+        Err(_) => true,
+    })
+}
+
+/// How a probe ended, and what it said.
+struct Outcome {
+    status: ExitStatus,
+    output: String,
+    errors: String,
+}
+
+fn run(mut command: Command, is_cancelled: &dyn Fn() -> bool) -> Result<Outcome, LoadError> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| {
+        failed(format!("the probe process cannot be started: {}", error.kind()))
+            .with_detail(error.to_string())
+    })?;
+    let output = Capture::start(child.stdout.take(), Keep::First);
+    let errors = Capture::start(child.stderr.take(), Keep::Last);
+    let status = wait(&mut child, &output, is_cancelled).map_err(|error| {
+        end(&mut child);
+        error.with_detail(errors.text())
+    })?;
+    Ok(Outcome { status, output: output.text(), errors: errors.text() })
+}
+
+fn wait(
+    child: &mut Child,
+    output: &Capture,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<ExitStatus, LoadError> {
+    let deadline = Instant::now() + TIME_LIMIT;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) => {}
+            Err(error) => {
+                return Err(failed(format!("the probe process cannot be watched: {}", error.kind())));
+            }
+        }
+        if is_cancelled() {
+            return Err(LoadError::new(LoadErrorReason::Cancelled, "the load was cancelled"));
+        }
+        if Instant::now() >= deadline {
+            let seconds = TIME_LIMIT.as_secs();
+            return Err(failed(format!("opening the file took more than {seconds} s")));
+        }
+        // The end of its output is nearly always its end: then there is no pause.
+        output.wait_for_end(POLL);
+    }
+}
+
+fn end(child: &mut Child) {
+    // Both fail only for a process that has ended, which is what is wanted.
+    if child.kill().is_ok() {
+        drop(child.wait());
+    }
+}
+
+fn verdict(outcome: &Outcome) -> Result<(), LoadError> {
+    match outcome.status.code() {
+        Some(0) => Ok(()),
+        Some(EXIT_REFUSED) => Err(refusal(&outcome.output)
+            .unwrap_or_else(|| failed("the probe process refused the file without a reason"))
+            .with_detail(outcome.errors.clone())),
+        code => {
+            let how = code.map_or_else(|| signal(outcome.status), |code| format!("exit code {code}"));
+            let message = format!("the file ends the process that opens it ({how})");
+            Err(failed(message).with_detail(outcome.errors.clone()))
+        }
+    }
+}
+
+/// The error that a probe's first line tells.
+fn refusal(output: &str) -> Option<LoadError> {
+    let (code, message) = output.lines().next()?.split_once('\t')?;
+    Some(LoadError::new(LoadErrorReason::from_code(code)?, one_line(message)))
+}
+
+fn one_line(message: &str) -> String {
+    let characters = message.chars().take(LONGEST_MESSAGE);
+    characters.map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+fn failed(message: impl Into<String>) -> LoadError {
+    LoadError::new(LoadErrorReason::ProbeFailed, message)
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    status.signal().map_or_else(|| "unknown end".to_owned(), |signal| format!("signal {signal}"))
+}
+
+#[cfg(not(unix))]
+fn signal(_status: ExitStatus) -> String {
+    "unknown end".to_owned()
+}
+
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "the standard library has no setrlimit")]
+fn disable_core_files() {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live struct, which the call only reads. A failure leaves core
+    // files on, which harms nothing.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+}
+
+#[cfg(not(unix))]
+fn disable_core_files() {}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, is_cancelled: &dyn Fn() -> bool) -> Result<(), LoadError> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        run(command, is_cancelled).and_then(|outcome| verdict(&outcome))
+    }
+
+    fn refused(script: &str) -> LoadError {
+        shell(script, &|| false).expect_err("the probe passed")
+    }
+
+    #[test]
+    fn a_probe_that_ends_well_passes() {
+        assert_eq!(shell("echo chatter; echo noise >&2", &|| false), Ok(()));
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_reason() {
+        let error = refused("printf 'unsupported\\tarchitecture `x` is not known\\n'; echo log >&2; exit 3");
+        assert_eq!(error.reason, LoadErrorReason::Unsupported);
+        assert_eq!(error.message, "architecture `x` is not known");
+        assert_eq!(error.detail, "log\n");
+    }
+
+    #[test]
+    fn a_crash_is_told_without_its_words() {
+        let error = refused("echo secret/path.cpp:1: assert >&2; kill -ABRT $$");
+        assert_eq!(error.reason, LoadErrorReason::ProbeFailed);
+        assert_eq!(error.message, "the file ends the process that opens it (signal 6)");
+        assert_eq!(error.detail, "secret/path.cpp:1: assert\n");
+    }
+
+    #[test]
+    fn other_ends_are_failures() {
+        for script in ["exit 1", "exit 3", "echo nonsense; exit 3", "printf 'no-code\\tx\\n'; exit 3"] {
+            assert_eq!(refused(script).reason, LoadErrorReason::ProbeFailed, "{script}");
+        }
+    }
+
+    #[test]
+    fn a_missing_program_is_a_failure() {
+        let outcome = run(Command::new("/nonexistent/program"), &|| false);
+        let error = outcome.err().unwrap();
+        assert_eq!(error.reason, LoadErrorReason::ProbeFailed);
+        assert_eq!(error.message, "the probe process cannot be started: entity not found");
+    }
+
+    #[test]
+    fn output_beyond_the_bound_is_dropped() {
+        let error = refused("yes error | head -c 200000 >&2; echo last >&2; exit 1");
+        assert_eq!(error.detail.len(), capture::KEPT_BYTES);
+        assert!(error.detail.ends_with("last\n"));
+    }
+
+    #[test]
+    fn a_cancelled_probe_is_ended() {
+        let error = shell("exec sleep 600", &|| true).unwrap_err();
+        assert_eq!(error.reason, LoadErrorReason::Cancelled);
+    }
+
+    #[test]
+    fn a_process_left_behind_does_not_hold_up() {
+        // The reader of the output waits a bounded time for its end.
+        assert_eq!(shell("sleep 5 & exit 0", &|| false), Ok(()));
+    }
+
+    #[test]
+    fn the_child_tells_by_the_protocol() {
+        let open = |_: &Path| Err(LoadError::new(LoadErrorReason::Damaged, "bad\tkey\nhere"));
+        assert_eq!(run_probe(Path::new("model.gguf"), open), EXIT_REFUSED);
+        assert_eq!(run_probe(Path::new("model.gguf"), |_| Ok(())), 0);
+        assert_eq!(one_line("bad\tkey\nhere"), "bad key here");
+    }
+}
