@@ -187,6 +187,19 @@ fn doubled_and_ill_named_entries_are_damage() {
     }
 }
 
+/// llama.cpp loads these and ends the process at the first token.
+#[test]
+fn tensor_types_that_cannot_be_computed_are_unsupported() {
+    let directory = TempDir::new();
+    for (index, kind, words) in [(1, 1, "type f16, it must be f32"), (2, 26, "type i32, which weights")] {
+        let mut file = Gguf::model();
+        file.tensors[index].kind = kind;
+        let error = checked(&directory, &file.write().bytes).unwrap_err();
+        assert_eq!(error.reason, Unsupported, "{error}");
+        assert!(error.message.contains(words), "{error}");
+    }
+}
+
 #[test]
 fn unaligned_data_that_no_mapping_can_hold_is_unsupported() {
     let directory = TempDir::new();

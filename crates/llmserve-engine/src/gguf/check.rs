@@ -115,8 +115,9 @@ impl ModelFile {
 /// A [`LoadError`] with the reason; its message names the key or tensor, the limit and the value.
 pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
     let mut first = OpenPart::read(path)?;
-    check_kind(&first.header.metadata)?;
+    // First, since later parts lack the keys that tell the kind.
     let split = Split::of_first_part(&first.header.metadata)?;
+    check_kind(&first.header.metadata)?;
     let mut digests = std::mem::take(&mut first.header.token_digests);
     let mut names = HashSet::new();
     let mut model = ModelFile {

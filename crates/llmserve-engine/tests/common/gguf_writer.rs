@@ -43,7 +43,8 @@ impl Tensor {
 
     fn data_bytes(&self) -> usize {
         let (values, bytes) = match self.kind {
-            0 => (1, 4),
+            0 | 26 => (1, 4),
+            1 => (1, 2),
             2 => (32, 18),
             other => unreachable!("type {other} is not written by these tests"),
         };
