@@ -3,14 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails this way")]
 
-mod common;
+mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::allocation::{Counting, peak_during};
-use common::gguf_writer::{Field, Gguf, Meta, Tensor, text};
-use common::temp_dir::TempDir;
+use support::allocation::{Counting, peak_during};
+use support::gguf_writer::{Field, Gguf, Meta, Tensor, text};
+use support::temp_dir::TempDir;
 use llmserve_engine::LoadErrorReason::{
     self, Damaged, InvalidOption, NotGguf, Truncated, Unsupported, UnsupportedVersion,
 };

@@ -1,13 +1,13 @@
 //! Files that are no models, split models, adapters, and overridden metadata.
 #![allow(clippy::unwrap_used, reason = "a test fails this way")]
 
-mod common;
+mod support;
 
 use std::fs;
 use std::path::PathBuf;
 
-use common::gguf_writer::{Gguf, Meta, text};
-use common::temp_dir::TempDir;
+use support::gguf_writer::{Gguf, Meta, text};
+use support::temp_dir::TempDir;
 use llmserve_engine::LoadErrorReason::{
     self, Damaged, InvalidOption, MissingPart, NotFound, NotGguf, NotReadable, Truncated, Unsupported,
     WrongPart,

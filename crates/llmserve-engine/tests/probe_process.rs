@@ -1,14 +1,14 @@
 //! The probe runs once for a file in its present state.
 #![cfg(unix)]
 
-mod common;
+mod support;
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use common::gguf_writer::{Gguf, Meta};
-use common::temp_dir::TempDir;
+use support::gguf_writer::{Gguf, Meta};
+use support::temp_dir::TempDir;
 use llmserve_engine::LoadErrorReason;
 use llmserve_engine::gguf::check;
 use llmserve_engine::probe::ensure_probed;
