@@ -8,16 +8,18 @@
 //! opens, and with 3 when it was refused, after the line `reason-code<TAB>message` on its
 //! standard output. Every other end means that the file would have ended this process.
 
+mod capture;
+
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use capture::{Capture, Keep};
 
 use crate::error::{LoadError, LoadErrorReason};
 pub use crate::gguf::FileIdentity;
@@ -29,10 +31,6 @@ pub const EXIT_REFUSED: i32 = 3;
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// How often a cancellation is looked for.
 const POLL: Duration = Duration::from_millis(20);
-/// How long the output of an ended probe may still come in.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
-/// Bytes of each output that are kept: of the standard output the first, of the errors the last.
-const KEPT_OUTPUT: usize = 16 << 10;
 /// Characters of a refusal's message.
 const LONGEST_MESSAGE: usize = 2000;
 /// Identities that are remembered; beyond, all are forgotten.
@@ -219,69 +217,8 @@ fn disable_core_files() {
 #[cfg(not(unix))]
 fn disable_core_files() {}
 
-/// Which end of an output is kept.
-#[derive(Clone, Copy)]
-enum Keep {
-    First,
-    Last,
-}
-
-/// Reads an output to its end on a thread, keeping a bounded part of it.
-struct Capture {
-    kept: Arc<Mutex<Vec<u8>>>,
-    ended: Receiver<()>,
-}
-
-impl Capture {
-    fn start(source: Option<impl Read + Send + 'static>, keep: Keep) -> Self {
-        let kept = Arc::new(Mutex::new(Vec::new()));
-        let (sender, ended) = mpsc::channel::<()>();
-        if let Some(source) = source {
-            let kept = Arc::clone(&kept);
-            thread::spawn(move || {
-                drain(source, keep, &kept);
-                drop(sender);
-            });
-        }
-        Self { kept, ended }
-    }
-
-    /// Waits for the end of the output, at most `limit`; a short while where it has ended.
-    fn wait_for_end(&self, limit: Duration) {
-        if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Disconnected) {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// What was kept, once the process has ended.
-    fn text(&self) -> String {
-        // A process that the probe left behind may hold the pipe open for ever.
-        let (Ok(()) | Err(_)) = self.ended.recv_timeout(DRAIN_LIMIT);
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&kept).into_owned()
-    }
-}
-
-fn drain(mut source: impl Read, keep: Keep, kept: &Mutex<Vec<u8>>) {
-    let mut buffer = [0; 4096];
-    loop {
-        let count = match source.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
-        };
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(&buffer[..count]);
-        let excess = kept.len().saturating_sub(KEPT_OUTPUT);
-        match keep {
-            Keep::First => kept.truncate(KEPT_OUTPUT),
-            Keep::Last => drop(kept.drain(..excess)),
-        }
-    }
-}
-
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -292,7 +229,7 @@ mod tests {
     }
 
     fn refused(script: &str) -> LoadError {
-        shell(script, &|| false).unwrap_err()
+        shell(script, &|| false).expect_err("the probe passed")
     }
 
     #[test]
@@ -334,7 +271,7 @@ mod tests {
     #[test]
     fn output_beyond_the_bound_is_dropped() {
         let error = refused("yes error | head -c 200000 >&2; echo last >&2; exit 1");
-        assert_eq!(error.detail.len(), KEPT_OUTPUT);
+        assert_eq!(error.detail.len(), capture::KEPT_BYTES);
         assert!(error.detail.ends_with("last\n"));
     }
 
@@ -346,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_process_left_behind_does_not_hold_up() {
-        // The reader of the output waits at most `DRAIN_LIMIT` for its end.
+        // The reader of the output waits a bounded time for its end.
         assert_eq!(shell("sleep 5 & exit 0", &|| false), Ok(()));
     }
 

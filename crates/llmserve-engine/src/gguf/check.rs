@@ -9,7 +9,7 @@ use super::header::Header;
 use super::identity::FileIdentity;
 use super::metadata::{Metadata, Value};
 use super::reader::{Reader, unreadable};
-use super::split::{Split, wrong_part};
+use super::split::{Split, check_part, wrong_part};
 use super::{damaged, hparams, quoted, unsupported, vocab};
 use crate::config::MetadataValue;
 use crate::error::{LoadError, LoadErrorReason};
@@ -115,8 +115,9 @@ impl ModelFile {
 /// A [`LoadError`] with the reason; its message names the key or tensor, the limit and the value.
 pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
     let mut first = OpenPart::read(path)?;
-    check_kind(&first.header.metadata)?;
+    // First, since later parts lack the keys that tell the kind.
     let split = Split::of_first_part(&first.header.metadata)?;
+    check_kind(&first.header.metadata)?;
     let mut digests = std::mem::take(&mut first.header.token_digests);
     let mut names = HashSet::new();
     let mut model = ModelFile {
@@ -137,10 +138,10 @@ pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
     Ok(model)
 }
 
-/// Checks a LoRA adapter file.
+/// Checks a `LoRA` adapter file.
 ///
 /// # Errors
-/// As [`check`]; `Unsupported` for a GGUF file that is no LoRA adapter.
+/// As [`check`]; `Unsupported` for a GGUF file that is no `LoRA` adapter.
 pub fn check_adapter(path: &Path) -> Result<ModelFile, LoadError> {
     let part = OpenPart::read(path)?;
     let metadata = &part.header.metadata;
@@ -164,7 +165,7 @@ fn add_parts(model: &mut ModelFile, split: Split, names: &mut HashSet<String>) -
     for (part, path) in (2..).zip(split.other_paths(model.path())?) {
         let mut add = || {
             let other = OpenPart::read(&path)?;
-            split.check_part(part, &model.metadata, &other.header.metadata)?;
+            check_part(part, &model.metadata, &other.header.metadata)?;
             model.add_part(&other, names)
         };
         add().map_err(|error| split.in_part(part, error))?;
@@ -240,10 +241,9 @@ fn check_regular(state: &fs::Metadata) -> Result<(), LoadError> {
 }
 
 fn not_open(error: &std::io::Error) -> LoadError {
-    match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => {
-            LoadError::new(LoadErrorReason::NotFound, "there is no such file").with_detail(error.to_string())
-        }
-        _ => unreadable(error),
+    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+        return LoadError::new(LoadErrorReason::NotFound, "there is no such file")
+            .with_detail(error.to_string());
     }
+    unreadable(error)
 }

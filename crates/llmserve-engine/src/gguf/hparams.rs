@@ -28,8 +28,8 @@ pub(super) fn check(metadata: &Metadata, has_attention: bool) -> Result<(), Load
     numbers.optional("nextn_predict_layers", 0, layers)?;
     numbers.optional("pooling_type", 0, LAST_POOLING)?;
     check_experts(&numbers, layers)?;
-    check_heads(&numbers, layers, embedding, has_attention)?;
-    check_rope(&numbers)?;
+    let head_size = check_heads(&numbers, layers, embedding, has_attention)?;
+    check_rope(&numbers, head_size)?;
     check_epsilons(&numbers)
 }
 
@@ -109,9 +109,15 @@ fn is_dense_by_rule(numbers: &Numbers, experts: u64) -> bool {
     experts <= 1 && matches!(architecture, "hunyuan-dense" | "hunyuan_vl")
 }
 
-fn check_heads(numbers: &Numbers, layers: u64, embedding: u64, has_attention: bool) -> Result<(), LoadError> {
-    let heads = numbers.per_layer("attention.head_count", layers)?;
-    let most = heads.iter().flatten().copied().max().unwrap_or(0);
+/// Checks the attention heads; the number of values in one, where the model has heads.
+fn check_heads(
+    numbers: &Numbers,
+    layers: u64,
+    embedding: u64,
+    has_attention: bool,
+) -> Result<Option<u64>, LoadError> {
+    let heads = numbers.per_layer("attention.head_count", layers)?.unwrap_or_default();
+    let most = heads.iter().copied().max().unwrap_or(0);
     if most == 0 && has_attention {
         let key = numbers.metadata.model_key("attention.head_count");
         return Err(damaged(format!("{} is 0 or missing, the model has attention tensors", quoted(&key))));
@@ -121,39 +127,53 @@ fn check_heads(numbers: &Numbers, layers: u64, embedding: u64, has_attention: bo
     if most > embedding && key_length.is_none() {
         return Err(damaged(format!("{most} attention heads share an embedding of {embedding} values")));
     }
-    let (Some(heads), Some(kv_heads)) = (heads, numbers.per_layer("attention.head_count_kv", layers)?) else {
-        return Ok(());
-    };
-    for (layer, (heads, kv_heads)) in heads.into_iter().zip(kv_heads).enumerate() {
-        if kv_heads > 0 && heads % kv_heads != 0 {
-            return Err(damaged(format!(
-                "layer {layer} has {heads} attention heads for {kv_heads} KV heads, it must be a multiple"
-            )));
-        }
+    let kv_heads = numbers.per_layer("attention.head_count_kv", layers)?.unwrap_or_default();
+    check_sharing(&heads, &kv_heads)?;
+    let default_length = heads.first().and_then(|first| embedding.checked_div(*first));
+    Ok(key_length.or(default_length))
+}
+
+/// Attention asserts that its heads share the KV heads evenly.
+fn check_sharing(heads: &[u64], kv_heads: &[u64]) -> Result<(), LoadError> {
+    let uneven = |(heads, kv_heads): &(&u64, &u64)| **kv_heads > 0 && *heads % *kv_heads != 0;
+    match heads.iter().zip(kv_heads).find(uneven) {
+        None => Ok(()),
+        Some((heads, kv_heads)) => Err(damaged(format!(
+            "a layer has {heads} attention heads for {kv_heads} KV heads, it must be a multiple"
+        ))),
+    }
+}
+
+fn check_rope(numbers: &Numbers, head_size: Option<u64>) -> Result<(), LoadError> {
+    let key = numbers.metadata.model_key("rope.scaling.type");
+    let scaling = numbers.metadata.text(&key);
+    if let Some(unknown) = scaling.filter(|scaling| !ROPE_SCALINGS.contains(scaling)) {
+        let known = ROPE_SCALINGS.join(", ");
+        return Err(unsupported(format!("{} is {}, known are {known}", quoted(&key), quoted(unknown))));
+    }
+    for windowed in ["", "_swa"] {
+        check_rotation(numbers, windowed, head_size)?;
     }
     Ok(())
 }
 
-fn check_rope(numbers: &Numbers) -> Result<(), LoadError> {
-    let key = numbers.metadata.model_key("rope.scaling.type");
-    if let Some(scaling) = numbers.metadata.text(&key) {
-        if !ROPE_SCALINGS.contains(&scaling) {
-            return Err(unsupported(format!(
-                "{} is {}, known are {}",
-                quoted(&key),
-                quoted(scaling),
-                ROPE_SCALINGS.join(", ")
-            )));
-        }
+/// The rotation works on pairs of a head's values, and asserts that.
+fn check_rotation(numbers: &Numbers, windowed: &str, head_size: Option<u64>) -> Result<(), LoadError> {
+    let suffix = format!("rope.dimension_count{windowed}");
+    let Some(rotated) = numbers.optional(&suffix, 0, 1 << 20)? else {
+        return Ok(());
+    };
+    let key = numbers.metadata.model_key(&suffix);
+    if rotated % 2 != 0 {
+        return Err(damaged(format!("{} is {rotated}, it must be even", quoted(&key))));
     }
-    for suffix in ["rope.dimension_count", "rope.dimension_count_swa"] {
-        let rotated = numbers.optional(suffix, 0, 1 << 20)?.unwrap_or(0);
-        if rotated % 2 != 0 {
-            let key = numbers.metadata.model_key(suffix);
-            return Err(damaged(format!("{} is {rotated}, it must be even", quoted(&key))));
+    let own_size = numbers.optional(&format!("attention.key_length{windowed}"), 1, 1 << 20)?;
+    match own_size.or(head_size) {
+        Some(size) if rotated > size => {
+            Err(damaged(format!("{} is {rotated}, heads have {size} values", quoted(&key))))
         }
+        Some(_) | None => Ok(()),
     }
-    Ok(())
 }
 
 /// The normalization operators assert that their epsilon is at least 0.
@@ -220,6 +240,7 @@ mod tests {
             ("attention.head_count_kv", Value::U32(3)),
             ("attention.head_count_kv", Value::Str(b"2".to_vec())),
             ("rope.dimension_count", Value::U32(15)),
+            ("rope.dimension_count", Value::U32(18)),
             ("attention.layer_norm_rms_epsilon", Value::F32(-1.0)),
             ("attention.layer_norm_epsilon", Value::F32(f32::NAN)),
         ] {

@@ -63,6 +63,7 @@ fn read_tensor<R: Read + Seek>(reader: &mut Reader<R>, place: &str) -> Result<Te
     }
     let kind = tensor_type(reader.u32(&what)?, &what)?;
     let offset = reader.u64(&what)?;
+    check_arithmetic(&name, &dimensions, kind)?;
     let num_bytes = data_bytes(&dimensions, kind, &what)?;
     Ok(TensorInfo { name, dimensions, kind, offset, num_bytes })
 }
@@ -91,9 +92,43 @@ fn tensor_type(number: u32, what: &str) -> Result<TensorType, LoadError> {
     }
 }
 
+/// Types that no matrix product reads as weights.
+const NO_WEIGHTS: [&str; 7] = ["i8", "i16", "i32", "i64", "f64", "q8_1", "q8_K"];
+/// Tensors that hold indices, not weights, in spite of their name.
+const INDICES: [&str; 1] = ["ffn_gate_tid2eid"];
+
+/// Refuses types that end the process at the first token: llama.cpp multiplies by norms and adds
+/// biases in f32 only, and has no products with some types.
+fn check_arithmetic(name: &str, dimensions: &[u64], kind: TensorType) -> Result<(), LoadError> {
+    let (stem, role) = name.rsplit_once('.').unwrap_or((name, ""));
+    let last = stem.rsplit('.').next().unwrap_or_default();
+    let needs_f32 = match role {
+        "weight" => last.ends_with("_norm"),
+        "bias" => dimensions.len() <= 1,
+        // Recurrent layers multiply by these, which have no role in their name.
+        "ssm_a" | "ssm_d" => true,
+        _ => false,
+    };
+    if needs_f32 && kind.name != "f32" {
+        return Err(unsupported(format!(
+            "the tensor {} has type {}, it must be f32",
+            quoted(name),
+            kind.name
+        )));
+    }
+    if role == "weight" && !INDICES.contains(&last) && NO_WEIGHTS.contains(&kind.name) {
+        return Err(unsupported(format!(
+            "the tensor {} has type {}, which weights cannot have",
+            quoted(name),
+            kind.name
+        )));
+    }
+    Ok(())
+}
+
 fn data_bytes(dimensions: &[u64], kind: TensorType, what: &str) -> Result<u64, LoadError> {
     let row = dimensions.first().copied().unwrap_or(1);
-    if row % kind.block_values != 0 {
+    if !row.is_multiple_of(kind.block_values) {
         return Err(damaged(format!(
             "{what} has rows of {row} values, type {} needs a multiple of {}",
             kind.name, kind.block_values
@@ -140,7 +175,7 @@ fn check_offset(tensor: &TensorInfo, expected: u64, alignment: u64) -> Result<()
     if offset == expected {
         return Ok(());
     }
-    let fault = if offset % alignment != 0 {
+    let fault = if !offset.is_multiple_of(alignment) {
         format!("is not a multiple of the alignment {alignment}")
     } else if offset < expected {
         "overlaps the tensor before".to_owned()
@@ -165,7 +200,7 @@ fn check_place(tensor: &TensorInfo, data_start: u64, file_size: u64) -> Result<(
             ),
         ));
     }
-    if start % MAPPED_ALIGNMENT != 0 {
+    if !start.is_multiple_of(MAPPED_ALIGNMENT) {
         return Err(unsupported(format!(
             "the data of tensor {} starts at byte {start}, llama.cpp needs a multiple of {MAPPED_ALIGNMENT}",
             quoted(&tensor.name)
@@ -196,6 +231,17 @@ mod tests {
         }
         // The values fit into 63 bits, the bytes do not.
         assert!(data_bytes(&[1 << 61], kind(0), "it").is_err());
+    }
+
+    #[test]
+    fn types_fit_the_arithmetic() {
+        assert!(check_arithmetic("blk.0.attn_norm.weight", &[32], kind(1)).is_err());
+        assert!(check_arithmetic("blk.0.attn_q.bias", &[32], kind(30)).is_err());
+        assert!(check_arithmetic("blk.0.attn_q.bias", &[32], kind(0)).is_ok());
+        assert!(check_arithmetic("blk.0.attn_q.weight", &[32, 32], kind(1)).is_ok());
+        assert!(check_arithmetic("blk.0.ffn_gate_tid2eid.weight", &[6, 32], kind(26)).is_ok());
+        assert!(check_arithmetic("blk.0.attn_q.weight", &[32, 32], kind(26)).is_err());
+        assert!(check_arithmetic("output.weight", &[256, 32], kind(15)).is_err());
     }
 
     #[test]

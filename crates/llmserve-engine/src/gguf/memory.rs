@@ -57,7 +57,7 @@ pub fn kv_footprint(model: &ModelFile, type_k: KvType, type_v: KvType) -> Option
 
 fn footprint(metadata: &Metadata, type_k: KvType, type_v: KvType) -> Option<KvFootprint> {
     let has = |suffix: &&str| metadata.contains(&metadata.model_key(suffix));
-    if NOT_PER_TOKEN.contains(&metadata.architecture()?) || OTHER_CACHES.iter().any(|suffix| has(&suffix)) {
+    if NOT_PER_TOKEN.contains(&metadata.architecture()?) || OTHER_CACHES.iter().any(has) {
         return None;
     }
     let layers = number(metadata, "block_count").filter(|layers| *layers <= MOST_LAYERS)? as usize;
@@ -85,7 +85,7 @@ fn number(metadata: &Metadata, suffix: &str) -> Option<u64> {
 fn rows_bytes(kv_heads: &[u64], length: u64, kind: KvType) -> Option<u64> {
     let (block_values, block_bytes) = block(kind);
     // Each head is a whole number of blocks, or llama.cpp refuses the type.
-    if length % block_values != 0 {
+    if !length.is_multiple_of(block_values) {
         return None;
     }
     let per_head = (length / block_values).checked_mul(block_bytes)?;

@@ -133,8 +133,12 @@ impl Value {
             Self::I32(value) => Some((*value).into()),
             Self::U64(value) => i64::try_from(*value).ok(),
             Self::I64(value) => Some(*value),
-            Self::F32(_) | Self::Bool(_) | Self::Str(_) | Self::LongStr(_) => None,
-            Self::Array(_) | Self::F64(_) => None,
+            Self::F32(_)
+            | Self::F64(_)
+            | Self::Bool(_)
+            | Self::Str(_)
+            | Self::LongStr(_)
+            | Self::Array(_) => None,
         }
     }
 }
@@ -191,10 +195,7 @@ impl Metadata {
     /// A text that is UTF-8.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
-        match self.get(key)? {
-            Value::Str(bytes) => std::str::from_utf8(bytes).ok(),
-            _ => None,
-        }
+        if let Value::Str(bytes) = self.get(key)? { std::str::from_utf8(bytes).ok() } else { None }
     }
 
     /// An integer of any width.
@@ -206,28 +207,19 @@ impl Metadata {
     /// A number of type u32.
     #[must_use]
     pub fn u32(&self, key: &str) -> Option<u32> {
-        match self.get(key)? {
-            Value::U32(value) => Some(*value),
-            _ => None,
-        }
+        if let Value::U32(value) = self.get(key)? { Some(*value) } else { None }
     }
 
     /// A boolean.
     #[must_use]
     pub fn bool(&self, key: &str) -> Option<bool> {
-        match self.get(key)? {
-            Value::Bool(value) => Some(*value),
-            _ => None,
-        }
+        if let Value::Bool(value) = self.get(key)? { Some(*value) } else { None }
     }
 
     /// An array.
     #[must_use]
     pub fn array(&self, key: &str) -> Option<&Array> {
-        match self.get(key)? {
-            Value::Array(array) => Some(array),
-            _ => None,
-        }
+        if let Value::Array(array) = self.get(key)? { Some(array) } else { None }
     }
 
     /// The model's architecture, as `general.architecture` names it.
@@ -245,12 +237,15 @@ impl Metadata {
     /// A number for each of `layers` layers, from an array or one number for all.
     #[must_use]
     pub fn per_layer(&self, key: &str, layers: usize) -> Option<Vec<u64>> {
-        match self.get(key)? {
-            Value::Array(Array { items: Items::Integers(items), .. }) if items.len() == layers => {
-                items.iter().map(|item| u64::try_from(*item).ok()).collect()
-            }
-            value => Some(vec![u64::try_from(value.as_integer()?).ok()?; layers]),
+        let value = self.get(key)?;
+        if let Value::Array(array) = value {
+            let Items::Integers(items) = &array.items else {
+                return None;
+            };
+            let numbers: Option<Vec<u64>> = items.iter().map(|item| u64::try_from(*item).ok()).collect();
+            return numbers.filter(|numbers| numbers.len() == layers);
         }
+        Some(vec![u64::try_from(value.as_integer()?).ok()?; layers])
     }
 }
 

@@ -59,26 +59,6 @@ impl Split {
         Ok((2..=self.count).map(path).collect())
     }
 
-    /// Checks that part `part` (from 2) belongs to the first.
-    pub(super) fn check_part(self, part: u16, first: &Metadata, own: &Metadata) -> Result<(), LoadError> {
-        let number = u16_of(own, NUMBER)?.ok_or_else(|| missing(NUMBER))?;
-        if u32::from(number) + 1 != u32::from(part) {
-            return Err(wrong_part(format!("it says that it is part {}", u32::from(number) + 1)));
-        }
-        for (key, value) in own.iter().filter(|(key, _)| *key != NUMBER) {
-            match first.get(key) {
-                Some(other) if other != value => {
-                    return Err(wrong_part(format!(
-                        "it belongs to another model: its {} is another than the first part's",
-                        quoted(key)
-                    )));
-                }
-                Some(_) | None => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Checks the number of tensors in all parts.
     pub(super) fn check_num_tensors(self, found: u64) -> Result<(), LoadError> {
         if found == self.num_tensors {
@@ -100,6 +80,26 @@ impl Split {
         }
         error
     }
+}
+
+/// Checks that part `part` (from 2) belongs to the first.
+pub(super) fn check_part(part: u16, first: &Metadata, own: &Metadata) -> Result<(), LoadError> {
+    let number = u16_of(own, NUMBER)?.ok_or_else(|| missing(NUMBER))?;
+    if u32::from(number) + 1 != u32::from(part) {
+        return Err(wrong_part(format!("it says that it is part {}", u32::from(number) + 1)));
+    }
+    for (key, value) in own.iter().filter(|(key, _)| *key != NUMBER) {
+        match first.get(key) {
+            Some(other) if other != value => {
+                return Err(wrong_part(format!(
+                    "it belongs to another model: its {} is another than the first part's",
+                    quoted(key)
+                )));
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(())
 }
 
 /// A part that does not belong here.

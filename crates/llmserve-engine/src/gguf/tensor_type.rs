@@ -25,28 +25,24 @@ pub(super) enum TypeNumber {
 impl TypeNumber {
     /// The meaning of `number`.
     pub(super) fn of(number: u32) -> Self {
-        match TYPES.get(number as usize) {
-            Some(Some(known)) => Self::Known(*known),
-            Some(None) => Self::Removed,
-            None => Self::Unknown,
-        }
+        TYPES.get(number as usize).copied().unwrap_or(Self::Unknown)
     }
 }
 
 /// Numbers that are known or were once.
 pub(super) const NUM_TYPES: u32 = TYPES.len() as u32;
 
-const fn of(name: &'static str, block_values: u64, block_bytes: u64) -> Option<TensorType> {
-    Some(TensorType { name, block_values, block_bytes })
+const fn of(name: &'static str, block_values: u64, block_bytes: u64) -> TypeNumber {
+    TypeNumber::Known(TensorType { name, block_values, block_bytes })
 }
 
-const TYPES: [Option<TensorType>; 43] = [
+const TYPES: [TypeNumber; 43] = [
     of("f32", 1, 4),
     of("f16", 1, 2),
     of("q4_0", 32, 18),
     of("q4_1", 32, 20),
-    None,
-    None,
+    TypeNumber::Removed,
+    TypeNumber::Removed,
     of("q5_0", 32, 22),
     of("q5_1", 32, 24),
     of("q8_0", 32, 34),
@@ -72,14 +68,14 @@ const TYPES: [Option<TensorType>; 43] = [
     of("f64", 1, 8),
     of("iq1_m", 256, 56),
     of("bf16", 1, 2),
-    None,
-    None,
-    None,
+    TypeNumber::Removed,
+    TypeNumber::Removed,
+    TypeNumber::Removed,
     of("tq1_0", 256, 54),
     of("tq2_0", 256, 66),
-    None,
-    None,
-    None,
+    TypeNumber::Removed,
+    TypeNumber::Removed,
+    TypeNumber::Removed,
     of("mxfp4", 32, 17),
     of("nvfp4", 64, 36),
     of("q1_0", 128, 18),

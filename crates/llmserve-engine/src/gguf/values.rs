@@ -124,14 +124,14 @@ impl Pairs {
             return Err(damaged(format!("{what} has {length} elements, at most {LONGEST_ARRAY} are read")));
         }
         reader.require(length * element.least_bytes(), what)?;
-        let items = match element {
-            ValueType::Str => {
-                self.read_texts(reader, key, length, what)?;
-                Items::Skipped
-            }
-            ValueType::F32 | ValueType::F64 => skip_numbers(reader, element, length, what)?,
-            _ if length > LONGEST_KEPT_ARRAY => skip_numbers(reader, element, length, what)?,
-            _ => self.read_integers(reader, element, length, what)?,
+        let is_float = matches!(element, ValueType::F32 | ValueType::F64);
+        let items = if element == ValueType::Str {
+            self.read_texts(reader, key, length, what)?;
+            Items::Skipped
+        } else if is_float || length > LONGEST_KEPT_ARRAY {
+            skip_numbers(reader, element, length, what)?
+        } else {
+            self.read_integers(reader, element, length, what)?
         };
         Ok(Array { element, length, items })
     }
@@ -150,11 +150,9 @@ impl Pairs {
         let mut items = Vec::new();
         for _ in 0..length {
             let value = self.read_value(reader, element, "", what)?;
-            items.push(match value {
-                Value::Bool(value) => value.into(),
-                // A u64 beyond i64 is no count or id: it is clamped.
-                value => value.as_integer().unwrap_or(i64::MAX),
-            });
+            // A u64 beyond i64 is no count or id: it is clamped.
+            let number = if let Value::Bool(value) = value { Some(value.into()) } else { value.as_integer() };
+            items.push(number.unwrap_or(i64::MAX));
         }
         Ok(Items::Integers(items))
     }
@@ -203,7 +201,7 @@ fn read_token<R: Read + Seek>(
     what: &str,
 ) -> Result<u64, LoadError> {
     let mut hasher = DefaultHasher::new();
-    let mut hashed = 0;
+    let mut num_bytes = 0;
     let mut ended = false;
     reader.chunks(length, what, |chunk| {
         if ended {
@@ -211,10 +209,10 @@ fn read_token<R: Read + Seek>(
         }
         let text = chunk.split(|byte| *byte == 0).next().unwrap_or_default();
         ended = text.len() < chunk.len();
-        hashed += text.len();
+        num_bytes += text.len();
         hasher.write(text);
     })?;
-    if hashed == 0 {
+    if num_bytes == 0 {
         hasher.write(format!("[EMPTY_{index}]").as_bytes());
     }
     Ok(hasher.finish())

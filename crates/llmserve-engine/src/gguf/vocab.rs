@@ -110,7 +110,7 @@ struct Tokenizer {
 impl Tokenizer {
     fn new(metadata: &Metadata, model: &str) -> Self {
         let pre = metadata.text("tokenizer.ggml.pre").unwrap_or_default();
-        let (default_bos, default_eos) = match model {
+        let (begin, end) = match model {
             "llama" | "plamo2" => (Some(1), Some(2)),
             "bert" => (Some(101), None),
             "gpt2" | "hybriddna" | "whitespace" => (Some(11), Some(11)),
@@ -127,8 +127,8 @@ impl Tokenizer {
         let never = matches!(model, "rwkv" | "test");
         let flag = |key| metadata.bool(key);
         Self {
-            default_bos,
-            default_eos,
+            default_bos: begin,
+            default_eos: end,
             adds_bos: !never
                 && (bos_always || flag("tokenizer.ggml.add_bos_token").unwrap_or(bos_by_default)),
             adds_eos: !never
@@ -205,9 +205,9 @@ mod tests {
         let merges = ("merges", texts(0));
         assert!(vocabulary("gpt2", 11, &[merges.clone(), flag.clone()]).is_err());
         assert_eq!(vocabulary("gpt2", 12, &[merges.clone(), flag]), Ok(()));
-        assert!(vocabulary("gemma4", 300, &[merges.clone()]).is_err());
         let pre = ("pre", Value::Str(b"llama-bpe".to_vec()));
-        assert!(vocabulary("gpt2", 11, &[merges, pre]).is_err());
+        assert!(vocabulary("gpt2", 11, &[merges.clone(), pre]).is_err());
+        assert!(vocabulary("gemma4", 300, &[merges]).is_err());
     }
 
     #[test]
