@@ -16,6 +16,7 @@ ROUNDS = 100
 SETTLED = 20
 STREAMS = 8
 CELLS = 1024
+PROMPT_TOKENS = 16
 GOAL = Goal(1.05)
 
 
@@ -47,7 +48,7 @@ async def _sizes_mib(setting: Setting) -> list[float]:
             patience = [chance.randrange(12) for _ in range(STREAMS)]
             await asyncio.gather(
                 *(
-                    _drop(engine, text(number * STREAMS + one, 40), after)
+                    _drop(engine, text(number * STREAMS + one, PROMPT_TOKENS), after)
                     for one, after in enumerate(patience)
                 )
             )
