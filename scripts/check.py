@@ -20,7 +20,9 @@ from native import requested_features  # noqa: E402
 from run import build_environment  # noqa: E402
 from toolchain import BuildSetupError  # noqa: E402
 
-LINT_STAGES = ("fmt", "ruff", "ruff-format", "mypy", "stubtest", "clippy")
+LINT_STAGES = ("fmt", "ruff", "ruff-format", "mypy", "stubtest", "clippy", "rustdoc")
+# The documentation is read by developers, so that it may link to what is private.
+RUSTDOC_FLAGS = "-D warnings -A rustdoc::private-intra-doc-links"
 
 
 def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
@@ -40,6 +42,7 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
         "mypy": [*python, "mypy"],
         "stubtest": [*python, "mypy.stubtest", "--mypy-config-file", "pyproject.toml", "llmserve._core"],
         "clippy": ["cargo", "clippy", *cargo, "--all-targets", "--", "-D", "warnings"],
+        "rustdoc": ["cargo", "doc", *cargo, "--no-deps", "--document-private-items"],
         # The binding crate is an extension module: it has no Rust tests, Python tests it.
         "cargo-test": ["cargo", "test", *cargo, "--exclude", "llmserve-python"],
         "pytest": [*python, "pytest"],
@@ -50,7 +53,7 @@ def main() -> int:
     """Run the stages named on the command line."""
     try:
         commands = stages(requested_features())
-        env = build_environment()
+        env = {"RUSTDOCFLAGS": RUSTDOC_FLAGS, **build_environment()}
     except BuildSetupError as error:
         sys.exit(f"llmserve: {error}")
     parser = argparse.ArgumentParser(description="Run llmserve's checks.")
