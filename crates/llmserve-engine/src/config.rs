@@ -86,9 +86,9 @@ pub struct ContextConfig {
     pub offload_kv: bool,
     /// Keep all cells of sliding-window layers, which makes prefix reuse possible there.
     pub swa_full: bool,
-    /// RoPE scaling.
+    /// Scaling of the rotary position embedding.
     pub rope: RopeConfig,
-    /// LoRA adapters, applied to every request.
+    /// Adapters, applied to every request.
     pub lora: Vec<LoraAdapter>,
 }
 
@@ -184,7 +184,7 @@ pub enum FlashAttention {
     Disabled,
 }
 
-/// RoPE scaling; every `None` takes the model's own value.
+/// Scaling of the rotary position embedding; every `None` takes the model's own value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RopeConfig {
     /// Kind of scaling.
@@ -205,7 +205,7 @@ pub struct RopeConfig {
     pub yarn_orig_ctx: Option<u32>,
 }
 
-/// Kind of RoPE scaling.
+/// Kind of scaling of the rotary position embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are llama.cpp's")]
 pub enum RopeScaling {
@@ -215,7 +215,7 @@ pub enum RopeScaling {
     LongRope,
 }
 
-/// A LoRA adapter file.
+/// A low-rank adapter file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoraAdapter {
     /// The GGUF file of the adapter.

@@ -65,12 +65,7 @@ impl Engine {
     /// # Errors
     /// What [`EngineParts::open`] fails with; a thread that cannot be started.
     pub fn start(parts: EngineParts) -> Result<Self, LoadError> {
-        let EngineParts {
-            open,
-            vocabulary,
-            mut info,
-            scheduler,
-        } = parts;
+        let EngineParts { open, vocabulary, mut info, scheduler } = parts;
         let queue = Queue::new(scheduler.max_queued_requests, scheduler.max_queued_tokens);
         let (jobs, job_receiver) = bounded(scheduler.max_queued_requests.max(1) + 64);
         let shared = Arc::new(Shared::new(queue, 1));
@@ -148,25 +143,21 @@ impl Engine {
         listener: Option<Listener>,
     ) -> Job<Vec<TokenId>> {
         let (result, job) = job::job(listener);
-        self.inner.start_job(prepare::Job::Tokenize {
-            text,
-            add_special,
-            parse_special,
-            result,
-        });
+        self.inner.start_job(prepare::Job::Tokenize { text, add_special, parse_special, result });
         job
     }
 
     /// The bytes of tokens, on a prepare thread. They may begin or end inside a character. With
     /// `render_special` control tokens appear as text.
     #[must_use]
-    pub fn detokenize(&self, tokens: Vec<TokenId>, render_special: bool, listener: Option<Listener>) -> Job<Vec<u8>> {
+    pub fn detokenize(
+        &self,
+        tokens: Vec<TokenId>,
+        render_special: bool,
+        listener: Option<Listener>,
+    ) -> Job<Vec<u8>> {
         let (result, job) = job::job(listener);
-        self.inner.start_job(prepare::Job::Detokenize {
-            tokens,
-            render_special,
-            result,
-        });
+        self.inner.start_job(prepare::Job::Detokenize { tokens, render_special, result });
         job
     }
 
@@ -296,18 +287,13 @@ impl CoreThread {
         let (opened, is_open) = bounded(1);
         let builder = std::thread::Builder::new().name("llmserve-engine".to_owned());
         builder.spawn(move || self.run(&opened)).map_err(no_thread)?;
-        let ended = || LoadError::new(LoadErrorReason::Other, "the engine thread ended while it made the context");
+        let ended =
+            || LoadError::new(LoadErrorReason::Other, "the engine thread ended while it made the context");
         is_open.recv().unwrap_or_else(|_| Err(ended()))
     }
 
     fn run(self, opened: &Sender<Result<ContextLimits, LoadError>>) {
-        let Self {
-            open,
-            vocabulary,
-            scheduler,
-            shared,
-            commands,
-        } = self;
+        let Self { open, vocabulary, scheduler, shared, commands } = self;
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let context = match open() {
                 Ok(context) => context,

@@ -30,9 +30,7 @@ pub(crate) fn job<T>(listener: Option<Listener>) -> (JobSender<T>, Job<T>) {
         cancelled: AtomicBool::new(false),
         listener,
     });
-    let sender = JobSender {
-        shared: Arc::clone(&shared),
-    };
+    let sender = JobSender { shared: Arc::clone(&shared) };
     (sender, Job { shared })
 }
 

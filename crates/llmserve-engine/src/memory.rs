@@ -44,23 +44,7 @@ mod system {
     }
 }
 
-#[cfg(all(unix, not(target_os = "linux")))]
-mod system {
-    use super::FALLBACK_BYTES;
-
-    #[expect(unsafe_code, reason = "the standard library does not tell the physical memory")]
-    pub(super) fn available_bytes() -> u64 {
-        // SAFETY: `sysconf` takes any name and only returns a number.
-        let (pages, page_bytes) =
-            unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-        match (u64::try_from(pages), u64::try_from(page_bytes)) {
-            (Ok(pages), Ok(bytes)) if pages > 0 && bytes > 0 => pages.saturating_mul(bytes),
-            _ => FALLBACK_BYTES,
-        }
-    }
-}
-
-#[cfg(not(unix))]
+#[cfg(not(target_os = "linux"))]
 mod system {
     pub(super) fn available_bytes() -> u64 {
         super::FALLBACK_BYTES

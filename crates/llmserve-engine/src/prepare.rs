@@ -31,17 +31,8 @@ const STACK_BYTES: usize = 256 << 20;
 /// Work for a prepare thread.
 pub(crate) enum Job {
     Request(Box<NewRequest>),
-    Tokenize {
-        text: String,
-        add_special: bool,
-        parse_special: bool,
-        result: JobSender<Vec<TokenId>>,
-    },
-    Detokenize {
-        tokens: Vec<TokenId>,
-        render_special: bool,
-        result: JobSender<Vec<u8>>,
-    },
+    Tokenize { text: String, add_special: bool, parse_special: bool, result: JobSender<Vec<TokenId>> },
+    Detokenize { tokens: Vec<TokenId>, render_special: bool, result: JobSender<Vec<u8>> },
 }
 
 /// A submitted request with its place in the queue.
@@ -92,21 +83,12 @@ impl Preparer {
                 self.prepare_request(*new);
                 self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
             }
-            Job::Tokenize {
-                text,
-                add_special,
-                parse_special,
-                result,
-            } => {
+            Job::Tokenize { text, add_special, parse_special, result } => {
                 if !result.is_cancelled() {
                     result.send(self.vocabulary.tokenize(&text, add_special, parse_special));
                 }
             }
-            Job::Detokenize {
-                tokens,
-                render_special,
-                result,
-            } => {
+            Job::Detokenize { tokens, render_special, result } => {
                 if !result.is_cancelled() {
                     result.send(self.detokenize(&tokens, render_special));
                 }
@@ -131,13 +113,7 @@ impl Preparer {
     }
 
     fn prepare(&self, new: NewRequest) -> Result<(Prepared, Place), Error> {
-        let NewRequest {
-            mut request,
-            outbox,
-            drafter,
-            mut place,
-            submitted,
-        } = new;
+        let NewRequest { mut request, outbox, drafter, mut place, submitted } = new;
         let prompt = self.tokens_of(request.take_prompt())?;
         let max_tokens = self.check_length(&request, prompt.len())?;
         let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
@@ -145,15 +121,7 @@ impl Preparer {
         self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let prepared = Prepared {
-            request,
-            prompt,
-            max_tokens,
-            seed,
-            outbox,
-            drafter,
-            submitted,
-        };
+        let prepared = Prepared { request, prompt, max_tokens, seed, outbox, drafter, submitted };
         Ok((prepared, place))
     }
 
@@ -163,11 +131,9 @@ impl Preparer {
                 self.check_tokens("prompt", &tokens)?;
                 tokens
             }
-            Prompt::Text {
-                text,
-                add_special,
-                parse_special,
-            } => self.vocabulary.tokenize(&text, add_special, parse_special)?,
+            Prompt::Text { text, add_special, parse_special } => {
+                self.vocabulary.tokenize(&text, add_special, parse_special)?
+            }
         };
         if tokens.is_empty() {
             return Err(Error::EmptyPrompt);
@@ -177,10 +143,7 @@ impl Preparer {
 
     /// The most tokens of prompt and output together.
     fn check_length(&self, request: &GenerationRequest, num_prompt: usize) -> Result<usize, Error> {
-        let exceeded = |context_length| Error::ContextExceeded {
-            prompt_tokens: num_prompt,
-            context_length,
-        };
+        let exceeded = |context_length| Error::ContextExceeded { prompt_tokens: num_prompt, context_length };
         if num_prompt >= self.context_length {
             return Err(exceeded(self.context_length));
         }
@@ -227,10 +190,7 @@ impl Preparer {
         self.shared.forget(outbox.id);
         outbox.push_now(Event::Finished(Finished {
             reason: FinishReason::Cancelled,
-            usage: Usage {
-                num_prompt_tokens,
-                ..Usage::default()
-            },
+            usage: Usage { num_prompt_tokens, ..Usage::default() },
             timings: Timings::default(),
             seed: 0,
             stop: None,

@@ -205,13 +205,12 @@ fn signal(_status: ExitStatus) -> String {
     "unknown end".to_owned()
 }
 
+/// A failure leaves core files on, which harms nothing.
 #[cfg(unix)]
-#[expect(unsafe_code, reason = "the standard library has no setrlimit")]
 fn disable_core_files() {
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a live struct, which the call only reads. A failure leaves core
-    // files on, which harms nothing.
-    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Core, none).unwrap_or(());
 }
 
 #[cfg(not(unix))]

@@ -29,11 +29,7 @@ pub(crate) struct Place {
 
 impl Queue {
     pub(crate) fn new(max_requests: usize, max_tokens: usize) -> Self {
-        Self {
-            max_requests,
-            max_tokens,
-            waiting: Mutex::default(),
-        }
+        Self { max_requests, max_tokens, waiting: Mutex::default() }
     }
 
     /// Takes a place for a request whose length is not known yet.
@@ -47,10 +43,7 @@ impl Queue {
             });
         }
         waiting.requests += 1;
-        Ok(Place {
-            queue: Arc::clone(self),
-            tokens: 0,
-        })
+        Ok(Place { queue: Arc::clone(self), tokens: 0 })
     }
 
     /// Enters how long a retired request was running, for the retry hint.

@@ -47,9 +47,9 @@ pub struct SamplingParams {
     /// Divides positive and multiplies negative logits of tokens in prompt and output (Keskar et
     /// al. 2019, CTRL); 1 is off.
     pub repetition_penalty: f32,
-    /// Subtracted from a logit for each occurrence in the output (OpenAI).
+    /// Subtracted from a logit for each occurrence in the output (`OpenAI`).
     pub frequency_penalty: f32,
-    /// Subtracted once from the logit of each token in the output (OpenAI).
+    /// Subtracted once from the logit of each token in the output (`OpenAI`).
     pub presence_penalty: f32,
     /// No n-gram of this size occurs twice in prompt and output; 0 is off.
     pub no_repeat_ngram_size: u32,
@@ -130,14 +130,7 @@ pub struct RequestParts {
 impl RequestParts {
     /// Greedy generation from a text, up to `max_tokens`.
     pub fn text(text: impl Into<String>, max_tokens: u32) -> Self {
-        Self::new(
-            Prompt::Text {
-                text: text.into(),
-                add_special: true,
-                parse_special: true,
-            },
-            max_tokens,
-        )
+        Self::new(Prompt::Text { text: text.into(), add_special: true, parse_special: true }, max_tokens)
     }
 
     /// Greedy generation from token ids, up to `max_tokens`.
@@ -150,10 +143,7 @@ impl RequestParts {
         Self {
             prompt,
             sampling: SamplingParams::default(),
-            stopping: StopParams {
-                max_tokens: Some(max_tokens),
-                ..StopParams::default()
-            },
+            stopping: StopParams { max_tokens: Some(max_tokens), ..StopParams::default() },
             logprobs: None,
             cache_prompt: true,
             prefill_step_size: None,
@@ -204,15 +194,13 @@ impl GenerationRequest {
 }
 
 fn check_sampling(sampling: &SamplingParams) -> Result<(), Error> {
-    in_range("temperature", sampling.temperature, 0.0, f32::MAX)?;
-    in_range("top_p", sampling.top_p, 0.0, 1.0)?;
-    if sampling.top_p == 0.0 {
-        return invalid("top_p", "must be above 0 (1 is off), got 0");
-    }
-    in_range("min_p", sampling.min_p, 0.0, 1.0)?;
-    in_range("repetition_penalty", sampling.repetition_penalty, f32::MIN_POSITIVE, f32::MAX)?;
-    in_range("frequency_penalty", sampling.frequency_penalty, -100.0, 100.0)?;
-    in_range("presence_penalty", sampling.presence_penalty, -100.0, 100.0)?;
+    at_least_zero("temperature", sampling.temperature)?;
+    above_zero("top_p", sampling.top_p)?;
+    between("top_p", sampling.top_p, 0.0, 1.0)?;
+    between("min_p", sampling.min_p, 0.0, 1.0)?;
+    above_zero("repetition_penalty", sampling.repetition_penalty)?;
+    between("frequency_penalty", sampling.frequency_penalty, -100.0, 100.0)?;
+    between("presence_penalty", sampling.presence_penalty, -100.0, 100.0)?;
     if sampling.logit_bias.len() > MAX_LOGIT_BIAS {
         let n = sampling.logit_bias.len();
         return invalid("logit_bias", format!("must have at most {MAX_LOGIT_BIAS} entries, got {n}"));
@@ -255,21 +243,87 @@ fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
     Ok(())
 }
 
-fn in_range(field: &'static str, value: f32, low: f32, high: f32) -> Result<(), Error> {
-    if value.is_finite() && (low..=high).contains(&value) {
+fn at_least_zero(field: &'static str, value: f32) -> Result<(), Error> {
+    if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
-    let reason = match (low == f32::MIN_POSITIVE, high == f32::MAX) {
-        (true, _) => format!("must be a number above 0, got {value}"),
-        (false, true) => format!("must be a number of at least {low}, got {value}"),
-        (false, false) => format!("must be a number from {low} to {high}, got {value}"),
-    };
-    invalid(field, reason)
+    invalid(field, format!("must be a number of at least 0, got {value}"))
+}
+
+fn above_zero(field: &'static str, value: f32) -> Result<(), Error> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    invalid(field, format!("must be a number above 0, got {value}"))
+}
+
+fn between(field: &'static str, value: f32, low: f32, high: f32) -> Result<(), Error> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    invalid(field, format!("must be a number from {low} to {high}, got {value}"))
 }
 
 fn invalid<T>(field: &'static str, reason: impl Into<String>) -> Result<T, Error> {
-    Err(Error::InvalidParameter {
-        field,
-        reason: reason.into(),
-    })
+    Err(Error::InvalidParameter { field, reason: reason.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut RequestParts)) -> Result<(), String> {
+        let mut parts = RequestParts::text("prompt", 10);
+        change(&mut parts);
+        GenerationRequest::new(parts).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named_with_limit_and_value() {
+        let refused =
+            |change: fn(&mut RequestParts), message: &str| assert_eq!(check(change), Err(message.to_owned()));
+        refused(
+            |p| p.sampling.temperature = f32::NAN,
+            "temperature: must be a number of at least 0, got NaN",
+        );
+        refused(
+            |p| p.sampling.temperature = f32::INFINITY,
+            "temperature: must be a number of at least 0, got inf",
+        );
+        refused(|p| p.sampling.top_p = 0.0, "top_p: must be a number above 0, got 0");
+        refused(|p| p.sampling.top_p = 1.5, "top_p: must be a number from 0 to 1, got 1.5");
+        refused(|p| p.sampling.min_p = f32::NAN, "min_p: must be a number from 0 to 1, got NaN");
+        refused(
+            |p| p.sampling.repetition_penalty = 0.0,
+            "repetition_penalty: must be a number above 0, got 0",
+        );
+        refused(
+            |p| p.sampling.presence_penalty = 101.0,
+            "presence_penalty: must be a number from -100 to 100, got 101",
+        );
+        refused(
+            |p| p.sampling.logit_bias = vec![(TokenId(5), f32::NAN)],
+            "logit_bias: must be a number for token 5, got NaN",
+        );
+        refused(|p| p.stopping.max_tokens = Some(0), "max_tokens: must be at least 1, got 0");
+        refused(|p| p.stopping.min_tokens = 11, "min_tokens: must be at most max_tokens (10), got 11");
+        refused(|p| p.stopping.max_total_tokens = Some(0), "max_total_tokens: must be at least 1, got 0");
+        refused(|p| p.stopping.stop = vec![String::new()], "stop: must not hold an empty string");
+        refused(|p| p.stopping.stop = vec!["x".to_owned(); 65], "stop: must have at most 64 strings, got 65");
+        refused(
+            |p| p.stopping.stop = vec!["x".repeat(4097)],
+            "stop: strings must have at most 4096 bytes, got 4097",
+        );
+        refused(|p| p.logprobs = Some(101), "logprobs: must be at most 100, got 101");
+        refused(|p| p.prefill_step_size = Some(0), "prefill_step_size: must be at least 1, got 0");
+        refused(|p| p.prompt = Prompt::Tokens(Vec::new()), "prompt: must hold at least one token");
+    }
+
+    #[test]
+    fn the_ends_of_the_ranges_are_in() {
+        assert_eq!(check(|p| p.sampling.top_p = f32::MIN_POSITIVE), Ok(()));
+        assert_eq!(check(|p| p.sampling.temperature = f32::MAX), Ok(()));
+        assert_eq!(check(|p| p.sampling.logit_bias = vec![(TokenId(5), f32::NEG_INFINITY)]), Ok(()));
+        assert_eq!(check(|p| p.stopping.min_tokens = 10), Ok(()));
+    }
 }

@@ -77,23 +77,12 @@ pub(crate) struct End {
 
 impl Sequence {
     pub(crate) fn new(prepared: Prepared, arrival: u64) -> Self {
-        let Prepared {
-            request,
-            prompt,
-            max_tokens,
-            seed,
-            outbox,
-            drafter,
-            submitted,
-        } = prepared;
+        let Prepared { request, prompt, max_tokens, seed, outbox, drafter, submitted } = prepared;
         let sampler = Sampler::new(&request.sampling, seed, request.logprobs, &prompt);
         let detokenizer = Detokenizer::new(&request.stopping.stop);
         Self {
             num_prompt: prompt.len(),
-            usage: Usage {
-                num_prompt_tokens: prompt.len(),
-                ..Usage::default()
-            },
+            usage: Usage { num_prompt_tokens: prompt.len(), ..Usage::default() },
             tokens: prompt,
             num_computed: 0,
             slot: None,
@@ -105,12 +94,7 @@ impl Sequence {
             sampler,
             detokenizer,
             drafter,
-            clock: Clock {
-                submitted,
-                admitted: None,
-                first_token: None,
-                last_token: None,
-            },
+            clock: Clock { submitted, admitted: None, first_token: None, last_token: None },
             request,
             outbox,
         }
@@ -194,27 +178,16 @@ impl Sequence {
         self.tokens.push(token);
         self.sampler.accept(token);
         self.usage.num_completion_tokens += 1;
-        let ends = vocabulary.is_end_of_generation(token) || self.request.stopping.stop_token_ids.contains(&token);
-        let bytes = if ends {
-            Vec::new()
-        } else {
-            vocabulary.piece(token, false)
-        };
+        let ends =
+            vocabulary.is_end_of_generation(token) || self.request.stopping.stop_token_ids.contains(&token);
+        let bytes = if ends { Vec::new() } else { vocabulary.piece(token, false) };
         let released = self.detokenizer.push(&bytes);
         let mut text = released.text;
         let end = self.end_after(ends, released.stop);
         if matches!(&end, Some(End { stop: None, .. })) {
             text.push_str(&self.detokenizer.finish());
         }
-        Appended {
-            record: TokenRecord {
-                id: token,
-                bytes,
-                text,
-                logprobs,
-            },
-            end,
-        }
+        Appended { record: TokenRecord { id: token, bytes, text, logprobs }, end }
     }
 
     fn end_after(&self, ends: bool, stop: Option<usize>) -> Option<End> {
@@ -232,7 +205,10 @@ impl Sequence {
 
     /// Takes back the last `n` drawn tokens: token list, sampler and text. Its cells are the
     /// caller's to trim. False, and nothing changed, where their text has been released.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the ground that forced endings stand on"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "constraints will take draws back that they cannot follow")
+    )]
     pub(crate) fn rollback(&mut self, n: usize) -> bool {
         if n > self.num_generated() || self.detokenizer.rollback(n).is_err() {
             return false;
@@ -254,5 +230,77 @@ impl Sequence {
             decode: clock.last_token.map_or_else(Default::default, |at| at.saturating_duration_since(first)),
             time_to_first_token: first.saturating_duration_since(clock.submitted),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fake::FakeVocabulary;
+    use crate::request::{Delivery, RequestParts, SamplingParams};
+
+    fn sequence(stop: &[&str]) -> Sequence {
+        let mut parts = RequestParts::text("", 10);
+        parts.stopping.stop = stop.iter().map(ToString::to_string).collect();
+        parts.sampling = SamplingParams { repetition_penalty: 2.0, ..SamplingParams::default() };
+        let prepared = Prepared {
+            request: GenerationRequest::new(parts).unwrap(),
+            prompt: vec![TokenId(1), TokenId(2)],
+            max_tokens: 12,
+            seed: 0,
+            outbox: Arc::new(Outbox::new(RequestId(0), Delivery::Streaming, None)),
+            drafter: None,
+            submitted: Instant::now(),
+        };
+        Sequence::new(prepared, 0)
+    }
+
+    fn append(sequence: &mut Sequence, text: &str) -> String {
+        let tokens = text.bytes().map(|byte| TokenId(i32::from(byte)));
+        tokens.map(|token| sequence.append(token, None, &FakeVocabulary).record.text).collect()
+    }
+
+    /// The logits that the sampler prefers among the letters, which shows its history.
+    fn next_of(sequence: &Sequence) -> TokenId {
+        let mut logits = vec![0.0; 258];
+        logits[usize::from(b'x')] = 3.0;
+        logits[usize::from(b'a')] = 2.0;
+        let bans = crate::sampler::Bans::default();
+        sequence.sampler().sample(&logits, bans, &mut crate::sampler::Scratch::default()).unwrap().token
+    }
+
+    #[test]
+    fn a_rolled_back_token_leaves_no_trace() {
+        let mut sequence = sequence(&["stop here"]);
+        assert_eq!(append(&mut sequence, "a"), "a");
+        let before = next_of(&sequence);
+        // Held back as the possible start of the stop string, and so not released.
+        assert_eq!(append(&mut sequence, "sx"), "sx");
+        assert_eq!(append(&mut sequence, "st"), "");
+        let len = sequence.tokens.len();
+        assert!(sequence.rollback(2));
+        assert_eq!(sequence.tokens.len(), len - 2);
+        assert_eq!(sequence.usage().num_completion_tokens, 3);
+        assert_eq!(append(&mut sequence, "b"), "b");
+        assert_eq!(before, TokenId(i32::from(b'x')));
+        assert_eq!(next_of(&sequence), TokenId(i32::from(b'x')), "3 / 2 is less than 2 / 2: x was taken");
+    }
+
+    #[test]
+    fn the_sampler_forgets_what_is_rolled_back() {
+        let mut sequence = sequence(&["xyz"]);
+        assert_eq!(append(&mut sequence, "x"), "");
+        assert_eq!(next_of(&sequence), TokenId(i32::from(b'a')), "x is penalised");
+        assert!(sequence.rollback(1));
+        assert_eq!(next_of(&sequence), TokenId(i32::from(b'x')));
+    }
+
+    #[test]
+    fn what_was_released_or_never_drawn_cannot_be_rolled_back() {
+        let mut sequence = sequence(&[]);
+        append(&mut sequence, "ab");
+        assert!(!sequence.rollback(1));
+        assert!(!sequence.rollback(3));
+        assert_eq!(sequence.num_generated(), 2);
     }
 }

@@ -94,7 +94,8 @@ impl Shared {
 
     /// Ends every live request with an error; how many there were.
     pub(crate) fn fail_all(&self, error: &Error) -> usize {
-        let live: Vec<Arc<Outbox>> = lock(&self.live).drain().filter_map(|(_, outbox)| outbox.upgrade()).collect();
+        let live: Vec<Arc<Outbox>> =
+            lock(&self.live).drain().filter_map(|(_, outbox)| outbox.upgrade()).collect();
         for outbox in &live {
             outbox.push_now(Event::Failed(error.clone()));
         }

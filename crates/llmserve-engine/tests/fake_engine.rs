@@ -22,7 +22,8 @@ fn assert_expected(output: &Output, prompt: &str, max_tokens: usize) {
 
 /// Submits all at once and compares each with the reference.
 fn run_all(engine: &Engine, prompts: &[String], max_tokens: u32) -> Vec<Output> {
-    let handles: Vec<_> = prompts.iter().map(|prompt| engine.submit(greedy(prompt, max_tokens), None)).collect();
+    let handles: Vec<_> =
+        prompts.iter().map(|prompt| engine.submit(greedy(prompt, max_tokens), None)).collect();
     let outputs: Vec<Output> = handles.iter().map(|handle| collect(handle).unwrap()).collect();
     for (output, prompt) in outputs.iter().zip(prompts) {
         assert_expected(output, prompt, max_tokens as usize);
@@ -65,29 +66,23 @@ fn twice_as_many_requests_as_the_cells_hold_all_finish() {
     for memory in KINDS {
         for parking_bytes in [0, 64 << 20] {
             let setup = FakeEngine {
-                limits: fake::limits(8, 200, KvLayout::Unified, 600),
+                limits: fake::limits(8, 1000, KvLayout::Unified, 2000),
                 memory,
-                scheduler: SchedulerConfig {
-                    parking_bytes,
-                    ..SchedulerConfig::default()
-                },
+                scheduler: SchedulerConfig { parking_bytes, ..SchedulerConfig::default() },
                 ..FakeEngine::default()
             };
             let engine = setup.start();
             let prompts: Vec<String> = (0..16).map(prompt).collect();
             let parts = |prompt: &String| RequestParts {
-                stopping: StopParams {
-                    max_tokens: Some(80),
-                    ignore_eos: true,
-                    ..StopParams::default()
-                },
-                ..RequestParts::text(prompt, 80)
+                stopping: StopParams { max_tokens: Some(80), ignore_eos: true, ..StopParams::default() },
+                ..RequestParts::text(prompt, 600)
             };
             let alone: Vec<Output> = prompts
                 .iter()
                 .map(|prompt| collect(&engine.submit(request(parts(prompt)), None)).unwrap())
                 .collect();
-            let handles: Vec<_> = prompts.iter().map(|prompt| engine.submit(request(parts(prompt)), None)).collect();
+            let handles: Vec<_> =
+                prompts.iter().map(|prompt| engine.submit(request(parts(prompt)), None)).collect();
             for (handle, alone) in handles.iter().zip(&alone) {
                 assert_eq!(collect(handle).unwrap().tokens, alone.tokens);
             }
@@ -161,10 +156,8 @@ fn what_a_cache_cannot_cut_back_is_computed_again() {
 
 #[test]
 fn evicted_prefixes_come_back_from_host_memory() {
-    let setup = FakeEngine {
-        limits: fake::limits(1, 512, KvLayout::PerSequence, 512),
-        ..FakeEngine::default()
-    };
+    let setup =
+        FakeEngine { limits: fake::limits(1, 512, KvLayout::PerSequence, 512), ..FakeEngine::default() };
     let engine = setup.start();
     let (a, b) = (format!("a{}", prompt(5)), format!("b{}", prompt(6)));
     for text in [&a, &b] {
@@ -208,11 +201,8 @@ impl Drafter for Scripted {
 fn drafts_change_neither_text_nor_counts_on_any_kind_of_cache() {
     for memory in KINDS {
         for layout in [KvLayout::PerSequence, KvLayout::Unified] {
-            let setup = FakeEngine {
-                limits: fake::limits(8, 512, layout, 8 * 512),
-                memory,
-                ..FakeEngine::default()
-            };
+            let setup =
+                FakeEngine { limits: fake::limits(8, 512, layout, 8 * 512), memory, ..FakeEngine::default() };
             let engine = setup.start();
             let handles: Vec<(String, RequestHandle)> = (0..12)
                 .map(|index| {
@@ -237,7 +227,9 @@ fn drafts_change_neither_text_nor_counts_on_any_kind_of_cache() {
                 match memory {
                     // A state that cannot be cut back is computed again, which draws undrafted tokens.
                     Memory::Recurrent => assert!(counted.1 <= counted.0, "{text}"),
-                    Memory::Attention | Memory::SlidingWindow(_) => assert_eq!(counted, simulated, "{memory:?} {text}"),
+                    Memory::Attention | Memory::SlidingWindow(_) => {
+                        assert_eq!(counted, simulated, "{memory:?} {text}")
+                    }
                 }
             }
         }
@@ -315,7 +307,8 @@ fn running_streams_flow_while_a_long_prompt_comes_in() {
     };
     let engine = setup.start();
     let stopping = StopParams { max_tokens: Some(60_000), ignore_eos: true, ..StopParams::default() };
-    let stream = engine.submit(request(RequestParts { stopping, ..RequestParts::text("stream", 60_000) }), None);
+    let stream =
+        engine.submit(request(RequestParts { stopping, ..RequestParts::text("stream", 60_000) }), None);
     wait_for_delta(&stream);
     let before = engine.stats();
     let parts = RequestParts { prefill_step_size: Some(10), ..RequestParts::text("p".repeat(2000), 1) };
@@ -357,10 +350,8 @@ fn a_panic_in_the_engine_thread_ends_every_request_and_says_so() {
 
 #[test]
 fn shutdown_ends_waiting_and_running_requests() {
-    let setup = FakeEngine {
-        limits: fake::limits(1, 4096, KvLayout::PerSequence, 4096),
-        ..FakeEngine::default()
-    };
+    let setup =
+        FakeEngine { limits: fake::limits(1, 4096, KvLayout::PerSequence, 4096), ..FakeEngine::default() };
     let engine = setup.start();
     let stopping = StopParams { max_tokens: Some(4000), ignore_eos: true, ..StopParams::default() };
     let parts = RequestParts { stopping, ..RequestParts::text("running", 4000) };
@@ -431,7 +422,11 @@ fn the_context_length_ends_a_generation_without_a_limit() {
 fn a_total_limit_counts_prompt_and_output() {
     let engine = FakeEngine::default().start();
     let limited = |max_total_tokens| {
-        let stopping = StopParams { ignore_eos: true, max_total_tokens: Some(max_total_tokens), ..StopParams::default() };
+        let stopping = StopParams {
+            ignore_eos: true,
+            max_total_tokens: Some(max_total_tokens),
+            ..StopParams::default()
+        };
         request(RequestParts { stopping, ..RequestParts::text("four", 1) })
     };
     let count = |limit| collect(&engine.submit(limited(limit), None)).map(|output| output.tokens.len());
@@ -443,11 +438,13 @@ fn a_total_limit_counts_prompt_and_output() {
 #[test]
 fn a_stop_string_ends_the_text_before_it() {
     let engine = FakeEngine::default().start();
-    let text: String = expected_tokens("stop here", 40).iter().map(|token| char::from(token.0 as u8)).collect();
+    let text: String =
+        expected_tokens("stop here", 40).iter().map(|token| char::from(token.0 as u8)).collect();
     let stop = text[10..14].to_owned();
     let end = text.find(&stop).unwrap();
     let stopping = StopParams { max_tokens: Some(40), stop: vec![stop.clone()], ..StopParams::default() };
-    let handle = engine.submit(request(RequestParts { stopping, ..RequestParts::text("stop here", 40) }), None);
+    let handle =
+        engine.submit(request(RequestParts { stopping, ..RequestParts::text("stop here", 40) }), None);
     let output = collect(&handle).unwrap();
     assert_eq!(output.text, text[..end]);
     assert_eq!((output.finished.reason, output.finished.stop), (FinishReason::Stop, Some(stop)));
@@ -471,8 +468,11 @@ fn min_tokens_puts_the_end_off() {
         .map(|index| (prompt(index), expected_tokens(&prompt(index), 60).len()))
         .find(|(_, len)| (2..20).contains(len))
         .expect("some prompt ends early");
-    let stopping = StopParams { max_tokens: Some(60), min_tokens: natural as u32 + 3, ..StopParams::default() };
-    let output = collect(&engine.submit(request(RequestParts { stopping, ..RequestParts::text(&text, 60) }), None)).unwrap();
+    let stopping =
+        StopParams { max_tokens: Some(60), min_tokens: natural as u32 + 3, ..StopParams::default() };
+    let output =
+        collect(&engine.submit(request(RequestParts { stopping, ..RequestParts::text(&text, 60) }), None))
+            .unwrap();
     assert!(output.tokens.len() > natural + 2);
     assert_eq!(output.tokens[..natural - 1], expected_tokens(&text, 60)[..natural - 1]);
 }

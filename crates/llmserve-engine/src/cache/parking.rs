@@ -28,12 +28,7 @@ pub(crate) struct Parking {
 
 impl Parking {
     pub(crate) fn new(limit_bytes: usize) -> Self {
-        Self {
-            limit: limit_bytes,
-            prefixes: VecDeque::new(),
-            prefix_bytes: 0,
-            sequence_bytes: 0,
-        }
+        Self { limit: limit_bytes, prefixes: VecDeque::new(), prefix_bytes: 0, sequence_bytes: 0 }
     }
 
     pub(crate) fn num_bytes(&self) -> usize {
@@ -97,11 +92,7 @@ mod tests {
     use super::*;
 
     fn prefix(ids: &[i32], bytes: usize, can_trim: bool) -> ParkedPrefix {
-        ParkedPrefix {
-            tokens: ids.iter().copied().map(TokenId).collect(),
-            state: vec![0; bytes],
-            can_trim,
-        }
+        ParkedPrefix { tokens: ids.iter().copied().map(TokenId).collect(), state: vec![0; bytes], can_trim }
     }
 
     #[test]

@@ -29,10 +29,7 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub(crate) fn new(num_slots: usize) -> Self {
-        Self {
-            uses: std::iter::repeat_with(|| SlotUse::Empty).take(num_slots).collect(),
-            clock: 0,
-        }
+        Self { uses: std::iter::repeat_with(|| SlotUse::Empty).take(num_slots).collect(), clock: 0 }
     }
 
     pub(crate) fn empty(&self) -> Option<SlotId> {
@@ -57,10 +54,7 @@ impl Slots {
     /// Keeps the cells of a sequence that is over.
     pub(crate) fn keep(&mut self, slot: SlotId, tokens: Vec<TokenId>) {
         self.clock += 1;
-        self.uses[slot.index()] = SlotUse::Idle(CachedPrefix {
-            tokens,
-            last_used: self.clock,
-        });
+        self.uses[slot.index()] = SlotUse::Idle(CachedPrefix { tokens, last_used: self.clock });
     }
 
     /// An idle slot was of use.

@@ -98,7 +98,11 @@ impl Core {
     /// A running prompt that will have computed at least `min_len` shared tokens.
     fn promising_leader(&self, sequence: &Sequence, min_len: usize) -> Option<(usize, usize)> {
         let wanted = &sequence.tokens[..sequence.tokens.len() - 1];
-        let leaders = self.running.iter().enumerate().filter(|(_, leader)| leader.num_pending() > 1 && leader.request.cache_prompt);
+        let leaders = self
+            .running
+            .iter()
+            .enumerate()
+            .filter(|(_, leader)| leader.num_pending() > 1 && leader.request.cache_prompt);
         let shared = leaders.map(|(index, leader)| (index, common_prefix(&leader.tokens, wanted)));
         shared
             .filter(|&(index, len)| len >= min_len && len > self.running[index].num_computed)
@@ -122,9 +126,7 @@ impl Core {
         if sequence.note_admitted(num_computed) {
             self.stats.prompt_tokens += sequence.num_prompt as u64;
             self.stats.cached_tokens += num_computed as u64;
-            let started = Event::Started {
-                num_cached_tokens: num_computed,
-            };
+            let started = Event::Started { num_cached_tokens: num_computed };
             sequence.outbox.push(started, &mut self.pending);
         }
         self.running.push(sequence);
@@ -160,7 +162,8 @@ impl Core {
     /// Takes an idle slot over, or copies from it, whichever loses fewer cached tokens.
     fn reuse_idle(&mut self, slot: SlotId, len: usize) -> Option<(SlotId, usize)> {
         self.slots.touch(slot);
-        let lost_by_trimming = self.slots.idle().find(|&(id, _)| id == slot).map_or(0, |(_, prefix)| prefix.tokens.len() - len);
+        let lost_by_trimming =
+            self.slots.idle().find(|&(id, _)| id == slot).map_or(0, |(_, prefix)| prefix.tokens.len() - len);
         let lost_by_copying = if self.slots.empty().is_some() {
             0
         } else {

@@ -57,10 +57,7 @@ impl Core {
     }
 
     pub(super) fn build_batch(&self, plan: &Plan, mut drafts: Vec<Vec<TokenId>>) -> Batch {
-        let mut batch = Batch {
-            rows: Vec::new(),
-            parts: Vec::new(),
-        };
+        let mut batch = Batch { rows: Vec::new(), parts: Vec::new() };
         for share in plan.shares() {
             let mut draft = drafts.get_mut(share.index).map(std::mem::take).unwrap_or_default();
             draft.truncate(share.num_drafted);
@@ -105,9 +102,9 @@ impl Core {
     }
 
     /// Draws the next tokens, hands them out, and retires what has ended.
-    pub(super) fn emit(&mut self, parts: Vec<Part>) {
+    pub(super) fn emit(&mut self, parts: &[Part]) {
         let mut outcomes: Vec<(usize, Outcome)> =
-            parts.into_iter().map(|part| (part.index, self.advance(part))).collect();
+            parts.iter().map(|part| (part.index, self.advance(part))).collect();
         // From the back, so that taking one out leaves the other indices right.
         outcomes.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
         for (index, outcome) in outcomes {
@@ -119,13 +116,13 @@ impl Core {
         }
     }
 
-    fn advance(&mut self, part: Part) -> Outcome {
+    fn advance(&mut self, part: &Part) -> Outcome {
         self.running[part.index].num_computed += part.num_tokens;
         let Some(output_row) = part.output_row else {
             return Outcome::Goes;
         };
         let mut delta = Delta::default();
-        let (outcome, accepted) = self.draw(&part, output_row, &mut delta);
+        let (outcome, accepted) = self.draw(part, output_row, &mut delta);
         let sequence = &mut self.running[part.index];
         sequence.note_draft(part.draft.len(), accepted);
         self.stats.draft_tokens += part.draft.len() as u64;
@@ -157,7 +154,12 @@ impl Core {
         }
     }
 
-    fn draw_one(&mut self, index: usize, row: usize, delta: &mut Delta) -> Result<(TokenId, Option<End>), Error> {
+    fn draw_one(
+        &mut self,
+        index: usize,
+        row: usize,
+        delta: &mut Delta,
+    ) -> Result<(TokenId, Option<End>), Error> {
         let sequence = &mut self.running[index];
         let logits = self.context.logits(row).ok_or(Error::InvalidLogits)?;
         let banned = if sequence.bans_end() { self.vocabulary.end_of_generation() } else { &[] };
@@ -200,11 +202,6 @@ impl Batch {
                 output: is_last && offset + 1 >= share.num_tokens,
             });
         }
-        self.parts.push(Part {
-            index: share.index,
-            num_tokens: share.num_tokens,
-            draft,
-            output_row,
-        });
+        self.parts.push(Part { index: share.index, num_tokens: share.num_tokens, draft, output_row });
     }
 }

@@ -118,7 +118,7 @@ impl Core {
         };
         let batch = self.build_batch(&plan, drafts);
         if self.decode(&plan, &batch) {
-            self.emit(batch.parts);
+            self.emit(&batch.parts);
         }
     }
 
@@ -142,10 +142,7 @@ impl Core {
                 self.stats.requests_accepted += 1;
                 let sequence = Sequence::new(*prepared, self.next_arrival);
                 self.next_arrival += 1;
-                self.waiting.push_back(Waiting {
-                    sequence,
-                    place: Some(place),
-                });
+                self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
             Command::Wake => {}
             Command::ShutDown => self.is_shutting_down = true,
@@ -235,17 +232,11 @@ impl Core {
 
 impl End {
     fn cancelled() -> Self {
-        Self {
-            reason: FinishReason::Cancelled,
-            stop: None,
-        }
+        Self { reason: FinishReason::Cancelled, stop: None }
     }
 
     fn length() -> Self {
-        Self {
-            reason: FinishReason::Length,
-            stop: None,
-        }
+        Self { reason: FinishReason::Length, stop: None }
     }
 }
 

@@ -54,11 +54,7 @@ impl Core {
         if self.parking.is_enabled() && prefix.tokens.len() >= MIN_PARKED_TOKENS {
             let can_trim = self.context.can_trim(slot, 1);
             if let Some(state) = self.context.save(slot) {
-                self.parking.park_prefix(ParkedPrefix {
-                    tokens: prefix.tokens,
-                    state,
-                    can_trim,
-                });
+                self.parking.park_prefix(ParkedPrefix { tokens: prefix.tokens, state, can_trim });
             }
         }
         self.context.clear(slot);

@@ -4,7 +4,11 @@ use crate::error::{LoadError, LoadErrorReason};
 
 /// Phrases of llama.cpp's loader, the reason they stand for, and what a user is told.
 const PHRASES: [(&str, LoadErrorReason, &str); 11] = [
-    ("unknown model architecture", LoadErrorReason::Unsupported, "llama.cpp does not know the model's architecture"),
+    (
+        "unknown model architecture",
+        LoadErrorReason::Unsupported,
+        "llama.cpp does not know the model's architecture",
+    ),
     ("unknown pre-tokenizer", LoadErrorReason::Unsupported, "llama.cpp does not know the model's tokenizer"),
     ("unknown tokenizer", LoadErrorReason::Unsupported, "llama.cpp does not know the model's tokenizer"),
     ("cannot find tokenizer", LoadErrorReason::Damaged, "the model has no tokenizer"),
@@ -12,9 +16,17 @@ const PHRASES: [(&str, LoadErrorReason, &str); 11] = [
     ("failed to allocate", LoadErrorReason::NotEnoughMemory, "there is not enough memory for the model"),
     ("out of memory", LoadErrorReason::NotEnoughMemory, "there is not enough memory for the model"),
     ("missing tensor", LoadErrorReason::Damaged, "the model lacks a tensor that its architecture needs"),
-    ("has wrong shape", LoadErrorReason::Damaged, "a tensor of the model has another shape than its architecture needs"),
+    (
+        "has wrong shape",
+        LoadErrorReason::Damaged,
+        "a tensor of the model has another shape than its architecture needs",
+    ),
     ("key not found", LoadErrorReason::Damaged, "the model lacks metadata that its architecture needs"),
-    ("wrong number of tensors", LoadErrorReason::Damaged, "the model has other tensors than its architecture needs"),
+    (
+        "wrong number of tensors",
+        LoadErrorReason::Damaged,
+        "the model has other tensors than its architecture needs",
+    ),
 ];
 
 /// Gives a failure that llama.cpp did not explain its reason from the log lines of the load.

@@ -40,12 +40,13 @@ pub struct LoadOptions {
 
 /// Starts loading a model, or joins a load of the same file with the same options. Never blocks.
 #[must_use]
-pub fn load(path: &Path, config: ModelConfig, options: LoadOptions, listener: Option<Listener>) -> LoadHandle {
-    let subscriber = Arc::new(Subscriber {
-        listener,
-        state: Mutex::default(),
-        changed: Condvar::new(),
-    });
+pub fn load(
+    path: &Path,
+    config: ModelConfig,
+    options: LoadOptions,
+    listener: Option<Listener>,
+) -> LoadHandle {
+    let subscriber = Arc::new(Subscriber { listener, state: Mutex::default(), changed: Condvar::new() });
     subscriber.put(LoadEvent::Progress(0.0));
     let loading = table::join_or_start(path, config, options, &subscriber);
     LoadHandle { subscriber, loading }

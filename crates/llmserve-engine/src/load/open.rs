@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::config::{ModelConfig, WeightsConfig};
+use crate::config::{ContextConfig, KvLayout, ModelConfig, WeightsConfig};
 use crate::engine::{Engine, EngineParts};
 use crate::error::{LoadError, LoadErrorReason};
 use crate::gguf::{self, FileIdentity, ModelFile};
-use crate::model::llama::{ContextShape, LlamaContext, LlamaVocabulary, LogCapture, Weights};
+use crate::model::llama::{ContextShape, LlamaContext, LlamaVocabulary, Weights, with_log};
 use crate::model::{Context, ModelInfo};
 use crate::{memory, probe};
 
@@ -18,6 +18,15 @@ use super::table::Loading;
 
 /// Share of the progress that loading weights gets; the rest is for the context.
 const WEIGHTS_SHARE: f32 = 0.95;
+
+/// The context of a probe, as small as llama.cpp makes them.
+const PROBE_SHAPE: ContextShape = ContextShape {
+    context_length: 256,
+    num_slots: 1,
+    num_cells: 256,
+    layout: KvLayout::PerSequence,
+    num_threads: 1,
+};
 
 /// Loads a model and starts its engine.
 pub(super) fn open(
@@ -54,9 +63,12 @@ pub(super) fn open(
 /// What is wrong with the file.
 pub fn probe_model(path: &Path) -> Result<(), LoadError> {
     let file = gguf::check(path)?;
-    let capture = LogCapture::start();
-    let result = Weights::load(file.path(), &WeightsConfig::default(), true, |_| true);
-    result.map(drop).map_err(|error| explain(error, capture.finish()))
+    let (result, log) = with_log(|| {
+        let weights = Weights::load(file.path(), &WeightsConfig::default(), true, |_| true)?;
+        // Some contradictions show only when the graph is built.
+        LlamaContext::new(Arc::new(weights), &ContextConfig::default(), &PROBE_SHAPE)
+    });
+    result.map(drop).map_err(|error| explain(error, log))
 }
 
 fn choose_shape(config: &ModelConfig, file: &ModelFile) -> Result<ContextShape, LoadError> {
@@ -92,19 +104,23 @@ struct LiveWeights {
 
 static LIVE: Mutex<Vec<LiveWeights>> = Mutex::new(Vec::new());
 
-fn shared_weights(file: &ModelFile, config: &WeightsConfig, loading: &Loading) -> Result<Arc<Weights>, LoadError> {
+fn shared_weights(
+    file: &ModelFile,
+    config: &WeightsConfig,
+    loading: &Loading,
+) -> Result<Arc<Weights>, LoadError> {
     let slot = live_slot(file, config);
     let mut shared = slot.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(weights) = shared.upgrade() {
         loading.report(WEIGHTS_SHARE);
         return Ok(weights);
     }
-    let capture = LogCapture::start();
-    let result = Weights::load(file.path(), config, false, |progress| {
-        loading.report(progress * WEIGHTS_SHARE);
-        !loading.is_cancelled()
+    let (result, log) = with_log(|| {
+        Weights::load(file.path(), config, false, |progress| {
+            loading.report(progress * WEIGHTS_SHARE);
+            !loading.is_cancelled()
+        })
     });
-    let log = capture.finish();
     if result.is_err() && loading.is_cancelled() {
         return Err(LoadError::new(LoadErrorReason::Cancelled, "the load was cancelled"));
     }
@@ -125,11 +141,7 @@ fn live_slot(file: &ModelFile, config: &WeightsConfig) -> Arc<Mutex<Weak<Weights
             || known.weights.try_lock().is_ok_and(|weights| weights.strong_count() > 0)
     });
     let weights = Arc::new(Mutex::new(Weak::new()));
-    live.push(LiveWeights {
-        identity,
-        config: config.clone(),
-        weights: Arc::clone(&weights),
-    });
+    live.push(LiveWeights { identity, config: config.clone(), weights: Arc::clone(&weights) });
     weights
 }
 
@@ -143,10 +155,10 @@ fn start(weights: Arc<Weights>, config: &ModelConfig, shape: ContextShape) -> Re
     let context_config = config.context.clone();
     Engine::start(EngineParts {
         open: Box::new(move || {
-            let capture = LogCapture::start();
-            match LlamaContext::new(weights, &context_config, &shape) {
+            let (result, log) = with_log(|| LlamaContext::new(weights, &context_config, &shape));
+            match result {
                 Ok(context) => Ok(Box::new(context) as Box<dyn Context>),
-                Err(error) => Err(explain(error, capture.finish())),
+                Err(error) => Err(explain(error, log)),
             }
         }),
         vocabulary,
@@ -156,7 +168,8 @@ fn start(weights: Arc<Weights>, config: &ModelConfig, shape: ContextShape) -> Re
 }
 
 fn in_adapter(error: &LoadError) -> LoadError {
-    LoadError::new(LoadErrorReason::InvalidOption, format!("lora: {}", error.message)).with_detail(error.detail.clone())
+    LoadError::new(LoadErrorReason::InvalidOption, format!("lora: {}", error.message))
+        .with_detail(error.detail.clone())
 }
 
 fn log_loaded(engine: &Engine) {

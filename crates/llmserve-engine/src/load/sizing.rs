@@ -31,7 +31,8 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
     check(config)?;
     let num_threads = config.threads.map_or(facts.num_cores, |threads| threads as usize).max(1);
     let budget = facts.free_bytes / 2;
-    let tokens_in = |bytes: u64| facts.bytes_per_token.map_or(usize::MAX, |each| (bytes / each.max(1)) as usize);
+    let tokens_in =
+        |bytes: u64| facts.bytes_per_token.map_or(usize::MAX, |each| (bytes / each.max(1)) as usize);
     let trained = if facts.trained_length == 0 { 4096 } else { facts.trained_length as usize };
 
     let context_length = match config.context_length {
@@ -39,7 +40,8 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
         None if trained <= tokens_in(budget) => trained,
         None => (tokens_in(budget) / ROUNDING * ROUNDING).clamp(ROUNDING.min(trained), trained),
     };
-    let wanted_slots = config.max_sequences.map_or_else(|| default_sequences(num_threads, facts.has_gpu), |n| n as usize);
+    let wanted_slots =
+        config.max_sequences.map_or_else(|| default_sequences(num_threads, facts.has_gpu), |n| n as usize);
     let all = context_length.saturating_mul(wanted_slots);
     let layout = match config.kv_layout {
         KvLayout::Auto if all <= tokens_in(budget) => KvLayout::PerSequence,
@@ -49,7 +51,8 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
     let (num_slots, num_cells) = match layout {
         KvLayout::PerSequence => {
             let fitting = (tokens_in(budget) / context_length.max(1)).max(1);
-            let num_slots = if config.max_sequences.is_some() { wanted_slots } else { wanted_slots.min(fitting) };
+            let num_slots =
+                if config.max_sequences.is_some() { wanted_slots } else { wanted_slots.min(fitting) };
             (num_slots, context_length.saturating_mul(num_slots))
         }
         KvLayout::Unified | KvLayout::Auto => {
@@ -62,13 +65,7 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
             "kv_cells: must be at least the context length of {context_length}, got {num_cells}"
         )));
     }
-    let shape = ContextShape {
-        context_length,
-        num_slots,
-        num_cells,
-        layout,
-        num_threads,
-    };
+    let shape = ContextShape { context_length, num_slots, num_cells, layout, num_threads };
     check_memory(&shape, facts)?;
     Ok(shape)
 }
@@ -174,34 +171,26 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_taken_or_refused_with_the_numbers() {
-        let config = ContextConfig {
-            context_length: Some(1 << 24),
-            ..ContextConfig::default()
-        };
+        let config = ContextConfig { context_length: Some(1 << 24), ..ContextConfig::default() };
         let error = choose(&config, &facts(20 * GIB)).unwrap_err();
         assert_eq!(error.reason, LoadErrorReason::NotEnoughMemory);
-        assert!(error.message.contains("368640 MiB") && error.message.contains("context_length"), "{}", error.message);
-        let config = ContextConfig {
-            context_length: Some(512),
-            max_sequences: Some(32),
-            ..ContextConfig::default()
-        };
+        assert!(
+            error.message.contains("368640 MiB") && error.message.contains("context_length"),
+            "{}",
+            error.message
+        );
+        let config =
+            ContextConfig { context_length: Some(512), max_sequences: Some(32), ..ContextConfig::default() };
         assert_eq!(shape(&config, 20 * GIB), (KvLayout::PerSequence, 512, 32, 16_384));
     }
 
     #[test]
     fn out_of_range_options_are_named() {
-        let config = ContextConfig {
-            max_sequences: Some(257),
-            ..ContextConfig::default()
-        };
+        let config = ContextConfig { max_sequences: Some(257), ..ContextConfig::default() };
         let error = choose(&config, &facts(GIB)).unwrap_err();
         assert_eq!(error.message, "max_sequences: must be from 1 to 256, got 257");
-        let config = ContextConfig {
-            kv_cells: Some(100),
-            kv_layout: KvLayout::Unified,
-            ..ContextConfig::default()
-        };
+        let config =
+            ContextConfig { kv_cells: Some(100), kv_layout: KvLayout::Unified, ..ContextConfig::default() };
         assert!(choose(&config, &facts(20 * GIB)).unwrap_err().message.starts_with("kv_cells"));
     }
 }

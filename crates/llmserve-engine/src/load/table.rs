@@ -43,10 +43,7 @@ pub(super) fn join_or_start(
         path,
         config,
         is_cancelled: AtomicBool::new(false),
-        waiting: Mutex::new(Waiting {
-            subscribers: vec![Arc::clone(subscriber)],
-            progress: 0.0,
-        }),
+        waiting: Mutex::new(Waiting { subscribers: vec![Arc::clone(subscriber)], progress: 0.0 }),
     });
     loads.push(Arc::clone(&loading));
     drop(loads);

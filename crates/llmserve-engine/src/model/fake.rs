@@ -96,7 +96,7 @@ pub fn logits_after(history: &[TokenId]) -> Vec<f32> {
         })
         .collect();
     // About one text in forty tokens ends by itself.
-    logits[END.0 as usize] = if mix(state ^ 0xe0d) % 40 == 0 { 20.0 } else { -20.0 };
+    logits[END.0 as usize] = if mix(state ^ 0xe0d).is_multiple_of(40) { 20.0 } else { -20.0 };
     logits[CONTROL.0 as usize] = -20.0;
     logits
 }
@@ -125,7 +125,9 @@ impl Context for FakeContext {
                 return Err(DecodeError::KvFull);
             }
         }
-        if matches!(self.limits.layout, KvLayout::Unified | KvLayout::Auto) && rows.len() > self.capacity_left(SlotId(0)) {
+        if matches!(self.limits.layout, KvLayout::Unified | KvLayout::Auto)
+            && rows.len() > self.capacity_left(SlotId(0))
+        {
             return Err(DecodeError::KvFull);
         }
         self.logits.clear();

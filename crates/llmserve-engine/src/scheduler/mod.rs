@@ -71,10 +71,7 @@ impl Plan {
 /// half goes to the shortest.
 pub(crate) fn plan(candidates: &[Candidate], max_rows: usize, budget: &StepBudget) -> Plan {
     let decode = plan_decode(candidates, max_rows);
-    let mut plan = Plan {
-        decode,
-        prefill: Vec::new(),
-    };
+    let mut plan = Plan { decode, prefill: Vec::new() };
     let decode_rows = plan.num_decode_rows();
     let rows_left = max_rows.saturating_sub(decode_rows);
     let tokens = budget.prefill_tokens(decode_rows).min(rows_left);
@@ -90,11 +87,7 @@ fn plan_decode(candidates: &[Candidate], max_rows: usize) -> Vec<Share> {
         .map(|candidate| {
             let num_drafted = candidate.num_drafted.min(spare);
             spare -= num_drafted;
-            Share {
-                index: candidate.index,
-                num_tokens: 1,
-                num_drafted,
-            }
+            Share { index: candidate.index, num_tokens: 1, num_drafted }
         })
         .collect()
 }
@@ -129,11 +122,7 @@ fn plan_prefill(candidates: &[Candidate], budget: usize) -> Vec<Share> {
 }
 
 fn share(candidate: &Candidate, num_tokens: usize) -> Share {
-    Share {
-        index: candidate.index,
-        num_tokens,
-        num_drafted: 0,
-    }
+    Share { index: candidate.index, num_tokens, num_drafted: 0 }
 }
 
 #[cfg(test)]

@@ -4,28 +4,15 @@ use super::*;
 use crate::config::SchedulerConfig;
 
 fn decode(index: usize) -> Candidate {
-    Candidate {
-        index,
-        num_pending: 1,
-        num_drafted: 0,
-        max_chunk: usize::MAX,
-        arrival: index as u64,
-    }
+    Candidate { index, num_pending: 1, num_drafted: 0, max_chunk: usize::MAX, arrival: index as u64 }
 }
 
 fn prompt(index: usize, num_pending: usize) -> Candidate {
-    Candidate {
-        num_pending,
-        ..decode(index)
-    }
+    Candidate { num_pending, ..decode(index) }
 }
 
 fn share(index: usize, num_tokens: usize) -> Share {
-    Share {
-        index,
-        num_tokens,
-        num_drafted: 0,
-    }
+    Share { index, num_tokens, num_drafted: 0 }
 }
 
 fn budget() -> StepBudget {
@@ -58,19 +45,13 @@ fn what_short_prompts_leave_goes_to_the_oldest() {
 
 #[test]
 fn a_chunk_keeps_to_its_own_limit() {
-    let limited = Candidate {
-        max_chunk: 16,
-        ..prompt(0, 2000)
-    };
+    let limited = Candidate { max_chunk: 16, ..prompt(0, 2000) };
     assert_eq!(plan(&[limited], 512, &budget()).prefill, [share(0, 16)]);
 }
 
 #[test]
 fn drafts_are_dropped_before_rows() {
-    let drafting = |index| Candidate {
-        num_drafted: 3,
-        ..decode(index)
-    };
+    let drafting = |index| Candidate { num_drafted: 3, ..decode(index) };
     let plan = plan(&[drafting(0), drafting(1), decode(2)], 5, &budget());
     let drafted: Vec<usize> = plan.decode.iter().map(|share| share.num_drafted).collect();
     assert_eq!(drafted, [2, 0, 0]);

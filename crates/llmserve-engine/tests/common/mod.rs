@@ -102,10 +102,8 @@ impl Default for FakeEngine {
 
 impl FakeEngine {
     pub fn start(&self) -> Engine {
-        let context = Faulty {
-            inner: FakeContext::new(self.limits, self.memory),
-            fault: Arc::clone(&self.fault),
-        };
+        let context =
+            Faulty { inner: FakeContext::new(self.limits, self.memory), fault: Arc::clone(&self.fault) };
         let parts = EngineParts {
             open: Box::new(move || Ok(Box::new(context))),
             vocabulary: Arc::new(FakeVocabulary),

@@ -51,7 +51,11 @@ impl Drop for LlamaContext {
 }
 
 impl LlamaContext {
-    pub(crate) fn new(weights: Arc<Weights>, config: &ContextConfig, shape: &ContextShape) -> Result<Self, LoadError> {
+    pub(crate) fn new(
+        weights: Arc<Weights>,
+        config: &ContextConfig,
+        shape: &ContextShape,
+    ) -> Result<Self, LoadError> {
         let guard = weights.making_context.lock().unwrap_or_else(PoisonError::into_inner);
         let context_params = params::context_params(config, shape);
         // SAFETY: the model is live and the lock held.
@@ -102,7 +106,12 @@ impl LlamaContext {
         let mut scales: Vec<f32> = adapters.iter().map(|adapter| adapter.scale).collect();
         // SAFETY: context and adapters are live; both arrays have as many values.
         let code = unsafe {
-            sys::llama_set_adapters_lora(self.ctx.as_ptr(), pointers.as_mut_ptr(), pointers.len(), scales.as_mut_ptr())
+            sys::llama_set_adapters_lora(
+                self.ctx.as_ptr(),
+                pointers.as_mut_ptr(),
+                pointers.len(),
+                scales.as_mut_ptr(),
+            )
         };
         if code == 0 {
             return Ok(());
@@ -115,10 +124,7 @@ impl LlamaContext {
         let seq = slot.0.cast_signed();
         // SAFETY: the context is live; the slot is below `n_seq_max`.
         let (min, max) = unsafe {
-            (
-                sys::llama_memory_seq_pos_min(self.memory, seq),
-                sys::llama_memory_seq_pos_max(self.memory, seq),
-            )
+            (sys::llama_memory_seq_pos_min(self.memory, seq), sys::llama_memory_seq_pos_max(self.memory, seq))
         };
         (usize::try_from(min).unwrap_or(0), usize::try_from(max + 1).unwrap_or(0))
     }

@@ -20,24 +20,11 @@ pub(super) fn install() {
     unsafe { sys::llama_log_set(Some(log_line), std::ptr::null_mut()) };
 }
 
-/// Keeps this thread's warnings and errors until it is finished.
-pub(crate) struct LogCapture(());
-
-impl LogCapture {
-    pub(crate) fn start() -> Self {
-        CAPTURED.with_borrow_mut(|captured| *captured = Some(String::new()));
-        Self(())
-    }
-
-    pub(crate) fn finish(self) -> String {
-        CAPTURED.with_borrow_mut(Option::take).unwrap_or_default()
-    }
-}
-
-impl Drop for LogCapture {
-    fn drop(&mut self) {
-        CAPTURED.with_borrow_mut(|captured| *captured = None);
-    }
+/// Runs `work` and gives the warnings and errors that llama.cpp logged on this thread meanwhile.
+pub(crate) fn with_log<T>(work: impl FnOnce() -> T) -> (T, String) {
+    CAPTURED.with_borrow_mut(|captured| *captured = Some(String::new()));
+    let result = work();
+    (result, CAPTURED.with_borrow_mut(Option::take).unwrap_or_default())
 }
 
 unsafe extern "C" fn log_line(level: sys::ggml_log_level, text: *const c_char, _user_data: *mut c_void) {
@@ -58,15 +45,16 @@ unsafe extern "C" fn log_line(level: sys::ggml_log_level, text: *const c_char, _
 
 fn capture(text: &str) {
     // A log line while the thread's storage is being torn down is not worth keeping.
-    CAPTURED.try_with(|captured| {
-        if let Ok(mut captured) = captured.try_borrow_mut()
-            && let Some(lines) = captured.as_mut()
-            && lines.len() + text.len() <= MAX_CAPTURED_BYTES
-        {
-            lines.push_str(text);
-        }
-    })
-    .unwrap_or(());
+    CAPTURED
+        .try_with(|captured| {
+            if let Ok(mut captured) = captured.try_borrow_mut()
+                && let Some(lines) = captured.as_mut()
+                && lines.len() + text.len() <= MAX_CAPTURED_BYTES
+            {
+                lines.push_str(text);
+            }
+        })
+        .unwrap_or(());
 }
 
 fn level_of(level: sys::ggml_log_level) -> log::Level {

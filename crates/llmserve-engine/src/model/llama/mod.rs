@@ -13,7 +13,7 @@ mod vocabulary;
 mod weights;
 
 pub(crate) use context::LlamaContext;
-pub(crate) use log_sink::LogCapture;
+pub(crate) use log_sink::with_log;
 pub(crate) use params::ContextShape;
 pub(crate) use vocabulary::LlamaVocabulary;
 pub(crate) use weights::Weights;

@@ -4,7 +4,9 @@ use std::ffi::c_char;
 
 use llama_cpp_sys_2 as sys;
 
-use crate::config::{ContextConfig, FlashAttention, KvLayout, KvType, MetadataValue, RopeScaling, WeightsConfig};
+use crate::config::{
+    ContextConfig, FlashAttention, KvLayout, KvType, MetadataValue, RopeScaling, WeightsConfig,
+};
 use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::{LoadError, LoadErrorReason};
 
@@ -85,7 +87,9 @@ pub(super) fn tensor_split(config: &WeightsConfig) -> Result<Vec<f32>, LoadError
 }
 
 /// The overrides with the empty key that ends them, or nothing.
-pub(super) fn metadata_overrides(config: &WeightsConfig) -> Result<Vec<sys::llama_model_kv_override>, LoadError> {
+pub(super) fn metadata_overrides(
+    config: &WeightsConfig,
+) -> Result<Vec<sys::llama_model_kv_override>, LoadError> {
     if config.metadata_overrides.is_empty() {
         return Ok(Vec::new());
     }
@@ -99,10 +103,9 @@ pub(super) fn metadata_overrides(config: &WeightsConfig) -> Result<Vec<sys::llam
 
 fn metadata_override(key: &str, value: &MetadataValue) -> Result<sys::llama_model_kv_override, LoadError> {
     let (tag, value) = match value {
-        MetadataValue::Int(value) => (
-            sys::LLAMA_KV_OVERRIDE_TYPE_INT,
-            sys::llama_model_kv_override__bindgen_ty_1 { val_i64: *value },
-        ),
+        MetadataValue::Int(value) => {
+            (sys::LLAMA_KV_OVERRIDE_TYPE_INT, sys::llama_model_kv_override__bindgen_ty_1 { val_i64: *value })
+        }
         MetadataValue::Float(value) => (
             sys::LLAMA_KV_OVERRIDE_TYPE_FLOAT,
             sys::llama_model_kv_override__bindgen_ty_1 { val_f64: *value },
@@ -113,16 +116,10 @@ fn metadata_override(key: &str, value: &MetadataValue) -> Result<sys::llama_mode
         ),
         MetadataValue::Str(text) => (
             sys::LLAMA_KV_OVERRIDE_TYPE_STR,
-            sys::llama_model_kv_override__bindgen_ty_1 {
-                val_str: fixed_text(text)?,
-            },
+            sys::llama_model_kv_override__bindgen_ty_1 { val_str: fixed_text(text)? },
         ),
     };
-    Ok(sys::llama_model_kv_override {
-        tag,
-        key: fixed_text(key)?,
-        __bindgen_anon_1: value,
-    })
+    Ok(sys::llama_model_kv_override { tag, key: fixed_text(key)?, __bindgen_anon_1: value })
 }
 
 fn fixed_text(text: &str) -> Result<[c_char; 128], LoadError> {

@@ -33,7 +33,12 @@ unsafe extern "C" {
         err: *mut c_char,
         err_size: usize,
     ) -> i32;
-    fn llmserve_state_size(ctx: *mut sys::llama_context, seq: i32, err: *mut c_char, err_size: usize) -> usize;
+    fn llmserve_state_size(
+        ctx: *mut sys::llama_context,
+        seq: i32,
+        err: *mut c_char,
+        err_size: usize,
+    ) -> usize;
     fn llmserve_state_get(
         ctx: *mut sys::llama_context,
         dst: *mut u8,
@@ -50,8 +55,20 @@ unsafe extern "C" {
         err: *mut c_char,
         err_size: usize,
     ) -> usize;
-    fn llmserve_seq_rm(mem: sys::llama_memory_t, seq: i32, p0: i32, err: *mut c_char, err_size: usize) -> bool;
-    fn llmserve_seq_cp(mem: sys::llama_memory_t, src: i32, dst: i32, err: *mut c_char, err_size: usize) -> bool;
+    fn llmserve_seq_rm(
+        mem: sys::llama_memory_t,
+        seq: i32,
+        p0: i32,
+        err: *mut c_char,
+        err_size: usize,
+    ) -> bool;
+    fn llmserve_seq_cp(
+        mem: sys::llama_memory_t,
+        src: i32,
+        dst: i32,
+        err: *mut c_char,
+        err_size: usize,
+    ) -> bool;
 }
 
 /// Calls with room for the exception's message, which is logged.
@@ -72,7 +89,9 @@ fn guarded<T>(call: impl FnOnce(*mut c_char, usize) -> T) -> T {
 /// Both pointers are live and belong together; no other call on the context runs.
 pub(super) unsafe fn decode(ctx: *mut sys::llama_context, batch: *mut sys::llama_batch_ext) -> i32 {
     // SAFETY: the caller's promise.
-    guarded(|err, size| unsafe { llmserve_process(ctx, sys::LLAMA_PROCESS_TYPE_DECODE as i32, batch, err, size) })
+    guarded(|err, size| unsafe {
+        llmserve_process(ctx, sys::LLAMA_PROCESS_TYPE_DECODE as i32, batch, err, size)
+    })
 }
 
 /// `llama_tokenize` into `tokens`; the count, or minus the count that was needed, or `i32::MIN`.
@@ -99,7 +118,12 @@ pub(super) unsafe fn tokenize(
 ///
 /// # Safety
 /// The vocabulary is live and has the token.
-pub(super) unsafe fn token_to_piece(vocab: *const sys::llama_vocab, token: i32, buffer: &mut [u8], special: bool) -> i32 {
+pub(super) unsafe fn token_to_piece(
+    vocab: *const sys::llama_vocab,
+    token: i32,
+    buffer: &mut [u8],
+    special: bool,
+) -> i32 {
     let (pointer, len) = (buffer.as_mut_ptr().cast(), buffer.len() as i32);
     // SAFETY: the caller's promise; the buffer is valid for its length.
     guarded(|err, size| unsafe { llmserve_token_to_piece(vocab, token, pointer, len, special, err, size) })
@@ -114,7 +138,9 @@ pub(super) unsafe fn state_get(ctx: *mut sys::llama_context, seq: i32) -> Vec<u8
     let size = guarded(|err, err_size| unsafe { llmserve_state_size(ctx, seq, err, err_size) });
     let mut state: Vec<u8> = Vec::with_capacity(size);
     // SAFETY: the buffer has room for `size` bytes.
-    let written = guarded(|err, err_size| unsafe { llmserve_state_get(ctx, state.as_mut_ptr(), size, seq, err, err_size) });
+    let written = guarded(|err, err_size| unsafe {
+        llmserve_state_get(ctx, state.as_mut_ptr(), size, seq, err, err_size)
+    });
     // SAFETY: llama.cpp has written this many bytes, at most `size`.
     unsafe { state.set_len(written.min(size)) };
     state

@@ -52,12 +52,12 @@ impl Vocabulary for LlamaVocabulary {
         let mut tokens = vec![0_i32; text.len() / 2 + 16];
         loop {
             // SAFETY: the weights keep the vocabulary alive.
-            let count = unsafe { shim::tokenize(self.weights.vocab(), text, &mut tokens, add_special, parse_special) };
+            let count = unsafe {
+                shim::tokenize(self.weights.vocab(), text, &mut tokens, add_special, parse_special)
+            };
             match count {
                 i32::MIN => {
-                    return Err(Error::Tokenize {
-                        reason: "the text could not be tokenized".to_owned(),
-                    });
+                    return Err(Error::Tokenize { reason: "the text could not be tokenized".to_owned() });
                 }
                 needed if needed < 0 => tokens.resize(needed.unsigned_abs() as usize, 0),
                 count => {
@@ -68,7 +68,11 @@ impl Vocabulary for LlamaVocabulary {
         }
         let mut tokens: Vec<TokenId> = tokens.into_iter().map(TokenId).collect();
         // A text that brings its own BOS (a rendered template) gets no second one.
-        if add_special && self.bos.is_some() && tokens.first().copied() == self.bos && tokens.get(1).copied() == self.bos {
+        if add_special
+            && self.bos.is_some()
+            && tokens.first().copied() == self.bos
+            && tokens.get(1).copied() == self.bos
+        {
             tokens.remove(0);
         }
         Ok(tokens)
@@ -81,7 +85,8 @@ impl Vocabulary for LlamaVocabulary {
         let mut buffer = vec![0_u8; 32];
         loop {
             // SAFETY: the weights keep the vocabulary alive, and it has the token.
-            let len = unsafe { shim::token_to_piece(self.weights.vocab(), token.0, &mut buffer, render_special) };
+            let len =
+                unsafe { shim::token_to_piece(self.weights.vocab(), token.0, &mut buffer, render_special) };
             match len {
                 i32::MIN => return Vec::new(),
                 needed if needed < 0 => buffer.resize(needed.unsigned_abs() as usize, 0),

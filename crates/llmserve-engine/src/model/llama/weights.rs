@@ -61,10 +61,7 @@ impl Weights {
         // SAFETY: path, overrides, split and the callback's data outlive the call.
         let model = unsafe { sys::llama_model_load_from_file(path.as_ptr(), model_params) };
         NonNull::new(model)
-            .map(|model| Self {
-                model,
-                making_context: Mutex::new(()),
-            })
+            .map(|model| Self { model, making_context: Mutex::new(()) })
             .ok_or_else(|| LoadError::new(LoadErrorReason::Other, "llama.cpp could not load the model"))
     }
 
