@@ -106,4 +106,8 @@ def _plain(record: Setting | Figure) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (BenchError, ModuleNotFoundError) as error:
+        print(f"benches: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -33,12 +33,12 @@ class NativeBuild:
 def running_build(target: Path) -> NativeBuild | None:
     """The build of llama.cpp that goes on in a target directory, if there is one.
 
-    cargo writes a build script's output file when the script has ended, so a script whose
-    directory is newer than that file is at work.
+    cargo writes `root-output` when a build script has ended (`output` has the time of its start), so
+    a script whose build has done something since is at work.
     """
     for script in (target / "release" / "build").glob("llama-cpp-sys-2-*"):
         build = script / "out" / "build"
-        if not build.is_dir() or _ended_after(script / "output", build):
+        if not build.is_dir() or _has_ended(script / "root-output", build):
             continue
         ninja = build / "build.ninja"
         total = len(_OBJECT_EDGE.findall(ninja.read_text(errors="replace"))) if ninja.exists() else 0
@@ -46,10 +46,10 @@ def running_build(target: Path) -> NativeBuild | None:
     return None
 
 
-def _ended_after(output: Path, build: Path) -> bool:
-    newest = build / ".ninja_log"
-    started = newest if newest.exists() else build
-    return output.exists() and output.stat().st_mtime >= started.stat().st_mtime
+def _has_ended(end: Path, build: Path) -> bool:
+    log = build / ".ninja_log"
+    last = log if log.exists() else build
+    return end.exists() and end.stat().st_mtime_ns >= last.stat().st_mtime_ns
 
 
 class ProgressReporter:

@@ -62,16 +62,16 @@ def test_a_build_without_ninja_has_no_total(tmp_path: Path, script: Path) -> Non
 
 def test_a_finished_build_is_not_running(tmp_path: Path, script: Path) -> None:
     _compile(script, "a.c.o", "b.cpp.o", "c.cpp.o")
-    (script / "output").touch()
+    (script / "root-output").touch()
     assert running_build(tmp_path) is None
 
 
 def test_a_build_that_is_done_again_is_running(tmp_path: Path, script: Path) -> None:
     _compile(script, "a.c.o")
-    output, log = script / "output", script / "out" / "build" / ".ninja_log"
-    output.touch()
+    end, log = script / "root-output", script / "out" / "build" / ".ninja_log"
+    end.touch()
     log.touch()
-    os.utime(output, (1000.0, 1000.0))
+    os.utime(end, (1000.0, 1000.0))
     os.utime(log, (2000.0, 2000.0))
     assert running_build(tmp_path) == NativeBuild(done=1, total=3)
 

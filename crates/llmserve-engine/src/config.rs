@@ -62,8 +62,8 @@ pub struct ContextConfig {
     /// The most tokens that one sequence may hold. `None`: the trained length, or less where half
     /// of the free memory does not hold one such sequence.
     pub context_length: Option<u32>,
-    /// The most sequences that are in the context at once (1 to 256). `None`: 16, or less where
-    /// the memory does not hold as many.
+    /// The most sequences that are in the context at once (1 to 256). `None`: four for each thread,
+    /// from 4 to 16.
     pub max_sequences: Option<u32>,
     /// KV cells of all sequences together, for [`KvLayout::Unified`]. `None`: what half of the free
     /// memory holds, at most sequences x context length.
@@ -116,17 +116,31 @@ impl Default for ContextConfig {
 /// How KV cells are shared out among sequences.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KvLayout {
-    /// Each sequence has its own cells (as many as the context length). The default: a row then
-    /// scans only its own sequence's cells, which was 15 to 30 % faster from eight sequences on.
+    /// Per sequence where half of the free memory holds all sequences at full length, else unified.
     #[default]
+    Auto,
+    /// Each sequence has its own cells (as many as the context length). A row then scans only its
+    /// own sequence's cells, which was 15 to 30 % faster from eight sequences on.
     PerSequence,
     /// All sequences share one pool: fewer cells serve more sequences, and rows scan them all.
     Unified,
 }
 
+impl KvLayout {
+    /// The name in the Python API and in the settings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::PerSequence => "per_sequence",
+            Self::Unified => "unified",
+        }
+    }
+}
+
 /// Type of the values in a KV cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are ggml's
+#[expect(missing_docs, non_camel_case_types, reason = "the names are ggml's")]
 pub enum KvType {
     F32,
     #[default]
@@ -138,6 +152,24 @@ pub enum KvType {
     Q4_1,
     Q4_0,
     IQ4_NL,
+}
+
+impl KvType {
+    /// ggml's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::Q8_0 => "q8_0",
+            Self::Q5_1 => "q5_1",
+            Self::Q5_0 => "q5_0",
+            Self::Q4_1 => "q4_1",
+            Self::Q4_0 => "q4_0",
+            Self::IQ4_NL => "iq4_nl",
+        }
+    }
 }
 
 /// Whether attention runs as one fused kernel.
@@ -175,7 +207,7 @@ pub struct RopeConfig {
 
 /// Kind of RoPE scaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // the names are llama.cpp's
+#[expect(missing_docs, reason = "the names are llama.cpp's")]
 pub enum RopeScaling {
     None,
     Linear,

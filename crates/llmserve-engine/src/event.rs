@@ -87,7 +87,7 @@ pub enum FinishReason {
     Stop,
     /// By the token limit or the context length.
     Length,
-    /// By the client.
+    /// By the client. The text ends before what was still held back.
     Cancelled,
 }
 

@@ -1,18 +1,69 @@
-//! The llmserve engine: loads GGUF models with llama.cpp and generates for many requests at once.
+//! The llmserve engine: loads GGUF models with llama.cpp and generates text for many requests in
+//! one batch.
+//!
+//! [`load()`] opens a model off-thread, with progress. The [`Engine`] that it gives is a handle on
+//! one thread, which owns the model's context: [`Engine::submit`] never blocks, and every request
+//! has its own outbox ([`RequestHandle`]) with exactly one terminal event.
+//!
+//! ```no_run
+//! use llmserve_engine::{Event, GenerationRequest, LoadEvent, LoadOptions, ModelConfig, RequestParts, load};
+//!
+//! let loading = load("model.gguf".as_ref(), ModelConfig::default(), LoadOptions::default(), None);
+//! let engine = loop {
+//!     match loading.recv() {
+//!         Some(LoadEvent::Ready(engine)) => break engine,
+//!         Some(LoadEvent::Progress(share)) => println!("{:.0} %", share * 100.0),
+//!         Some(LoadEvent::Failed(error)) => return println!("{error}"),
+//!         None => return,
+//!     }
+//! };
+//! if let Ok(request) = GenerationRequest::new(RequestParts::text("Once upon a time", 64)) {
+//!     let handle = engine.submit(request, None);
+//!     while let Some(event) = handle.recv() {
+//!         if let Event::Delta(delta) = event {
+//!             print!("{}", delta.text());
+//!         }
+//!     }
+//! }
+//! ```
 
+mod cache;
 pub mod config;
+mod core;
+pub mod detokenizer;
+pub mod draft;
+mod engine;
 pub mod error;
 pub mod event;
 pub mod gguf;
 pub mod ids;
+mod job;
+mod load;
 pub mod memory;
+pub mod model;
+pub mod notify;
+mod outbox;
+mod prepare;
 pub mod probe;
+mod process;
+mod queue;
 pub mod request;
+pub mod sampler;
+mod scheduler;
+mod sequence;
+mod shared;
 pub mod stats;
 
 pub use config::*;
+pub use draft::{Drafter, MAX_DRAFT_TOKENS};
+pub use engine::{Engine, EngineParts, OpenContext};
 pub use error::*;
 pub use event::*;
 pub use ids::*;
+pub use job::Job;
+pub use load::{LoadEvent, LoadHandle, LoadOptions, load, probe_model};
+pub use model::ModelInfo;
+pub use notify::{Listener, Notify};
+pub use outbox::RequestHandle;
 pub use request::*;
 pub use stats::*;

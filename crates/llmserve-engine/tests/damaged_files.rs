@@ -8,14 +8,14 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use support::allocation::{Counting, peak_during};
-use support::gguf_writer::{Field, Gguf, Meta, Tensor, text};
-use support::temp_dir::TempDir;
 use llmserve_engine::LoadErrorReason::{
     self, Damaged, InvalidOption, NotGguf, Truncated, Unsupported, UnsupportedVersion,
 };
 use llmserve_engine::gguf::{bytes_per_token, check};
 use llmserve_engine::{KvType, LoadError};
+use support::allocation::{Counting, peak_during};
+use support::gguf_writer::{Field, Gguf, Meta, Tensor, text};
+use support::temp_dir::TempDir;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -6,14 +6,14 @@ mod support;
 use std::fs;
 use std::path::PathBuf;
 
-use support::gguf_writer::{Gguf, Meta, text};
-use support::temp_dir::TempDir;
 use llmserve_engine::LoadErrorReason::{
     self, Damaged, InvalidOption, MissingPart, NotFound, NotGguf, NotReadable, Truncated, Unsupported,
     WrongPart,
 };
 use llmserve_engine::MetadataValue;
 use llmserve_engine::gguf::{check, check_adapter};
+use support::gguf_writer::{Gguf, Meta, text};
+use support::temp_dir::TempDir;
 
 #[test]
 fn what_is_no_gguf_file_is_told_so() {

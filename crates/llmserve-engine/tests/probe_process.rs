@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use support::gguf_writer::{Gguf, Meta};
-use support::temp_dir::TempDir;
 use llmserve_engine::LoadErrorReason;
 use llmserve_engine::gguf::check;
 use llmserve_engine::probe::ensure_probed;
+use support::gguf_writer::{Gguf, Meta};
+use support::temp_dir::TempDir;
 
 /// A probe that adds a line to `log`, runs `script` with the file in `$1`.
 fn probe(log: &Path, script: &str) -> Vec<OsString> {

@@ -1,1 +1,44 @@
-//! Binding.
+//! `llmserve._core`: conversions between Python and the engine crate, and the wake-ups of event
+//! loops. It decides nothing; the classes that programs use are in the Python package.
+
+mod config;
+mod engine;
+mod errors;
+mod events;
+mod exit;
+mod fields;
+mod fork;
+mod info;
+mod load;
+mod logging;
+mod registry;
+mod request;
+mod tokens;
+mod wakeup;
+
+/// The native part of llmserve. Private: use the classes of the package `llmserve`.
+#[pyo3::pymodule(gil_used = false)]
+mod _core {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::engine::{PyEngine, Request};
+    #[pymodule_export]
+    use crate::exit::begin_exit;
+    #[pymodule_export]
+    use crate::load::{Load, load, probe};
+    #[pymodule_export]
+    use crate::logging::{set_log_level, take_log_records};
+    #[pymodule_export]
+    use crate::request::check_params;
+    #[pymodule_export]
+    use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
+    #[pymodule_export]
+    use crate::wakeup::{PyListener, Wakeup};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::logging::install();
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,92 @@
+// Calls into llama.cpp that may throw, wrapped so that no C++ exception reaches Rust: one would
+// end the process. Only forward declarations: the sys crate passes no include path on, and the
+// linker checks the symbols.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+
+struct llama_context;
+struct llama_batch_ext;
+struct llama_vocab;
+struct llama_memory_i;
+
+extern "C" {
+int32_t llama_process(llama_context *, int type, llama_batch_ext *);
+int32_t llama_tokenize(const llama_vocab *, const char * text, int32_t len, int32_t * tokens, int32_t max, bool add_special,
+                       bool parse_special);
+int32_t llama_token_to_piece(const llama_vocab *, int32_t token, char * buf, int32_t len, int32_t lstrip, bool special);
+size_t llama_state_seq_get_size(llama_context *, int32_t seq);
+size_t llama_state_seq_get_data(llama_context *, uint8_t * dst, size_t size, int32_t seq);
+size_t llama_state_seq_set_data(llama_context *, const uint8_t * src, size_t size, int32_t seq);
+bool llama_memory_seq_rm(llama_memory_i *, int32_t seq, int32_t p0, int32_t p1);
+void llama_memory_seq_cp(llama_memory_i *, int32_t src, int32_t dst, int32_t p0, int32_t p1);
+}
+
+namespace {
+
+// Room for what() of an exception; written with snprintf, always terminated.
+struct fault {
+    char * text;
+    size_t size;
+
+    void set(const char * what) const { snprintf(text, size, "%s", what); }
+};
+
+template <typename T, typename F> T guarded(fault out, T failed, F && call) {
+    try {
+        return call();
+    } catch (const std::exception & e) {
+        out.set(e.what());
+    } catch (...) {
+        out.set("unknown C++ exception");
+    }
+    return failed;
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t llmserve_process(llama_context * ctx, int type, llama_batch_ext * batch, char * err, size_t err_size) {
+    return guarded<int32_t>({ err, err_size }, INT32_MIN, [&] { return llama_process(ctx, type, batch); });
+}
+
+int32_t llmserve_tokenize(const llama_vocab * vocab, const char * text, int32_t len, int32_t * tokens, int32_t max,
+                          int32_t flags, char * err, size_t err_size) {
+    return guarded<int32_t>({ err, err_size }, INT32_MIN, [&] {
+        return llama_tokenize(vocab, text, len, tokens, max, (flags & 1) != 0, (flags & 2) != 0);
+    });
+}
+
+int32_t llmserve_token_to_piece(const llama_vocab * vocab, int32_t token, char * buf, int32_t len, bool special, char * err,
+                                size_t err_size) {
+    return guarded<int32_t>({ err, err_size }, INT32_MIN,
+                            [&] { return llama_token_to_piece(vocab, token, buf, len, 0, special); });
+}
+
+size_t llmserve_state_size(llama_context * ctx, int32_t seq, char * err, size_t err_size) {
+    return guarded<size_t>({ err, err_size }, 0, [&] { return llama_state_seq_get_size(ctx, seq); });
+}
+
+size_t llmserve_state_get(llama_context * ctx, uint8_t * dst, size_t size, int32_t seq, char * err, size_t err_size) {
+    return guarded<size_t>({ err, err_size }, 0, [&] { return llama_state_seq_get_data(ctx, dst, size, seq); });
+}
+
+size_t llmserve_state_set(llama_context * ctx, const uint8_t * src, size_t size, int32_t seq, char * err, size_t err_size) {
+    return guarded<size_t>({ err, err_size }, 0, [&] { return llama_state_seq_set_data(ctx, src, size, seq); });
+}
+
+bool llmserve_seq_rm(llama_memory_i * mem, int32_t seq, int32_t p0, char * err, size_t err_size) {
+    return guarded<bool>({ err, err_size }, false, [&] { return llama_memory_seq_rm(mem, seq, p0, -1); });
+}
+
+bool llmserve_seq_cp(llama_memory_i * mem, int32_t src, int32_t dst, char * err, size_t err_size) {
+    return guarded<bool>({ err, err_size }, false, [&] {
+        llama_memory_seq_cp(mem, src, dst, -1, -1);
+        return true;
+    });
+}
+
+}  // extern "C"

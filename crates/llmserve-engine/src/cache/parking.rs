@@ -1,0 +1,133 @@
+//! Cached prefixes in host memory, for cells that lost their slot.
+
+use std::collections::VecDeque;
+
+use crate::ids::TokenId;
+
+use super::common_prefix;
+
+/// A cached prefix whose state was saved out of its slot.
+#[derive(Debug)]
+pub(crate) struct ParkedPrefix {
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) state: Vec<u8>,
+    /// Whether a part of it is of use, or only the whole (recurrent states).
+    pub(crate) can_trim: bool,
+}
+
+/// Host memory for states, bounded in bytes: cached prefixes (least recently used out) and, with
+/// precedence, preempted sequences, which are only counted here.
+#[derive(Debug)]
+pub(crate) struct Parking {
+    limit: usize,
+    /// Oldest first.
+    prefixes: VecDeque<ParkedPrefix>,
+    prefix_bytes: usize,
+    sequence_bytes: usize,
+}
+
+impl Parking {
+    pub(crate) fn new(limit_bytes: usize) -> Self {
+        Self {
+            limit: limit_bytes,
+            prefixes: VecDeque::new(),
+            prefix_bytes: 0,
+            sequence_bytes: 0,
+        }
+    }
+
+    pub(crate) fn num_bytes(&self) -> usize {
+        self.prefix_bytes + self.sequence_bytes
+    }
+
+    /// Whether parking is on at all, so that nobody saves a state for nothing.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.limit > self.sequence_bytes
+    }
+
+    /// Keeps a prefix; the oldest ones go. One that does not fit at all is dropped.
+    pub(crate) fn park_prefix(&mut self, prefix: ParkedPrefix) {
+        self.prefix_bytes += prefix.state.len();
+        self.prefixes.push_back(prefix);
+        self.shrink();
+    }
+
+    /// Makes room for a preempted sequence's state; false if it exceeds the limit.
+    pub(crate) fn reserve_sequence(&mut self, bytes: usize) -> bool {
+        if self.sequence_bytes + bytes > self.limit {
+            return false;
+        }
+        self.sequence_bytes += bytes;
+        self.shrink();
+        true
+    }
+
+    pub(crate) fn release_sequence(&mut self, bytes: usize) {
+        self.sequence_bytes = self.sequence_bytes.saturating_sub(bytes);
+    }
+
+    /// The parked prefix that shares most with `tokens`, and how much of it is of use.
+    pub(crate) fn best_match(&self, tokens: &[TokenId]) -> Option<(usize, usize)> {
+        let usable = |prefix: &ParkedPrefix| {
+            let shared = common_prefix(&prefix.tokens, tokens);
+            if prefix.can_trim || shared == prefix.tokens.len() { shared } else { 0 }
+        };
+        let matches = self.prefixes.iter().enumerate().map(|(index, prefix)| (index, usable(prefix)));
+        matches.filter(|&(_, shared)| shared > 0).max_by_key(|&(_, shared)| shared)
+    }
+
+    /// Takes a parked prefix out, to be restored.
+    pub(crate) fn take(&mut self, index: usize) -> Option<ParkedPrefix> {
+        let prefix = self.prefixes.remove(index)?;
+        self.prefix_bytes -= prefix.state.len();
+        Some(prefix)
+    }
+
+    fn shrink(&mut self) {
+        while self.num_bytes() > self.limit
+            && let Some(oldest) = self.prefixes.pop_front()
+        {
+            self.prefix_bytes -= oldest.state.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(ids: &[i32], bytes: usize, can_trim: bool) -> ParkedPrefix {
+        ParkedPrefix {
+            tokens: ids.iter().copied().map(TokenId).collect(),
+            state: vec![0; bytes],
+            can_trim,
+        }
+    }
+
+    #[test]
+    fn the_oldest_prefixes_make_room() {
+        let mut parking = Parking::new(100);
+        parking.park_prefix(prefix(&[1, 2], 60, true));
+        parking.park_prefix(prefix(&[3, 4], 30, true));
+        parking.park_prefix(prefix(&[5, 6], 30, true));
+        assert_eq!(parking.num_bytes(), 60);
+        assert_eq!(parking.best_match(&[TokenId(1)]), None);
+        assert!(parking.reserve_sequence(90));
+        assert_eq!(parking.num_bytes(), 90);
+        assert!(!parking.reserve_sequence(20));
+        parking.release_sequence(90);
+        parking.park_prefix(prefix(&[7], 101, true));
+        assert_eq!(parking.num_bytes(), 0);
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_trimmed_is_used_whole_or_not() {
+        let mut parking = Parking::new(100);
+        parking.park_prefix(prefix(&[1, 2, 3], 1, false));
+        parking.park_prefix(prefix(&[1, 2, 9], 1, true));
+        let tokens: Vec<TokenId> = [1, 2, 4].map(TokenId).to_vec();
+        assert_eq!(parking.best_match(&tokens), Some((1, 2)));
+        let tokens: Vec<TokenId> = [1, 2, 3, 4].map(TokenId).to_vec();
+        assert_eq!(parking.best_match(&tokens), Some((0, 3)));
+    }
+}

@@ -1,0 +1,189 @@
+//! Admission: a waiting sequence gets a slot, and in it whatever cells of its prefix exist.
+
+use crate::cache::common_prefix;
+use crate::event::Event;
+use crate::ids::SlotId;
+use crate::sequence::Sequence;
+
+use super::{Core, End, Waiting};
+
+/// A running prompt is waited for if it will give this many tokens more than what exists.
+const MIN_SHARED_GAIN: usize = 16;
+/// Cells are copied from one slot to another from this many tokens on.
+const MIN_COPIED: usize = 8;
+
+/// Where the first cells of a sequence come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// None exist.
+    Nothing,
+    /// Its own, saved when it was preempted.
+    Own,
+    /// An idle slot.
+    Idle(SlotId),
+    /// A sequence that is running.
+    Running(SlotId),
+    /// Host memory.
+    Parked(usize),
+}
+
+/// What to do with a waiting sequence.
+enum Admission {
+    Start(Source, usize),
+    /// A running prompt is about to have computed what this one shares with it.
+    Await {
+        leader: usize,
+        position: usize,
+    },
+}
+
+impl Core {
+    /// Gives slots to waiting sequences in the order of their arrival, as far as there is room.
+    /// One that waits for a running prompt's cells is passed by.
+    pub(super) fn admit(&mut self) {
+        for sequence in &mut self.running {
+            sequence.share_at = None;
+        }
+        let mut index = 0;
+        while index < self.waiting.len() && self.has_room_for(&self.waiting[index].sequence) {
+            match self.decide(&self.waiting[index].sequence) {
+                Admission::Await { leader, position } => {
+                    let share_at = &mut self.running[leader].share_at;
+                    *share_at = Some(share_at.map_or(position, |other| other.min(position)));
+                    index += 1;
+                }
+                Admission::Start(source, len) => {
+                    if let Some(waiting) = self.waiting.remove(index) {
+                        self.start(waiting, source, len);
+                    }
+                }
+            }
+        }
+    }
+
+    fn decide(&self, sequence: &Sequence) -> Admission {
+        if sequence.parked.is_some() {
+            return Admission::Start(Source::Own, 0);
+        }
+        if !sequence.request.cache_prompt || !self.config.prefix_cache {
+            return Admission::Start(Source::Nothing, 0);
+        }
+        let (source, len) = self.best_source(sequence);
+        match self.promising_leader(sequence, len + MIN_SHARED_GAIN) {
+            Some((leader, position)) => Admission::Await { leader, position },
+            None => Admission::Start(source, len),
+        }
+    }
+
+    /// The cells that cover most of the sequence, and how many tokens of it. At least one token is
+    /// left to compute, since its logits are needed.
+    fn best_source(&self, sequence: &Sequence) -> (Source, usize) {
+        let wanted = &sequence.tokens[..sequence.tokens.len() - 1];
+        let usable = |slot, tokens: &[_]| {
+            let shared = common_prefix(tokens, wanted);
+            if self.context.can_trim(slot, shared) { shared } else { 0 }
+        };
+        let idle = self.slots.idle().map(|(slot, prefix)| (Source::Idle(slot), usable(slot, &prefix.tokens)));
+        let running = self.running.iter().filter(|other| other.request.cache_prompt).filter_map(|other| {
+            let slot = other.slot?;
+            let len = usable(slot, &other.tokens[..other.num_computed]);
+            (len >= MIN_COPIED).then_some((Source::Running(slot), len))
+        });
+        let parked = self.parking.best_match(wanted).map(|(index, len)| (Source::Parked(index), len));
+        // On equal lengths the first: an idle slot may be taken over without copying.
+        let all = idle.chain(running).chain(parked).filter(|&(_, len)| len > 0);
+        all.reduce(|best, other| if other.1 > best.1 { other } else { best }).unwrap_or((Source::Nothing, 0))
+    }
+
+    /// A running prompt that will have computed at least `min_len` shared tokens.
+    fn promising_leader(&self, sequence: &Sequence, min_len: usize) -> Option<(usize, usize)> {
+        let wanted = &sequence.tokens[..sequence.tokens.len() - 1];
+        let leaders = self.running.iter().enumerate().filter(|(_, leader)| leader.num_pending() > 1 && leader.request.cache_prompt);
+        let shared = leaders.map(|(index, leader)| (index, common_prefix(&leader.tokens, wanted)));
+        shared
+            .filter(|&(index, len)| len >= min_len && len > self.running[index].num_computed)
+            .max_by_key(|&(_, len)| len)
+    }
+
+    fn start(&mut self, waiting: Waiting, source: Source, len: usize) {
+        let Waiting { mut sequence, place } = waiting;
+        drop(place);
+        if sequence.tokens.len() >= sequence.max_tokens() {
+            // No room for a token that was not asked for (`max_total_tokens` equals the prompt).
+            return self.report_end(&sequence, End::length());
+        }
+        let Some((slot, num_computed)) = self.fill_slot(&mut sequence, source, len) else {
+            // Unreachable while `has_room_for` holds; the sequence stays where it was.
+            return self.waiting.push_front(Waiting { sequence, place: None });
+        };
+        sequence.slot = Some(slot);
+        sequence.num_computed = num_computed;
+        self.slots.set_busy(slot, sequence.id());
+        if sequence.note_admitted(num_computed) {
+            self.stats.prompt_tokens += sequence.num_prompt as u64;
+            self.stats.cached_tokens += num_computed as u64;
+            let started = Event::Started {
+                num_cached_tokens: num_computed,
+            };
+            sequence.outbox.push(started, &mut self.pending);
+        }
+        self.running.push(sequence);
+    }
+
+    /// A slot for the sequence, and how many of its tokens have their cells there.
+    fn fill_slot(&mut self, sequence: &mut Sequence, source: Source, len: usize) -> Option<(SlotId, usize)> {
+        match source {
+            Source::Nothing => Some((self.free_slot(None)?, 0)),
+            Source::Own => {
+                let slot = self.free_slot(None)?;
+                let parked = sequence.parked.take()?;
+                self.parking.release_sequence(parked.bytes.len());
+                let is_restored = self.context.restore(slot, &parked.bytes);
+                Some((slot, if is_restored { parked.num_computed } else { 0 }))
+            }
+            Source::Idle(slot) => self.reuse_idle(slot, len),
+            Source::Running(from) => {
+                let slot = self.free_slot(None)?;
+                let len = if self.context.copy(from, slot) { self.trim_to(slot, len) } else { 0 };
+                Some((slot, len))
+            }
+            Source::Parked(index) => {
+                // Taken first: making a slot free may park another and so move the indices.
+                let parked = self.parking.take(index)?;
+                let slot = self.free_slot(None)?;
+                let len = if self.context.restore(slot, &parked.state) { self.trim_to(slot, len) } else { 0 };
+                Some((slot, len))
+            }
+        }
+    }
+
+    /// Takes an idle slot over, or copies from it, whichever loses fewer cached tokens.
+    fn reuse_idle(&mut self, slot: SlotId, len: usize) -> Option<(SlotId, usize)> {
+        self.slots.touch(slot);
+        let lost_by_trimming = self.slots.idle().find(|&(id, _)| id == slot).map_or(0, |(_, prefix)| prefix.tokens.len() - len);
+        let lost_by_copying = if self.slots.empty().is_some() {
+            0
+        } else {
+            match self.slots.least_recently_used() {
+                Some((other, prefix)) if other != slot => prefix.tokens.len(),
+                Some(_) | None => usize::MAX,
+            }
+        };
+        if len < MIN_COPIED || lost_by_trimming <= lost_by_copying {
+            self.slots.take_idle(slot);
+            return Some((slot, self.trim_to(slot, len)));
+        }
+        let target = self.free_slot(Some(slot))?;
+        let len = if self.context.copy(slot, target) { self.trim_to(target, len) } else { 0 };
+        Some((target, len))
+    }
+
+    /// Cuts a slot back; what cannot be cut is computed again.
+    fn trim_to(&mut self, slot: SlotId, len: usize) -> usize {
+        if self.context.can_trim(slot, len) && self.context.trim(slot, len) {
+            return len;
+        }
+        self.context.clear(slot);
+        0
+    }
+}

@@ -1,0 +1,210 @@
+//! One batch: build the rows, decode them, draw from the logits, roll rejected drafts back.
+
+use std::time::Instant;
+
+use crate::draft::MAX_DRAFT_TOKENS;
+use crate::error::Error;
+use crate::event::{Delta, Event};
+use crate::ids::TokenId;
+use crate::model::{DecodeError, Row};
+use crate::sampler::Bans;
+use crate::scheduler::{Plan, Share};
+use crate::sequence::{End, Sequence};
+
+use super::Core;
+
+/// The rows of a step and whose they are.
+pub(super) struct Batch {
+    rows: Vec<Row>,
+    pub(super) parts: Vec<Part>,
+}
+
+/// The rows of one sequence.
+pub(super) struct Part {
+    /// The sequence's index in `running`.
+    index: usize,
+    /// Its pending tokens in this batch.
+    num_tokens: usize,
+    /// Guesses behind them.
+    draft: Vec<TokenId>,
+    /// The row of its last pending token, where that is in this batch: the next token is drawn there.
+    output_row: Option<usize>,
+}
+
+/// How a sequence came out of a step.
+enum Outcome {
+    Goes,
+    Ended(End),
+    Failed(Error),
+}
+
+impl Core {
+    /// Drafts of the running sequences, by index.
+    pub(super) fn draft(&mut self) -> Vec<Vec<TokenId>> {
+        if !self.running.iter().any(Sequence::has_drafter) {
+            return Vec::new();
+        }
+        let size = self.vocabulary.size();
+        let is_valid = |token: &TokenId| usize::try_from(token.0).is_ok_and(|id| id < size);
+        let draft = |sequence: &mut Sequence| {
+            if sequence.num_pending() != 1 || sequence.num_generated() == 0 {
+                return Vec::new();
+            }
+            let draft = sequence.draft(MAX_DRAFT_TOKENS);
+            draft.into_iter().take_while(is_valid).collect()
+        };
+        self.running.iter_mut().map(draft).collect()
+    }
+
+    pub(super) fn build_batch(&self, plan: &Plan, mut drafts: Vec<Vec<TokenId>>) -> Batch {
+        let mut batch = Batch {
+            rows: Vec::new(),
+            parts: Vec::new(),
+        };
+        for share in plan.shares() {
+            let mut draft = drafts.get_mut(share.index).map(std::mem::take).unwrap_or_default();
+            draft.truncate(share.num_drafted);
+            batch.add(&self.running[share.index], *share, draft);
+        }
+        batch
+    }
+
+    /// Computes the batch; false: nothing was computed that could be drawn from.
+    pub(super) fn decode(&mut self, plan: &Plan, batch: &Batch) -> bool {
+        let started = Instant::now();
+        let result = self.context.decode(&batch.rows);
+        let took = started.elapsed();
+        self.stats.decode_seconds += took.as_secs_f64();
+        match result {
+            Ok(()) => {
+                self.stats.steps += 1;
+                self.stats.rows += batch.rows.len() as u64;
+                self.budget.record(plan.num_decode_rows(), plan.num_prefill_rows(), took);
+                true
+            }
+            Err(DecodeError::KvFull) if self.make_room() => false,
+            Err(DecodeError::KvFull) => {
+                self.fail_batch(batch, 1);
+                false
+            }
+            Err(DecodeError::Failed(code)) => {
+                self.fail_batch(batch, code);
+                false
+            }
+        }
+    }
+
+    /// A failing decode fails the sequences in it, and nobody else.
+    fn fail_batch(&mut self, batch: &Batch, code: i32) {
+        log::error!("a step of {} rows failed with code {code}", batch.rows.len());
+        let mut indices: Vec<usize> = batch.parts.iter().map(|part| part.index).collect();
+        indices.sort_unstable();
+        for index in indices.into_iter().rev() {
+            self.fail(index, Error::DecodeFailed { code });
+        }
+    }
+
+    /// Draws the next tokens, hands them out, and retires what has ended.
+    pub(super) fn emit(&mut self, parts: Vec<Part>) {
+        let mut outcomes: Vec<(usize, Outcome)> =
+            parts.into_iter().map(|part| (part.index, self.advance(part))).collect();
+        // From the back, so that taking one out leaves the other indices right.
+        outcomes.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
+        for (index, outcome) in outcomes {
+            match outcome {
+                Outcome::Goes => {}
+                Outcome::Ended(end) => self.finish(index, end),
+                Outcome::Failed(error) => self.fail(index, error),
+            }
+        }
+    }
+
+    fn advance(&mut self, part: Part) -> Outcome {
+        self.running[part.index].num_computed += part.num_tokens;
+        let Some(output_row) = part.output_row else {
+            return Outcome::Goes;
+        };
+        let mut delta = Delta::default();
+        let (outcome, accepted) = self.draw(&part, output_row, &mut delta);
+        let sequence = &mut self.running[part.index];
+        sequence.note_draft(part.draft.len(), accepted);
+        self.stats.draft_tokens += part.draft.len() as u64;
+        self.stats.accepted_tokens += accepted as u64;
+        self.stats.completion_tokens += delta.tokens.len() as u64;
+        if !delta.tokens.is_empty() {
+            sequence.outbox.push(Event::Delta(delta), &mut self.pending);
+        }
+        if accepted < part.draft.len() {
+            self.drop_rejected(part.index);
+        }
+        outcome
+    }
+
+    /// Draws a token from the last pending row, and one more for each draft that equals its draw.
+    fn draw(&mut self, part: &Part, output_row: usize, delta: &mut Delta) -> (Outcome, usize) {
+        let mut accepted = 0;
+        loop {
+            let token = match self.draw_one(part.index, output_row + accepted, delta) {
+                Ok((token, None)) => token,
+                Ok((_, Some(end))) => return (Outcome::Ended(end), accepted),
+                Err(error) => return (Outcome::Failed(error), accepted),
+            };
+            if part.draft.get(accepted) != Some(&token) {
+                return (Outcome::Goes, accepted);
+            }
+            accepted += 1;
+            self.running[part.index].num_computed += 1;
+        }
+    }
+
+    fn draw_one(&mut self, index: usize, row: usize, delta: &mut Delta) -> Result<(TokenId, Option<End>), Error> {
+        let sequence = &mut self.running[index];
+        let logits = self.context.logits(row).ok_or(Error::InvalidLogits)?;
+        let banned = if sequence.bans_end() { self.vocabulary.end_of_generation() } else { &[] };
+        let sampled = sequence.sampler().sample(logits, Bans { tokens: banned }, &mut self.scratch)?;
+        let appended = sequence.append(sampled.token, sampled.logprobs, &*self.vocabulary);
+        delta.tokens.push(appended.record);
+        Ok((sampled.token, appended.end))
+    }
+
+    /// Removes the cells of drafts that were not accepted. Where the cache cannot be cut back the
+    /// sequence is prefilled again from its tokens.
+    fn drop_rejected(&mut self, index: usize) {
+        let sequence = &mut self.running[index];
+        let Some(slot) = sequence.slot else {
+            return;
+        };
+        let len = sequence.num_computed;
+        if !(self.context.can_trim(slot, len) && self.context.trim(slot, len)) {
+            self.context.clear(slot);
+            sequence.num_computed = 0;
+        }
+    }
+}
+
+impl Batch {
+    fn add(&mut self, sequence: &Sequence, share: Share, draft: Vec<TokenId>) {
+        let Some(slot) = sequence.slot else {
+            return;
+        };
+        let first = sequence.num_computed;
+        let end = first + share.num_tokens;
+        let is_last = end == sequence.tokens.len();
+        let output_row = is_last.then(|| self.rows.len() + share.num_tokens - 1);
+        let pending = sequence.tokens[first..end].iter();
+        for (offset, &token) in pending.chain(&draft).enumerate() {
+            self.rows.push(Row {
+                slot,
+                token,
+                position: (first + offset) as u32,
+                output: is_last && offset + 1 >= share.num_tokens,
+            });
+        }
+        self.parts.push(Part {
+            index: share.index,
+            num_tokens: share.num_tokens,
+            draft,
+            output_row,
+        });
+    }
+}

@@ -1,0 +1,259 @@
+//! The engine thread: one step after the other, each admit, plan, compute, emit, retire.
+
+mod admit;
+mod compute;
+mod room;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+
+use crate::cache::{Parking, Slots};
+use crate::config::SchedulerConfig;
+use crate::error::Error;
+use crate::event::{Event, FinishReason, Finished};
+use crate::ids::TokenId;
+use crate::model::{Context, Vocabulary};
+use crate::notify::PendingFlush;
+use crate::queue::Place;
+use crate::sampler::Scratch;
+use crate::scheduler::{self, Candidate, Plan, StepBudget};
+use crate::sequence::{End, Prepared, Sequence};
+use crate::shared::Shared;
+use crate::stats::Stats;
+
+/// What the engine thread is told.
+pub(crate) enum Command {
+    /// A request that was accepted, with its place in the queue.
+    Submit(Box<Prepared>, Place),
+    /// A client gave up: its outbox is marked, and the next step looks.
+    Wake,
+    /// End everything.
+    ShutDown,
+}
+
+/// A sequence without a slot.
+struct Waiting {
+    sequence: Sequence,
+    /// Held from acceptance to the first admission.
+    place: Option<Place>,
+}
+
+/// All state of the engine thread.
+pub(crate) struct Core {
+    context: Box<dyn Context>,
+    vocabulary: Arc<dyn Vocabulary>,
+    config: SchedulerConfig,
+    shared: Arc<Shared>,
+    commands: Receiver<Command>,
+    /// Oldest first; preempted sequences come back in front.
+    waiting: VecDeque<Waiting>,
+    running: Vec<Sequence>,
+    slots: Slots,
+    parking: Parking,
+    budget: StepBudget,
+    scratch: Scratch,
+    pending: PendingFlush,
+    stats: Stats,
+    next_arrival: u64,
+    is_shutting_down: bool,
+}
+
+impl Core {
+    pub(crate) fn new(
+        context: Box<dyn Context>,
+        vocabulary: Arc<dyn Vocabulary>,
+        config: SchedulerConfig,
+        shared: Arc<Shared>,
+        commands: Receiver<Command>,
+    ) -> Self {
+        let limits = *context.limits();
+        Self {
+            slots: Slots::new(limits.num_slots),
+            parking: Parking::new(config.parking_bytes),
+            budget: StepBudget::new(&config),
+            stats: Stats {
+                num_slots: limits.num_slots,
+                num_cells: limits.num_cells,
+                context_length: limits.context_length,
+                num_threads: limits.num_threads,
+                ..Stats::default()
+            },
+            context,
+            vocabulary,
+            config,
+            shared,
+            commands,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            scratch: Scratch::default(),
+            pending: PendingFlush::default(),
+            next_arrival: 0,
+            is_shutting_down: false,
+        }
+    }
+
+    /// Runs until shutdown, or until nobody is left who could submit.
+    pub(crate) fn run(&mut self) {
+        self.publish();
+        while self.receive() {
+            let started = Instant::now();
+            let decoding = self.stats.decode_seconds;
+            self.step();
+            let took = started.elapsed().as_secs_f64();
+            self.stats.overhead_seconds += took - (self.stats.decode_seconds - decoding);
+            self.publish();
+            self.pending.flush();
+        }
+    }
+
+    fn step(&mut self) {
+        self.retire_aborted();
+        self.admit();
+        let drafts = self.draft();
+        let Some(plan) = self.plan(&drafts) else {
+            return;
+        };
+        let batch = self.build_batch(&plan, drafts);
+        if self.decode(&plan, &batch) {
+            self.emit(batch.parts);
+        }
+    }
+
+    /// Takes what has come in, waiting only while there is nothing to do; false: end.
+    fn receive(&mut self) -> bool {
+        if self.running.is_empty() && self.waiting.is_empty() {
+            match self.commands.recv() {
+                Ok(command) => self.handle(command),
+                Err(_) => return false,
+            }
+        }
+        while let Ok(command) = self.commands.try_recv() {
+            self.handle(command);
+        }
+        !self.is_shutting_down
+    }
+
+    fn handle(&mut self, command: Command) {
+        match command {
+            Command::Submit(prepared, place) => {
+                self.stats.requests_accepted += 1;
+                let sequence = Sequence::new(*prepared, self.next_arrival);
+                self.next_arrival += 1;
+                self.waiting.push_back(Waiting {
+                    sequence,
+                    place: Some(place),
+                });
+            }
+            Command::Wake => {}
+            Command::ShutDown => self.is_shutting_down = true,
+        }
+    }
+
+    fn plan(&mut self, drafts: &[Vec<TokenId>]) -> Option<Plan> {
+        let max_rows = self.rows_with_room()?;
+        let candidates: Vec<Candidate> = self
+            .running
+            .iter()
+            .enumerate()
+            .map(|(index, sequence)| Candidate {
+                index,
+                num_pending: sequence.num_pending(),
+                num_drafted: drafts.get(index).map_or(0, Vec::len),
+                max_chunk: max_chunk(sequence),
+                arrival: sequence.arrival,
+            })
+            .collect();
+        let plan = scheduler::plan(&candidates, max_rows, &self.budget);
+        (!plan.is_empty()).then_some(plan)
+    }
+
+    /// Ends what its client gave up, wherever it is.
+    fn retire_aborted(&mut self) {
+        for index in (0..self.running.len()).rev() {
+            if self.running[index].outbox.is_aborted() {
+                self.finish(index, End::cancelled());
+            }
+        }
+        for index in (0..self.waiting.len()).rev() {
+            if self.waiting[index].sequence.outbox.is_aborted()
+                && let Some(waiting) = self.waiting.remove(index)
+            {
+                self.release_parked(&waiting.sequence);
+                self.report_end(&waiting.sequence, End::cancelled());
+            }
+        }
+    }
+
+    /// Takes a running sequence out and tells its client how it ended; its cells stay for others.
+    fn finish(&mut self, index: usize, end: End) {
+        let mut sequence = self.running.swap_remove(index);
+        self.report_end(&sequence, end);
+        self.shared.queue.note_service(sequence.timings().decode.as_secs_f64(), self.stats.num_slots);
+        self.keep_cells(&mut sequence);
+    }
+
+    /// Takes a running sequence out with an error; its cells are gone.
+    fn fail(&mut self, index: usize, error: Error) {
+        let sequence = self.running.swap_remove(index);
+        if let Some(slot) = sequence.slot {
+            self.context.clear(slot);
+            self.slots.set_empty(slot);
+        }
+        self.stats.requests_failed += 1;
+        self.shared.forget(sequence.id());
+        sequence.outbox.push(Event::Failed(error), &mut self.pending);
+    }
+
+    fn report_end(&mut self, sequence: &Sequence, end: End) {
+        match end.reason {
+            FinishReason::Stop => self.stats.requests_stopped += 1,
+            FinishReason::Length => self.stats.requests_length += 1,
+            FinishReason::Cancelled => self.stats.requests_cancelled += 1,
+        }
+        self.shared.forget(sequence.id());
+        let finished = Finished {
+            reason: end.reason,
+            usage: sequence.usage(),
+            timings: sequence.timings(),
+            seed: sequence.seed(),
+            stop: end.stop,
+        };
+        sequence.outbox.push(Event::Finished(finished), &mut self.pending);
+    }
+
+    fn publish(&mut self) {
+        self.stats.num_waiting = self.waiting.len();
+        self.stats.num_running = self.running.len();
+        self.stats.num_used_cells = self.num_used_cells();
+        self.stats.parked_bytes = self.parking.num_bytes();
+        self.shared.publish(self.stats);
+    }
+}
+
+impl End {
+    fn cancelled() -> Self {
+        Self {
+            reason: FinishReason::Cancelled,
+            stop: None,
+        }
+    }
+
+    fn length() -> Self {
+        Self {
+            reason: FinishReason::Length,
+            stop: None,
+        }
+    }
+}
+
+/// The request's own limit, and the place up to which others wait to share.
+fn max_chunk(sequence: &Sequence) -> usize {
+    let own = sequence.request.prefill_step_size.map_or(usize::MAX, |n| n as usize);
+    match sequence.share_at {
+        Some(position) if position > sequence.num_computed => own.min(position - sequence.num_computed),
+        Some(_) | None => own,
+    }
+}

@@ -1,0 +1,15 @@
+//! Drafts: guesses of the next tokens that are verified in one step.
+
+use crate::ids::TokenId;
+
+/// The most tokens of one draft.
+pub const MAX_DRAFT_TOKENS: usize = 8;
+
+/// Guesses how a sequence goes on.
+///
+/// A draft is only a guess: each token is drawn from the model as without drafting, and a guess is
+/// accepted if it equals the draw, so the text does not depend on it.
+pub trait Drafter: Send {
+    /// At most `max` tokens that may follow `tokens` (prompt and output so far).
+    fn draft(&mut self, tokens: &[TokenId], max: usize) -> Vec<TokenId>;
+}

@@ -1,0 +1,337 @@
+//! The handle of a running engine.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
+use crate::config::SchedulerConfig;
+use crate::core::{Command, Core};
+use crate::draft::Drafter;
+use crate::error::{Error, LoadError, LoadErrorReason};
+use crate::event::Event;
+use crate::ids::{RequestId, TokenId};
+use crate::job::{self, Job};
+use crate::model::{Context, ContextLimits, ModelInfo, Vocabulary};
+use crate::notify::Listener;
+use crate::outbox::{Outbox, RequestHandle};
+use crate::prepare::{self, NewRequest, Preparer};
+use crate::process::Owner;
+use crate::queue::Queue;
+use crate::request::GenerationRequest;
+use crate::shared::Shared;
+use crate::stats::Stats;
+
+/// Why an engine of another process cannot be used.
+const FORKED: &str = "it belongs to the process that this one was forked from";
+const PANICKED: &str = "its thread ended by a fault";
+
+/// Makes the context, on the thread that will use it.
+pub type OpenContext = Box<dyn FnOnce() -> Result<Box<dyn Context>, LoadError> + Send>;
+
+/// What an engine is made of.
+pub struct EngineParts {
+    /// Makes the context on the engine thread.
+    pub open: OpenContext,
+    /// The model's vocabulary.
+    pub vocabulary: Arc<dyn Vocabulary>,
+    /// What is known of the model; the context's limits are filled in.
+    pub info: ModelInfo,
+    /// Limits of queue, step and caches.
+    pub scheduler: SchedulerConfig,
+}
+
+/// A running engine. Clones share it; with the last one it ends.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    owner: Owner,
+    commands: Sender<Command>,
+    /// Taken at shutdown, so that the prepare threads end.
+    jobs: Mutex<Option<Sender<prepare::Job>>>,
+    shared: Arc<Shared>,
+    info: ModelInfo,
+    next_id: AtomicU64,
+}
+
+impl Engine {
+    /// Starts the engine's threads and waits until its context is made.
+    ///
+    /// # Errors
+    /// What [`EngineParts::open`] fails with; a thread that cannot be started.
+    pub fn start(parts: EngineParts) -> Result<Self, LoadError> {
+        let EngineParts {
+            open,
+            vocabulary,
+            mut info,
+            scheduler,
+        } = parts;
+        let queue = Queue::new(scheduler.max_queued_requests, scheduler.max_queued_tokens);
+        let (jobs, job_receiver) = bounded(scheduler.max_queued_requests.max(1) + 64);
+        let shared = Arc::new(Shared::new(queue, 1));
+        let (commands, command_receiver) = unbounded();
+        let core = CoreThread {
+            open,
+            vocabulary: Arc::clone(&vocabulary),
+            scheduler,
+            shared: Arc::clone(&shared),
+            commands: command_receiver,
+        };
+        let limits = core.spawn()?;
+        let preparer = || Preparer {
+            vocabulary: Arc::clone(&vocabulary),
+            context_length: limits.context_length,
+            shared: Arc::clone(&shared),
+            commands: commands.clone(),
+        };
+        for _ in 0..prepare::NUM_THREADS {
+            shared.thread_starts();
+            prepare::spawn(preparer(), job_receiver.clone()).map_err(no_thread)?;
+        }
+        info.context_length = limits.context_length as u32;
+        info.num_cells = limits.num_cells as u32;
+        info.num_slots = limits.num_slots as u32;
+        info.num_threads = limits.num_threads as u32;
+        info.kv_layout = limits.layout.as_str();
+        Ok(Self {
+            inner: Arc::new(Inner {
+                owner: Owner::current(),
+                commands,
+                jobs: Mutex::new(Some(jobs)),
+                shared,
+                info,
+                next_id: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    /// Submits a request; never blocks. Acceptance or refusal comes as an event.
+    #[must_use]
+    pub fn submit(&self, request: GenerationRequest, listener: Option<Listener>) -> RequestHandle {
+        self.submit_drafting(request, None, listener)
+    }
+
+    /// Submits a request whose next tokens are guessed by a drafter. The text is the same as without.
+    #[must_use]
+    pub fn submit_drafting(
+        &self,
+        request: GenerationRequest,
+        drafter: Option<Box<dyn Drafter>>,
+        listener: Option<Listener>,
+    ) -> RequestHandle {
+        let submitted = Instant::now();
+        let id = RequestId(self.inner.next_id.fetch_add(1, Ordering::Relaxed));
+        let outbox = Arc::new(Outbox::new(id, request.delivery, listener));
+        let handle = RequestHandle::new(Arc::clone(&outbox), self.inner.owner, self.inner.commands.clone());
+        if !self.inner.owner.is_current() {
+            outbox.push_now(Event::Failed(Error::EngineDead { reason: FORKED }));
+            return handle;
+        }
+        if let Err(error) = self.inner.enter(request, &outbox, drafter, submitted) {
+            self.inner.shared.refuse(&outbox, error);
+        }
+        handle
+    }
+
+    /// Tokenizes a text on a prepare thread.
+    #[must_use]
+    pub fn tokenize(
+        &self,
+        text: String,
+        add_special: bool,
+        parse_special: bool,
+        listener: Option<Listener>,
+    ) -> Job<Vec<TokenId>> {
+        let (result, job) = job::job(listener);
+        self.inner.start_job(prepare::Job::Tokenize {
+            text,
+            add_special,
+            parse_special,
+            result,
+        });
+        job
+    }
+
+    /// The bytes of tokens, on a prepare thread. They may begin or end inside a character. With
+    /// `render_special` control tokens appear as text.
+    #[must_use]
+    pub fn detokenize(&self, tokens: Vec<TokenId>, render_special: bool, listener: Option<Listener>) -> Job<Vec<u8>> {
+        let (result, job) = job::job(listener);
+        self.inner.start_job(prepare::Job::Detokenize {
+            tokens,
+            render_special,
+            result,
+        });
+        job
+    }
+
+    /// Counters and gauges as of the last step.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        if self.inner.owner.is_current() { self.inner.shared.stats() } else { Stats::default() }
+    }
+
+    /// What is known of the model.
+    #[must_use]
+    pub fn info(&self) -> &ModelInfo {
+        &self.inner.info
+    }
+
+    /// Why the engine is dead; `None` while it lives.
+    #[must_use]
+    pub fn dead_reason(&self) -> Option<&'static str> {
+        if !self.inner.owner.is_current() {
+            return Some(FORKED);
+        }
+        self.inner.shared.dead_reason()
+    }
+
+    /// Whether [`Self::shutdown`] was called.
+    #[must_use]
+    pub fn is_shut_down(&self) -> bool {
+        self.inner.shared.is_shut_down()
+    }
+
+    /// Ends waiting and running requests with [`Error::ShutDown`] and frees the context. Returns at
+    /// once.
+    pub fn shutdown(&self) {
+        if self.inner.owner.is_current() {
+            self.inner.shut_down();
+        }
+    }
+
+    /// Waits until a shutdown is complete and the memory is freed.
+    pub fn join(&self) {
+        if self.inner.owner.is_current() {
+            self.inner.shared.join();
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if !self.inner.owner.is_current() {
+            // The threads do not exist here, and a lock may be held for ever: leak everything.
+            std::mem::forget(Arc::clone(&self.inner));
+        }
+    }
+}
+
+impl Inner {
+    fn enter(
+        &self,
+        request: GenerationRequest,
+        outbox: &Arc<Outbox>,
+        drafter: Option<Box<dyn Drafter>>,
+        submitted: Instant,
+    ) -> Result<(), Error> {
+        self.shared.register(outbox);
+        if let Some(error) = self.shared.refusal() {
+            return Err(error);
+        }
+        let new = NewRequest {
+            request,
+            outbox: Arc::clone(outbox),
+            drafter,
+            place: self.shared.queue.enter()?,
+            submitted,
+        };
+        self.shared.num_preparing.fetch_add(1, Ordering::Relaxed);
+        self.start_job(prepare::Job::Request(Box::new(new)));
+        Ok(())
+    }
+
+    /// Hands work to the prepare threads; what cannot be taken is dropped, which its receiver sees.
+    fn start_job(&self, job: prepare::Job) {
+        if !self.owner.is_current() {
+            return;
+        }
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let unsent = match &*jobs {
+            Some(jobs) => jobs.try_send(job).map_err(crossbeam_channel::TrySendError::into_inner).err(),
+            None => Some(job),
+        };
+        drop(jobs);
+        if let Some(prepare::Job::Request(new)) = unsent {
+            self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
+            self.shared.refuse(&new.outbox, self.shared.refusal().unwrap_or(Error::ShutDown));
+        }
+    }
+
+    fn shut_down(&self) {
+        if !self.shared.set_shut_down() {
+            return;
+        }
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if self.commands.send(Command::ShutDown).is_err() {
+            log::debug!("the engine thread had ended before its shutdown");
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shut_down();
+        self.shared.join();
+    }
+}
+
+/// What the engine thread needs to begin.
+struct CoreThread {
+    open: OpenContext,
+    vocabulary: Arc<dyn Vocabulary>,
+    scheduler: SchedulerConfig,
+    shared: Arc<Shared>,
+    commands: Receiver<Command>,
+}
+
+impl CoreThread {
+    /// Starts the thread and waits for its context.
+    fn spawn(self) -> Result<ContextLimits, LoadError> {
+        let (opened, is_open) = bounded(1);
+        let builder = std::thread::Builder::new().name("llmserve-engine".to_owned());
+        builder.spawn(move || self.run(&opened)).map_err(no_thread)?;
+        let ended = || LoadError::new(LoadErrorReason::Other, "the engine thread ended while it made the context");
+        is_open.recv().unwrap_or_else(|_| Err(ended()))
+    }
+
+    fn run(self, opened: &Sender<Result<ContextLimits, LoadError>>) {
+        let Self {
+            open,
+            vocabulary,
+            scheduler,
+            shared,
+            commands,
+        } = self;
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            let context = match open() {
+                Ok(context) => context,
+                Err(error) => return drop(opened.send(Err(error))),
+            };
+            if opened.send(Ok(*context.limits())).is_ok() {
+                Core::new(context, vocabulary, scheduler, Arc::clone(&shared), commands).run();
+            }
+        }));
+        let error = if outcome.is_err() {
+            shared.set_dead(PANICKED);
+            Error::EngineDead { reason: PANICKED }
+        } else {
+            Error::ShutDown
+        };
+        let num_failed = shared.fail_all(&error);
+        if num_failed > 0 {
+            log::warn!("{num_failed} requests ended with the engine: {error}");
+        }
+        shared.thread_ended();
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn no_thread(error: std::io::Error) -> LoadError {
+    LoadError::new(LoadErrorReason::Other, "a thread could not be started").with_detail(error.to_string())
+}

@@ -1,0 +1,141 @@
+//! Loading a model off-thread, with progress, shared by everybody who wants the same one.
+
+mod failure;
+mod open;
+mod sizing;
+mod table;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::config::ModelConfig;
+use crate::engine::Engine;
+use crate::error::{LoadError, LoadErrorReason};
+use crate::notify::Listener;
+
+pub use open::probe_model;
+
+use table::Loading;
+
+/// How a load goes on.
+#[derive(Clone)]
+pub enum LoadEvent {
+    /// A share from 0 to 1 that never falls.
+    Progress(f32),
+    /// The end: the model can be used.
+    Ready(Engine),
+    /// The end: nothing of it stays in memory.
+    Failed(LoadError),
+}
+
+/// Options that are no part of what is loaded.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// A command that calls [`crate::probe`] on the path that is appended to it. A file that has
+    /// not been seen before is opened there first, since llama.cpp ends the process on some
+    /// files that no header check can know. `None`: no probe.
+    pub probe_command: Option<Vec<OsString>>,
+}
+
+/// Starts loading a model, or joins a load of the same file with the same options. Never blocks.
+#[must_use]
+pub fn load(path: &Path, config: ModelConfig, options: LoadOptions, listener: Option<Listener>) -> LoadHandle {
+    let subscriber = Arc::new(Subscriber {
+        listener,
+        state: Mutex::default(),
+        changed: Condvar::new(),
+    });
+    subscriber.put(LoadEvent::Progress(0.0));
+    let loading = table::join_or_start(path, config, options, &subscriber);
+    LoadHandle { subscriber, loading }
+}
+
+/// A load that is waited for. Dropping it leaves the load; the last one to leave cancels it.
+pub struct LoadHandle {
+    subscriber: Arc<Subscriber>,
+    loading: Arc<Loading>,
+}
+
+impl LoadHandle {
+    /// Takes what is there now, without waiting; of several progress values only the newest.
+    #[must_use]
+    pub fn take(&self) -> Vec<LoadEvent> {
+        let mut state = self.subscriber.lock();
+        let progress = state.progress.take().map(LoadEvent::Progress);
+        progress.into_iter().chain(state.end.take()).collect()
+    }
+
+    /// Waits for the next event; `None` after the terminal one.
+    #[must_use]
+    pub fn recv(&self) -> Option<LoadEvent> {
+        let mut state = self.subscriber.lock();
+        loop {
+            if let Some(progress) = state.progress.take() {
+                return Some(LoadEvent::Progress(progress));
+            }
+            if let Some(end) = state.end.take() {
+                return Some(end);
+            }
+            if state.is_over {
+                return None;
+            }
+            state = self.subscriber.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Leaves the load: it ends here as cancelled, and altogether if nobody else waits for it.
+    pub fn cancel(&self) {
+        if self.loading.leave(&self.subscriber) {
+            let error = LoadError::new(LoadErrorReason::Cancelled, "the load was cancelled");
+            self.subscriber.put(LoadEvent::Failed(error));
+        }
+    }
+}
+
+impl Drop for LoadHandle {
+    fn drop(&mut self) {
+        self.loading.leave(&self.subscriber);
+    }
+}
+
+/// One who waits for a load.
+pub(crate) struct Subscriber {
+    listener: Option<Listener>,
+    state: Mutex<SubscriberState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SubscriberState {
+    /// The newest value that was not taken.
+    progress: Option<f32>,
+    end: Option<LoadEvent>,
+    is_over: bool,
+}
+
+impl Subscriber {
+    fn put(&self, event: LoadEvent) {
+        let mut state = self.lock();
+        if state.is_over {
+            return;
+        }
+        match event {
+            LoadEvent::Progress(progress) => state.progress = Some(progress),
+            end @ (LoadEvent::Ready(_) | LoadEvent::Failed(_)) => {
+                state.end = Some(end);
+                state.is_over = true;
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+        if let Some(listener) = &self.listener {
+            listener.wake();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SubscriberState> {
+        // Every change of the state is complete before the lock is released.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

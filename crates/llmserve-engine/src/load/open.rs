@@ -1,0 +1,173 @@
+//! One load from the file to the running engine: check, probe, weights, size, context.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::config::{ModelConfig, WeightsConfig};
+use crate::engine::{Engine, EngineParts};
+use crate::error::{LoadError, LoadErrorReason};
+use crate::gguf::{self, FileIdentity, ModelFile};
+use crate::model::llama::{ContextShape, LlamaContext, LlamaVocabulary, LogCapture, Weights};
+use crate::model::{Context, ModelInfo};
+use crate::{memory, probe};
+
+use super::LoadOptions;
+use super::failure::explain;
+use super::sizing::{self, Facts};
+use super::table::Loading;
+
+/// Share of the progress that loading weights gets; the rest is for the context.
+const WEIGHTS_SHARE: f32 = 0.95;
+
+/// Loads a model and starts its engine.
+pub(super) fn open(
+    path: &Path,
+    config: &ModelConfig,
+    options: &LoadOptions,
+    loading: &Loading,
+) -> Result<Engine, LoadError> {
+    let file = gguf::check(path)?;
+    file.check_overrides(&config.weights.metadata_overrides)?;
+    for adapter in &config.context.lora {
+        gguf::check_adapter(&adapter.path).map_err(|error| in_adapter(&error))?;
+    }
+    let shape = choose_shape(config, &file)?;
+    probe::ensure_probed(&file, options.probe_command.as_deref(), &|| loading.is_cancelled())?;
+    let weights = shared_weights(&file, &config.weights, loading)?;
+    if !weights.can_generate() {
+        let message = "the model does not generate text (encoder or diffusion models are not served)";
+        return Err(LoadError::new(LoadErrorReason::Unsupported, message));
+    }
+    let engine = start(weights, config, shape)?;
+    if loading.is_cancelled() {
+        return Err(LoadError::new(LoadErrorReason::Cancelled, "the load was cancelled"));
+    }
+    log_loaded(&engine);
+    loading.report(1.0);
+    Ok(engine)
+}
+
+/// Opens a model without allocating its tensors, and a context for it: what a probe process runs.
+/// llama.cpp may end the process.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn probe_model(path: &Path) -> Result<(), LoadError> {
+    let file = gguf::check(path)?;
+    let capture = LogCapture::start();
+    let result = Weights::load(file.path(), &WeightsConfig::default(), true, |_| true);
+    result.map(drop).map_err(|error| explain(error, capture.finish()))
+}
+
+fn choose_shape(config: &ModelConfig, file: &ModelFile) -> Result<ContextShape, LoadError> {
+    let available = memory::available_bytes();
+    let weights = file.tensor_bytes();
+    let has_gpu = Weights::can_offload() && config.weights.gpu_layers != Some(0);
+    if !has_gpu && !config.weights.use_mmap && weights > available {
+        let message = format!("the weights need {} MiB and {} MiB are free", weights >> 20, available >> 20);
+        return Err(LoadError::new(LoadErrorReason::NotEnoughMemory, message));
+    }
+    let facts = Facts {
+        trained_length: trained_length(file),
+        bytes_per_token: gguf::bytes_per_token(file, config.context.kv_type_k, config.context.kv_type_v),
+        free_bytes: available.saturating_sub(weights),
+        num_cores: std::thread::available_parallelism().map_or(1, usize::from),
+        has_gpu,
+    };
+    sizing::choose(&config.context, &facts)
+}
+
+fn trained_length(file: &ModelFile) -> u32 {
+    let key = file.metadata.model_key("context_length");
+    file.metadata.u32(&key).unwrap_or(0)
+}
+
+/// Weights that are in memory, so that engines which differ only in their context share them.
+struct LiveWeights {
+    identity: Vec<FileIdentity>,
+    config: WeightsConfig,
+    /// Locked while they are loaded: who wants the same waits for them.
+    weights: Arc<Mutex<Weak<Weights>>>,
+}
+
+static LIVE: Mutex<Vec<LiveWeights>> = Mutex::new(Vec::new());
+
+fn shared_weights(file: &ModelFile, config: &WeightsConfig, loading: &Loading) -> Result<Arc<Weights>, LoadError> {
+    let slot = live_slot(file, config);
+    let mut shared = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(weights) = shared.upgrade() {
+        loading.report(WEIGHTS_SHARE);
+        return Ok(weights);
+    }
+    let capture = LogCapture::start();
+    let result = Weights::load(file.path(), config, false, |progress| {
+        loading.report(progress * WEIGHTS_SHARE);
+        !loading.is_cancelled()
+    });
+    let log = capture.finish();
+    if result.is_err() && loading.is_cancelled() {
+        return Err(LoadError::new(LoadErrorReason::Cancelled, "the load was cancelled"));
+    }
+    let weights = Arc::new(result.map_err(|error| explain(error, log))?);
+    *shared = Arc::downgrade(&weights);
+    Ok(weights)
+}
+
+fn live_slot(file: &ModelFile, config: &WeightsConfig) -> Arc<Mutex<Weak<Weights>>> {
+    let identity = file.identity();
+    let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = live.iter().find(|known| known.identity == identity && known.config == *config) {
+        return Arc::clone(&known.weights);
+    }
+    // Entries that nobody loads from or holds weights of are of no use any more.
+    live.retain(|known| {
+        Arc::strong_count(&known.weights) > 1
+            || known.weights.try_lock().is_ok_and(|weights| weights.strong_count() > 0)
+    });
+    let weights = Arc::new(Mutex::new(Weak::new()));
+    live.push(LiveWeights {
+        identity,
+        config: config.clone(),
+        weights: Arc::clone(&weights),
+    });
+    weights
+}
+
+fn start(weights: Arc<Weights>, config: &ModelConfig, shape: ContextShape) -> Result<Engine, LoadError> {
+    let info = ModelInfo {
+        kv_type_k: config.context.kv_type_k.as_str(),
+        kv_type_v: config.context.kv_type_v.as_str(),
+        ..weights.info()
+    };
+    let vocabulary = Arc::new(LlamaVocabulary::new(Arc::clone(&weights)));
+    let context_config = config.context.clone();
+    Engine::start(EngineParts {
+        open: Box::new(move || {
+            let capture = LogCapture::start();
+            match LlamaContext::new(weights, &context_config, &shape) {
+                Ok(context) => Ok(Box::new(context) as Box<dyn Context>),
+                Err(error) => Err(explain(error, capture.finish())),
+            }
+        }),
+        vocabulary,
+        info,
+        scheduler: config.scheduler.clone(),
+    })
+}
+
+fn in_adapter(error: &LoadError) -> LoadError {
+    LoadError::new(LoadErrorReason::InvalidOption, format!("lora: {}", error.message)).with_detail(error.detail.clone())
+}
+
+fn log_loaded(engine: &Engine) {
+    let info = engine.info();
+    log::info!(
+        "loaded {}: context length {}, {} sequences, {} KV cells ({}), {} threads",
+        info.description,
+        info.context_length,
+        info.num_slots,
+        info.num_cells,
+        info.kv_layout,
+        info.num_threads
+    );
+}

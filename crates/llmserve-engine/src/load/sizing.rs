@@ -1,0 +1,207 @@
+//! How many sequences of which length a context gets: what is asked for, or what memory holds.
+
+use crate::config::{ContextConfig, KvLayout};
+use crate::error::{LoadError, LoadErrorReason};
+use crate::model::llama::ContextShape;
+
+/// The most sequences that llama.cpp has in one context.
+const MAX_SEQUENCES: u32 = 256;
+/// The most tokens that a sequence may have: positions are 32 bit, and nothing real comes near.
+const MAX_CONTEXT_LENGTH: u32 = 1 << 27;
+/// Context lengths are rounded down to this where memory sets them.
+const ROUNDING: usize = 256;
+
+/// What the choice depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    /// Trained context length in tokens; 0 where unknown.
+    pub(super) trained_length: u32,
+    /// KV cache bytes of one token; `None` where the cache does not grow with tokens.
+    pub(super) bytes_per_token: Option<u64>,
+    /// Free memory in bytes, the weights taken off.
+    pub(super) free_bytes: u64,
+    /// Cores that this process may use.
+    pub(super) num_cores: usize,
+    /// Whether layers go to a GPU.
+    pub(super) has_gpu: bool,
+}
+
+/// Chooses the shape, half of the free memory at most unless more is asked for.
+pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextShape, LoadError> {
+    check(config)?;
+    let num_threads = config.threads.map_or(facts.num_cores, |threads| threads as usize).max(1);
+    let budget = facts.free_bytes / 2;
+    let tokens_in = |bytes: u64| facts.bytes_per_token.map_or(usize::MAX, |each| (bytes / each.max(1)) as usize);
+    let trained = if facts.trained_length == 0 { 4096 } else { facts.trained_length as usize };
+
+    let context_length = match config.context_length {
+        Some(length) => length as usize,
+        None if trained <= tokens_in(budget) => trained,
+        None => (tokens_in(budget) / ROUNDING * ROUNDING).clamp(ROUNDING.min(trained), trained),
+    };
+    let wanted_slots = config.max_sequences.map_or_else(|| default_sequences(num_threads, facts.has_gpu), |n| n as usize);
+    let all = context_length.saturating_mul(wanted_slots);
+    let layout = match config.kv_layout {
+        KvLayout::Auto if all <= tokens_in(budget) => KvLayout::PerSequence,
+        KvLayout::Auto => KvLayout::Unified,
+        chosen @ (KvLayout::PerSequence | KvLayout::Unified) => chosen,
+    };
+    let (num_slots, num_cells) = match layout {
+        KvLayout::PerSequence => {
+            let fitting = (tokens_in(budget) / context_length.max(1)).max(1);
+            let num_slots = if config.max_sequences.is_some() { wanted_slots } else { wanted_slots.min(fitting) };
+            (num_slots, context_length.saturating_mul(num_slots))
+        }
+        KvLayout::Unified | KvLayout::Auto => {
+            let default = all.min(tokens_in(budget)).max(context_length);
+            (wanted_slots, config.kv_cells.map_or(default, |cells| cells as usize))
+        }
+    };
+    if num_cells < context_length {
+        return Err(invalid(format!(
+            "kv_cells: must be at least the context length of {context_length}, got {num_cells}"
+        )));
+    }
+    let shape = ContextShape {
+        context_length,
+        num_slots,
+        num_cells,
+        layout,
+        num_threads,
+    };
+    check_memory(&shape, facts)?;
+    Ok(shape)
+}
+
+/// Four sequences a core keep the cores busy; a GPU holds more rows than any core count says.
+fn default_sequences(num_threads: usize, has_gpu: bool) -> usize {
+    if has_gpu { 16 } else { (4 * num_threads).clamp(4, 16) }
+}
+
+fn check(config: &ContextConfig) -> Result<(), LoadError> {
+    let range = |field: &str, value: Option<u32>, high: u32| match value {
+        Some(value) if value == 0 || value > high => {
+            Err(invalid(format!("{field}: must be from 1 to {high}, got {value}")))
+        }
+        Some(_) | None => Ok(()),
+    };
+    range("context_length", config.context_length, MAX_CONTEXT_LENGTH)?;
+    range("max_sequences", config.max_sequences, MAX_SEQUENCES)?;
+    range("kv_cells", config.kv_cells, u32::MAX / 2)?;
+    range("threads", config.threads, 512)?;
+    range("batch_size", Some(config.batch_size), 1 << 16)?;
+    range("ubatch_size", Some(config.ubatch_size), 1 << 16)?;
+    let num_sequences = config.max_sequences.unwrap_or(1);
+    if config.batch_size < num_sequences {
+        let batch_size = config.batch_size;
+        return Err(invalid(format!(
+            "batch_size: must be at least max_sequences ({num_sequences}), got {batch_size}"
+        )));
+    }
+    if config.lora.iter().any(|adapter| !adapter.scale.is_finite()) {
+        return Err(invalid("lora: scale must be a finite number".to_owned()));
+    }
+    Ok(())
+}
+
+/// What cannot fit is refused here, with the numbers, instead of failing inside llama.cpp.
+fn check_memory(shape: &ContextShape, facts: &Facts) -> Result<(), LoadError> {
+    let Some(bytes_per_token) = facts.bytes_per_token else {
+        return Ok(());
+    };
+    let needed = bytes_per_token.saturating_mul(shape.num_cells as u64);
+    // With a GPU the cells need not lie in this memory; its driver says what does not fit.
+    if needed <= facts.free_bytes || facts.has_gpu {
+        return Ok(());
+    }
+    let setting = match shape.layout {
+        KvLayout::PerSequence => "`context_length` or `max_sequences`",
+        KvLayout::Unified | KvLayout::Auto => "`context_length` or `kv_cells`",
+    };
+    Err(LoadError::new(
+        LoadErrorReason::NotEnoughMemory,
+        format!(
+            "the KV cache of {} tokens needs {} MiB and {} MiB are free; lower {setting}",
+            shape.num_cells,
+            needed >> 20,
+            facts.free_bytes >> 20
+        ),
+    ))
+}
+
+fn invalid(message: String) -> LoadError {
+    LoadError::new(LoadErrorReason::InvalidOption, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn facts(free_bytes: u64) -> Facts {
+        Facts {
+            trained_length: 8192,
+            bytes_per_token: Some(23_040),
+            free_bytes,
+            num_cores: 2,
+            has_gpu: false,
+        }
+    }
+
+    fn shape(config: &ContextConfig, free_bytes: u64) -> (KvLayout, usize, usize, usize) {
+        let shape = choose(config, &facts(free_bytes)).unwrap();
+        (shape.layout, shape.context_length, shape.num_slots, shape.num_cells)
+    }
+
+    #[test]
+    fn with_room_every_sequence_has_its_own_cells() {
+        let config = ContextConfig::default();
+        assert_eq!(shape(&config, 20 * GIB), (KvLayout::PerSequence, 8192, 8, 65_536));
+    }
+
+    #[test]
+    fn with_less_room_they_share_a_pool() {
+        let config = ContextConfig::default();
+        assert_eq!(shape(&config, GIB), (KvLayout::Unified, 8192, 8, 23_301));
+    }
+
+    #[test]
+    fn with_little_room_the_context_is_shorter() {
+        let config = ContextConfig::default();
+        assert_eq!(shape(&config, 100 << 20), (KvLayout::Unified, 2048, 8, 2275));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken_or_refused_with_the_numbers() {
+        let config = ContextConfig {
+            context_length: Some(1 << 24),
+            ..ContextConfig::default()
+        };
+        let error = choose(&config, &facts(20 * GIB)).unwrap_err();
+        assert_eq!(error.reason, LoadErrorReason::NotEnoughMemory);
+        assert!(error.message.contains("368640 MiB") && error.message.contains("context_length"), "{}", error.message);
+        let config = ContextConfig {
+            context_length: Some(512),
+            max_sequences: Some(32),
+            ..ContextConfig::default()
+        };
+        assert_eq!(shape(&config, 20 * GIB), (KvLayout::PerSequence, 512, 32, 16_384));
+    }
+
+    #[test]
+    fn out_of_range_options_are_named() {
+        let config = ContextConfig {
+            max_sequences: Some(257),
+            ..ContextConfig::default()
+        };
+        let error = choose(&config, &facts(GIB)).unwrap_err();
+        assert_eq!(error.message, "max_sequences: must be from 1 to 256, got 257");
+        let config = ContextConfig {
+            kv_cells: Some(100),
+            kv_layout: KvLayout::Unified,
+            ..ContextConfig::default()
+        };
+        assert!(choose(&config, &facts(20 * GIB)).unwrap_err().message.starts_with("kv_cells"));
+    }
+}

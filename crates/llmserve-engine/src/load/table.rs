@@ -1,0 +1,129 @@
+//! The loads in progress, so that callers of one model share one load.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::config::ModelConfig;
+use crate::error::{LoadError, LoadErrorReason};
+
+use super::open::open;
+use super::{LoadEvent, LoadOptions, Subscriber};
+
+static LOADS: Mutex<Vec<Arc<Loading>>> = Mutex::new(Vec::new());
+
+/// One load and who waits for it.
+pub(super) struct Loading {
+    path: PathBuf,
+    config: ModelConfig,
+    is_cancelled: AtomicBool,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    subscribers: Vec<Arc<Subscriber>>,
+    progress: f32,
+}
+
+/// Joins a load of the same file and options, else starts one on a thread of its own.
+pub(super) fn join_or_start(
+    path: &Path,
+    config: ModelConfig,
+    options: LoadOptions,
+    subscriber: &Arc<Subscriber>,
+) -> Arc<Loading> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let mut loads = lock(&LOADS);
+    if let Some(loading) = loads.iter().find(|loading| loading.is_of(&path, &config)) {
+        loading.join(subscriber);
+        return Arc::clone(loading);
+    }
+    let loading = Arc::new(Loading {
+        path,
+        config,
+        is_cancelled: AtomicBool::new(false),
+        waiting: Mutex::new(Waiting {
+            subscribers: vec![Arc::clone(subscriber)],
+            progress: 0.0,
+        }),
+    });
+    loads.push(Arc::clone(&loading));
+    drop(loads);
+    let own = Arc::clone(&loading);
+    let thread = std::thread::Builder::new().name("llmserve-load".to_owned());
+    if let Err(error) = thread.spawn(move || own.run(&options)) {
+        let failed = LoadError::new(LoadErrorReason::Other, "a thread could not be started");
+        loading.end(&LoadEvent::Failed(failed.with_detail(error.to_string())));
+    }
+    loading
+}
+
+impl Loading {
+    fn is_of(&self, path: &Path, config: &ModelConfig) -> bool {
+        self.path == path && self.config == *config && !self.is_cancelled()
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
+    }
+
+    fn join(&self, subscriber: &Arc<Subscriber>) {
+        let mut waiting = lock(&self.waiting);
+        subscriber.put(LoadEvent::Progress(waiting.progress));
+        waiting.subscribers.push(Arc::clone(subscriber));
+    }
+
+    /// Takes a subscriber out; the last one to leave cancels the load. False if it was out already.
+    pub(super) fn leave(&self, subscriber: &Arc<Subscriber>) -> bool {
+        // Under the lock of the table, so that nobody joins a load that is being cancelled.
+        let _loads = lock(&LOADS);
+        let mut waiting = lock(&self.waiting);
+        let before = waiting.subscribers.len();
+        waiting.subscribers.retain(|other| !Arc::ptr_eq(other, subscriber));
+        let has_left = waiting.subscribers.len() < before;
+        if has_left && waiting.subscribers.is_empty() {
+            self.is_cancelled.store(true, Ordering::Release);
+        }
+        has_left
+    }
+
+    fn run(&self, options: &LoadOptions) {
+        let work = std::panic::AssertUnwindSafe(|| open(&self.path, &self.config, options, self));
+        let end = match std::panic::catch_unwind(work) {
+            Ok(Ok(engine)) => LoadEvent::Ready(engine),
+            Ok(Err(error)) => LoadEvent::Failed(error),
+            Err(_) => LoadEvent::Failed(LoadError::new(LoadErrorReason::Other, "the load ended by a fault")),
+        };
+        if let LoadEvent::Failed(error) = &end {
+            log::warn!("loading {} failed: {error}\n{}", self.path.display(), error.detail);
+        }
+        self.end(&end);
+    }
+
+    /// Tells everybody, unless it would fall back.
+    pub(super) fn report(&self, progress: f32) {
+        let mut waiting = lock(&self.waiting);
+        if progress > waiting.progress {
+            waiting.progress = progress.min(1.0);
+            for subscriber in &waiting.subscribers {
+                subscriber.put(LoadEvent::Progress(waiting.progress));
+            }
+        }
+    }
+
+    fn end(&self, end: &LoadEvent) {
+        let mut loads = lock(&LOADS);
+        loads.retain(|other| !std::ptr::eq(Arc::as_ptr(other), self));
+        let subscribers = std::mem::take(&mut lock(&self.waiting).subscribers);
+        drop(loads);
+        for subscriber in subscribers {
+            subscriber.put(end.clone());
+        }
+    }
+}
+
+/// Every critical section here leaves its value whole, so a poisoned lock is still good.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,215 @@
+//! A deterministic model without weights, for tests and benches of everything above llama.cpp.
+//!
+//! The next token depends on every cell of the slot, so that a wrong cache shows in the text, and
+//! the context refuses what llama.cpp would compute wrongly (a gap in the positions).
+
+use super::{Context, ContextLimits, DecodeError, Row, Vocabulary};
+use crate::config::KvLayout;
+use crate::error::Error;
+use crate::ids::{SlotId, TokenId};
+
+/// Tokens 0 to 255 are bytes; this one ends a generation.
+pub const END: TokenId = TokenId(256);
+/// A control token without text.
+pub const CONTROL: TokenId = TokenId(257);
+/// Number of tokens.
+pub const VOCABULARY_SIZE: usize = 258;
+
+/// How a fake context keeps its cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// Any part can be removed from the end.
+    Attention,
+    /// Only the last `n` cells are kept: it can be cut back only within them.
+    SlidingWindow(usize),
+    /// A state that cannot be cut back at all.
+    Recurrent,
+}
+
+/// A context that computes hashes.
+#[derive(Debug)]
+pub struct FakeContext {
+    limits: ContextLimits,
+    memory: Memory,
+    slots: Vec<Vec<TokenId>>,
+    logits: Vec<Option<Vec<f32>>>,
+    fail_next: Option<i32>,
+}
+
+impl FakeContext {
+    /// An empty context.
+    #[must_use]
+    pub fn new(limits: ContextLimits, memory: Memory) -> Self {
+        Self {
+            limits,
+            memory,
+            slots: vec![Vec::new(); limits.num_slots],
+            logits: Vec::new(),
+            fail_next: None,
+        }
+    }
+
+    /// Makes the next batch fail with a code.
+    pub fn fail_next(&mut self, code: i32) {
+        self.fail_next = Some(code);
+    }
+
+    fn capacity_left(&self, slot: SlotId) -> usize {
+        match self.limits.layout {
+            KvLayout::Unified | KvLayout::Auto => {
+                let used: usize = self.slots.iter().map(Vec::len).sum();
+                self.limits.num_cells.saturating_sub(used)
+            }
+            KvLayout::PerSequence => {
+                let own = self.limits.num_cells / self.limits.num_slots;
+                own.saturating_sub(self.slots[slot.index()].len())
+            }
+        }
+    }
+}
+
+/// Limits of a small fake context.
+#[must_use]
+pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cells: usize) -> ContextLimits {
+    ContextLimits {
+        num_slots,
+        context_length,
+        num_cells,
+        layout,
+        batch_size: 64,
+        max_outputs: 64,
+        num_threads: 1,
+    }
+}
+
+/// The logits after a history: pseudo-random, with clear margins, mostly printable text.
+#[must_use]
+pub fn logits_after(history: &[TokenId]) -> Vec<f32> {
+    let mut state = history.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, token| {
+        (hash ^ u64::from(token.0 as u32)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut logits: Vec<f32> = (0..VOCABULARY_SIZE)
+        .map(|token| {
+            state = mix(state);
+            let noise = (state >> 40) as f32 / (1 << 24) as f32;
+            if (0x20..0x7f).contains(&token) { noise * 8.0 } else { noise }
+        })
+        .collect();
+    // About one text in forty tokens ends by itself.
+    logits[END.0 as usize] = if mix(state ^ 0xe0d) % 40 == 0 { 20.0 } else { -20.0 };
+    logits[CONTROL.0 as usize] = -20.0;
+    logits
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Context for FakeContext {
+    fn limits(&self) -> &ContextLimits {
+        &self.limits
+    }
+
+    fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        if let Some(code) = self.fail_next.take() {
+            return Err(DecodeError::Failed(code));
+        }
+        if rows.is_empty() || rows.len() > self.limits.batch_size {
+            return Err(DecodeError::Failed(-1));
+        }
+        for (slot, own_rows) in rows_by_slot(rows) {
+            if own_rows > self.capacity_left(slot) {
+                return Err(DecodeError::KvFull);
+            }
+        }
+        if matches!(self.limits.layout, KvLayout::Unified | KvLayout::Auto) && rows.len() > self.capacity_left(SlotId(0)) {
+            return Err(DecodeError::KvFull);
+        }
+        self.logits.clear();
+        for row in rows {
+            let cells = &mut self.slots[row.slot.index()];
+            if cells.len() != row.position as usize {
+                return Err(DecodeError::Failed(-1));
+            }
+            cells.push(row.token);
+            self.logits.push(row.output.then(|| logits_after(cells)));
+        }
+        Ok(())
+    }
+
+    fn logits(&self, index: usize) -> Option<&[f32]> {
+        self.logits.get(index)?.as_deref()
+    }
+
+    fn can_trim(&self, slot: SlotId, position: usize) -> bool {
+        let len = self.slots[slot.index()].len();
+        position >= len
+            || position == 0
+            || match self.memory {
+                Memory::Attention => true,
+                Memory::SlidingWindow(window) => len - position <= window,
+                Memory::Recurrent => false,
+            }
+    }
+
+    fn trim(&mut self, slot: SlotId, position: usize) -> bool {
+        let possible = self.can_trim(slot, position);
+        if possible {
+            self.slots[slot.index()].truncate(position);
+        }
+        possible
+    }
+
+    fn clear(&mut self, slot: SlotId) {
+        self.slots[slot.index()].clear();
+    }
+
+    fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
+        self.slots[to.index()] = self.slots[from.index()].clone();
+        true
+    }
+
+    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
+        let cells = &self.slots[slot.index()];
+        Some(cells.iter().flat_map(|token| token.0.to_le_bytes()).collect())
+    }
+
+    fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool {
+        let cells = state.chunks_exact(4).filter_map(|bytes| bytes.try_into().ok());
+        self.slots[slot.index()] = cells.map(|bytes| TokenId(i32::from_le_bytes(bytes))).collect();
+        true
+    }
+}
+
+fn rows_by_slot(rows: &[Row]) -> impl Iterator<Item = (SlotId, usize)> {
+    rows.chunk_by(|a, b| a.slot == b.slot).map(|own| (own[0].slot, own.len()))
+}
+
+/// Bytes as tokens.
+#[derive(Debug, Default)]
+pub struct FakeVocabulary;
+
+impl Vocabulary for FakeVocabulary {
+    fn size(&self) -> usize {
+        VOCABULARY_SIZE
+    }
+
+    fn tokenize(&self, text: &str, _add_special: bool, _parse_special: bool) -> Result<Vec<TokenId>, Error> {
+        Ok(text.bytes().map(|byte| TokenId(i32::from(byte))).collect())
+    }
+
+    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8> {
+        match u8::try_from(token.0) {
+            Ok(byte) => vec![byte],
+            Err(_) if render_special && token == END => b"<end>".to_vec(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn end_of_generation(&self) -> &[TokenId] {
+        &[END]
+    }
+}

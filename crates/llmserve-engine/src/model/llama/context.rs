@@ -1,0 +1,264 @@
+//! A llama.cpp context with its batch and memory.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, PoisonError};
+
+use llama_cpp_sys_2 as sys;
+
+use super::weights::c_path;
+use super::{ContextShape, Weights, params, shim};
+use crate::config::{ContextConfig, KvLayout, LoraAdapter};
+use crate::error::{LoadError, LoadErrorReason};
+use crate::ids::SlotId;
+use crate::model::{Context, ContextLimits, DecodeError, Row};
+
+/// What a cache can do, by the model's architecture.
+#[derive(Debug, Clone, Copy)]
+enum Trimming {
+    /// Cells of full attention: at any position.
+    Anywhere,
+    /// Cells outside the window are gone.
+    WithinWindow(usize),
+    /// A recurrent state, in all or some layers.
+    Never,
+}
+
+/// A context, made and used on one thread.
+pub(crate) struct LlamaContext {
+    ctx: NonNull<sys::llama_context>,
+    batch: NonNull<sys::llama_batch_ext>,
+    adapters: Vec<NonNull<sys::llama_adapter_lora>>,
+    memory: sys::llama_memory_t,
+    limits: ContextLimits,
+    vocabulary_size: usize,
+    trimming: Trimming,
+    /// Dropped last.
+    weights: Arc<Weights>,
+}
+
+impl Drop for LlamaContext {
+    fn drop(&mut self) {
+        let _guard = self.weights.making_context.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: nobody else has these pointers; the model outlives them.
+        unsafe {
+            sys::llama_batch_ext_free(self.batch.as_ptr());
+            sys::llama_free(self.ctx.as_ptr());
+            for adapter in &self.adapters {
+                sys::llama_adapter_lora_free(adapter.as_ptr());
+            }
+        }
+    }
+}
+
+impl LlamaContext {
+    pub(crate) fn new(weights: Arc<Weights>, config: &ContextConfig, shape: &ContextShape) -> Result<Self, LoadError> {
+        let guard = weights.making_context.lock().unwrap_or_else(PoisonError::into_inner);
+        let context_params = params::context_params(config, shape);
+        // SAFETY: the model is live and the lock held.
+        let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), context_params) })
+            .ok_or_else(|| LoadError::new(LoadErrorReason::NotEnoughMemory, context_failed(shape)))?;
+        // SAFETY: the context is live.
+        let batch = unsafe { sys::llama_batch_ext_init(ctx.as_ptr()) };
+        let Some(batch) = NonNull::new(batch) else {
+            // SAFETY: nobody else has the pointer.
+            unsafe { sys::llama_free(ctx.as_ptr()) };
+            return Err(LoadError::new(LoadErrorReason::Other, "llama.cpp could not make a batch"));
+        };
+        // SAFETY: the context is live.
+        let memory = unsafe { sys::llama_get_memory(ctx.as_ptr()) };
+        // SAFETY: the vocabulary is live.
+        let vocabulary_size = unsafe { sys::llama_vocab_n_tokens(weights.vocab()) };
+        drop(guard);
+        let mut context = Self {
+            ctx,
+            batch,
+            adapters: Vec::new(),
+            memory,
+            limits: limits(config, shape),
+            vocabulary_size: usize::try_from(vocabulary_size).unwrap_or(0),
+            trimming: trimming(&weights, config),
+            weights,
+        };
+        context.add_adapters(&config.lora)?;
+        Ok(context)
+    }
+
+    fn add_adapters(&mut self, adapters: &[LoraAdapter]) -> Result<(), LoadError> {
+        if adapters.is_empty() {
+            return Ok(());
+        }
+        let _guard = self.weights.making_context.lock().unwrap_or_else(PoisonError::into_inner);
+        for (index, adapter) in adapters.iter().enumerate() {
+            let path = c_path(&adapter.path)?;
+            // SAFETY: the model is live and the lock held; the path is terminated.
+            let loaded = unsafe { sys::llama_adapter_lora_init(self.weights.as_ptr(), path.as_ptr()) };
+            let failed = || {
+                let message = format!("lora: adapter {} could not be loaded for this model", index + 1);
+                LoadError::new(LoadErrorReason::InvalidOption, message)
+            };
+            self.adapters.push(NonNull::new(loaded).ok_or_else(failed)?);
+        }
+        let mut pointers: Vec<_> = self.adapters.iter().map(|adapter| adapter.as_ptr()).collect();
+        let mut scales: Vec<f32> = adapters.iter().map(|adapter| adapter.scale).collect();
+        // SAFETY: context and adapters are live; both arrays have as many values.
+        let code = unsafe {
+            sys::llama_set_adapters_lora(self.ctx.as_ptr(), pointers.as_mut_ptr(), pointers.len(), scales.as_mut_ptr())
+        };
+        if code == 0 {
+            return Ok(());
+        }
+        Err(LoadError::new(LoadErrorReason::InvalidOption, "lora: the adapters do not fit this model"))
+    }
+
+    /// Cells of a slot: the first position and the one after the last.
+    fn positions(&self, slot: SlotId) -> (usize, usize) {
+        let seq = slot.0.cast_signed();
+        // SAFETY: the context is live; the slot is below `n_seq_max`.
+        let (min, max) = unsafe {
+            (
+                sys::llama_memory_seq_pos_min(self.memory, seq),
+                sys::llama_memory_seq_pos_max(self.memory, seq),
+            )
+        };
+        (usize::try_from(min).unwrap_or(0), usize::try_from(max + 1).unwrap_or(0))
+    }
+
+    fn add_row(&mut self, row: &Row) -> bool {
+        let batch = self.batch.as_ptr();
+        let position = row.position.cast_signed();
+        // SAFETY: the batch is live; llama.cpp checks slot, token and size.
+        unsafe {
+            let index = sys::llama_batch_ext_add_token(batch, row.slot.0.cast_signed(), row.token.0);
+            index >= 0
+                && sys::llama_batch_ext_set_pos(batch, index, &raw const position)
+                && sys::llama_batch_ext_set_output_logits(batch, index, row.output)
+        }
+    }
+
+    /// Copies through host memory: only the used cells, where llama.cpp's own copy between pools
+    /// moves all cells of a sequence, used or not.
+    fn copy_state(&mut self, from: SlotId, to: SlotId) -> bool {
+        self.save(from).is_some_and(|state| self.restore(to, &state))
+    }
+}
+
+impl Context for LlamaContext {
+    fn limits(&self) -> &ContextLimits {
+        &self.limits
+    }
+
+    fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        // SAFETY: the batch is live.
+        unsafe { sys::llama_batch_ext_clear(self.batch.as_ptr()) };
+        if !rows.iter().all(|row| self.add_row(row)) {
+            return Err(DecodeError::Failed(-1));
+        }
+        // SAFETY: context and batch are live and only used here.
+        match unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) } {
+            0 => Ok(()),
+            1 => Err(DecodeError::KvFull),
+            code => Err(DecodeError::Failed(code)),
+        }
+    }
+
+    fn logits(&self, index: usize) -> Option<&[f32]> {
+        // SAFETY: the context is live.
+        let logits = unsafe { sys::llama_get_logits_ith(self.ctx.as_ptr(), i32::try_from(index).ok()?) };
+        if logits.is_null() {
+            return None;
+        }
+        // SAFETY: llama.cpp gives one value per token, valid until the next decode, which needs `&mut self`.
+        Some(unsafe { std::slice::from_raw_parts(logits, self.vocabulary_size) })
+    }
+
+    fn can_trim(&self, slot: SlotId, position: usize) -> bool {
+        let (min, end) = self.positions(slot);
+        if position == 0 || position == end {
+            return true;
+        }
+        if position > end {
+            return false;
+        }
+        match self.trimming {
+            Trimming::Anywhere => true,
+            Trimming::WithinWindow(window) => min == 0 || min + window <= position,
+            Trimming::Never => false,
+        }
+    }
+
+    fn trim(&mut self, slot: SlotId, position: usize) -> bool {
+        let Ok(position) = i32::try_from(position) else {
+            return false;
+        };
+        // SAFETY: the context is live and only used here.
+        unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), position) }
+    }
+
+    fn clear(&mut self, slot: SlotId) {
+        // SAFETY: the context is live and only used here.
+        if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), -1) } {
+            log::error!("llama.cpp did not clear slot {}", slot.0);
+        }
+    }
+
+    fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
+        self.clear(to);
+        let is_copied = if self.limits.layout == KvLayout::Unified {
+            // SAFETY: the context is live and only used here.
+            unsafe { shim::copy(self.memory, from.0.cast_signed(), to.0.cast_signed()) }
+        } else {
+            self.copy_state(from, to)
+        };
+        if !is_copied {
+            self.clear(to);
+        }
+        is_copied
+    }
+
+    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
+        // SAFETY: the context is live and only used here.
+        let state = unsafe { shim::state_get(self.ctx.as_ptr(), slot.0.cast_signed()) };
+        (!state.is_empty()).then_some(state)
+    }
+
+    fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool {
+        // SAFETY: the context is live and only used here.
+        let is_restored = unsafe { shim::state_set(self.ctx.as_ptr(), slot.0.cast_signed(), state) };
+        if !is_restored {
+            self.clear(slot);
+        }
+        is_restored
+    }
+}
+
+fn limits(config: &ContextConfig, shape: &ContextShape) -> ContextLimits {
+    let batch_size = config.batch_size as usize;
+    ContextLimits {
+        num_slots: shape.num_slots,
+        context_length: shape.context_length,
+        num_cells: shape.num_cells,
+        layout: shape.layout,
+        batch_size,
+        max_outputs: shape.max_outputs(batch_size),
+        num_threads: shape.num_threads,
+    }
+}
+
+fn trimming(weights: &Weights, config: &ContextConfig) -> Trimming {
+    let window = weights.sliding_window();
+    if weights.is_recurrent() {
+        Trimming::Never
+    } else if window > 0 && !config.swa_full {
+        Trimming::WithinWindow(window)
+    } else {
+        Trimming::Anywhere
+    }
+}
+
+fn context_failed(shape: &ContextShape) -> String {
+    format!(
+        "llama.cpp could not make a context of {} sequences of {} tokens; lower `context_length` or `max_sequences`, or \
+         choose another `flash_attention` or KV type",
+        shape.num_slots, shape.context_length
+    )
+}

@@ -1,0 +1,167 @@
+//! What the engine needs of a model: a context that decodes batches and a vocabulary.
+//!
+//! The only place with llama.cpp's types is [`llama`]; [`fake`] is a deterministic stand-in for
+//! tests of everything above.
+
+pub mod fake;
+pub(crate) mod llama;
+
+use std::collections::BTreeMap;
+
+use crate::config::KvLayout;
+use crate::error::Error;
+use crate::ids::{SlotId, TokenId};
+
+/// One row of a batch: a token that is computed at a position of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The sequence's place in the context.
+    pub slot: SlotId,
+    /// The token.
+    pub token: TokenId,
+    /// Its position, counted from 0.
+    pub position: u32,
+    /// Whether this row's logits are wanted.
+    pub output: bool,
+}
+
+/// What a context can hold and compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextLimits {
+    /// Number of slots.
+    pub num_slots: usize,
+    /// The most tokens that one sequence may hold.
+    pub context_length: usize,
+    /// Cells of all slots together.
+    pub num_cells: usize,
+    /// How cells are shared out.
+    pub layout: KvLayout,
+    /// The most rows of one batch.
+    pub batch_size: usize,
+    /// The most rows of one batch whose logits are wanted.
+    pub max_outputs: usize,
+    /// Compute threads.
+    pub num_threads: usize,
+}
+
+/// Why a batch was not computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecodeError {
+    /// No cells were left. The context is as it was before.
+    KvFull,
+    /// The computation failed; the slots in the batch hold an undefined part of it.
+    Failed(i32),
+}
+
+/// A model's context as the engine thread drives it: slots with KV cells, and batches.
+///
+/// A slot holds the cells of one sequence at the positions `0..n`. Rows for a slot must continue
+/// at position `n`.
+pub trait Context {
+    /// What it can hold and compute.
+    fn limits(&self) -> &ContextLimits;
+
+    /// Computes the rows and adds their cells to the slots. Rows of one slot are adjacent and in
+    /// order.
+    ///
+    /// # Errors
+    /// [`DecodeError`] says whether the slots are unchanged.
+    fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError>;
+
+    /// The logits of row `index` of the last batch, one value per token of the vocabulary.
+    fn logits(&self, index: usize) -> Option<&[f32]>;
+
+    /// Whether [`Self::trim`] would leave the slot exactly as if only the tokens before `position`
+    /// had been computed.
+    fn can_trim(&self, slot: SlotId, position: usize) -> bool;
+
+    /// Removes the cells from `position` on. False: it could not; the slot must be cleared.
+    fn trim(&mut self, slot: SlotId, position: usize) -> bool;
+
+    /// Removes all cells of a slot.
+    fn clear(&mut self, slot: SlotId);
+
+    /// Makes `to` hold what `from` holds. False: it could not, and `to` is empty.
+    fn copy(&mut self, from: SlotId, to: SlotId) -> bool;
+
+    /// The slot's state as bytes that [`Self::restore`] takes, or `None` if that failed.
+    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>>;
+
+    /// Makes an empty slot hold a saved state. False: it could not, and the slot is empty.
+    fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool;
+}
+
+/// A model's vocabulary.
+pub trait Vocabulary: Send + Sync {
+    /// Number of tokens.
+    fn size(&self) -> usize;
+
+    /// Text to tokens. With `add_special` the vocabulary's own frame (BOS) is added, never twice;
+    /// with `parse_special` the text of control tokens becomes control tokens.
+    ///
+    /// # Errors
+    /// [`Error::Tokenize`] if llama.cpp refuses the text.
+    fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error>;
+
+    /// The bytes of a token; a control token has none unless `render_special`.
+    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8>;
+
+    /// The tokens that end a generation.
+    fn end_of_generation(&self) -> &[TokenId];
+
+    /// Whether a token ends a generation.
+    fn is_end_of_generation(&self, token: TokenId) -> bool {
+        self.end_of_generation().contains(&token)
+    }
+}
+
+/// What is known of a loaded model.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModelInfo {
+    /// One line, such as `llama 135M Q4_1`.
+    pub description: String,
+    /// GGUF architecture.
+    pub architecture: String,
+    /// Number of parameters.
+    pub num_parameters: u64,
+    /// Size of all tensors in bytes.
+    pub size_bytes: u64,
+    /// Context length that the model was trained with, in tokens.
+    pub trained_context_length: u32,
+    /// The most tokens that one sequence may hold here.
+    pub context_length: u32,
+    /// KV cells of all sequences together.
+    pub num_cells: u32,
+    /// The most sequences in the context at once.
+    pub num_slots: u32,
+    /// Compute threads.
+    pub num_threads: u32,
+    /// Number of tokens in the vocabulary.
+    pub vocabulary_size: u32,
+    /// Size of a hidden row.
+    pub embedding_length: u32,
+    /// GGUF metadata as text, arrays left out.
+    pub metadata: BTreeMap<String, String>,
+    /// The default chat template.
+    pub chat_template: Option<String>,
+    /// Further chat templates by name.
+    pub chat_templates: BTreeMap<String, String>,
+    /// Beginning-of-sequence token.
+    pub bos_token: Option<TokenId>,
+    /// End-of-sequence token.
+    pub eos_token: Option<TokenId>,
+    /// Text of the BOS token, empty where there is none.
+    pub bos_text: String,
+    /// Text of the EOS token, empty where there is none.
+    pub eos_text: String,
+    /// Type of the K cache, by ggml's name.
+    pub kv_type_k: &'static str,
+    /// Type of the V cache, by ggml's name.
+    pub kv_type_v: &'static str,
+    /// `per_sequence` or `unified`.
+    pub kv_layout: &'static str,
+    /// Whether the model keeps a recurrent state (hybrids included), which cannot be cut back.
+    pub is_recurrent: bool,
+    /// Size of the attention window in tokens where the model has one, else 0.
+    pub sliding_window: u32,
+}

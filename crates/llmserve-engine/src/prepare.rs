@@ -1,0 +1,244 @@
+//! The work on a request before it may queue: tokenize, check against the model, take a place.
+//! Runs on threads of its own, so that a large prompt holds up neither callers nor the batch.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::core::Command;
+use crate::draft::Drafter;
+use crate::error::Error;
+use crate::event::{Event, FinishReason, Finished, Timings, Usage};
+use crate::ids::TokenId;
+use crate::job::JobSender;
+use crate::model::Vocabulary;
+use crate::outbox::Outbox;
+use crate::queue::Place;
+use crate::request::{GenerationRequest, Prompt};
+use crate::sequence::Prepared;
+use crate::shared::Shared;
+
+/// Number of prepare threads of an engine: a second one lets short prompts pass a long one.
+pub(crate) const NUM_THREADS: usize = 2;
+
+/// Stack of a prepare thread. Some of llama.cpp's pre-tokenizers use `std::regex`, whose recursion
+/// grows with the text; the pages are only touched when needed.
+const STACK_BYTES: usize = 256 << 20;
+
+/// Work for a prepare thread.
+pub(crate) enum Job {
+    Request(Box<NewRequest>),
+    Tokenize {
+        text: String,
+        add_special: bool,
+        parse_special: bool,
+        result: JobSender<Vec<TokenId>>,
+    },
+    Detokenize {
+        tokens: Vec<TokenId>,
+        render_special: bool,
+        result: JobSender<Vec<u8>>,
+    },
+}
+
+/// A submitted request with its place in the queue.
+pub(crate) struct NewRequest {
+    pub(crate) request: GenerationRequest,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) drafter: Option<Box<dyn Drafter>>,
+    pub(crate) place: Place,
+    pub(crate) submitted: Instant,
+}
+
+/// What a prepare thread works with.
+pub(crate) struct Preparer {
+    pub(crate) vocabulary: Arc<dyn Vocabulary>,
+    pub(crate) context_length: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: Sender<Command>,
+}
+
+/// Starts a prepare thread; it ends when the channel of jobs closes.
+pub(crate) fn spawn(preparer: Preparer, jobs: Receiver<Job>) -> std::io::Result<()> {
+    let builder = std::thread::Builder::new().name("llmserve-prepare".to_owned()).stack_size(STACK_BYTES);
+    builder.spawn(move || {
+        lower_priority();
+        let shared = Arc::clone(&preparer.shared);
+        for job in jobs {
+            preparer.run(job);
+        }
+        drop(preparer);
+        shared.thread_ended();
+    })?;
+    Ok(())
+}
+
+/// Tokenizing a large prompt must not take a core from the compute threads, which wait for each
+/// other several hundred times a step. On Linux the call is for the calling thread only.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, 10) {
+        log::debug!("the priority of a prepare thread was not lowered: {error}");
+    }
+}
+
+impl Preparer {
+    fn run(&self, job: Job) {
+        match job {
+            Job::Request(new) => {
+                self.prepare_request(*new);
+                self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
+            }
+            Job::Tokenize {
+                text,
+                add_special,
+                parse_special,
+                result,
+            } => {
+                if !result.is_cancelled() {
+                    result.send(self.vocabulary.tokenize(&text, add_special, parse_special));
+                }
+            }
+            Job::Detokenize {
+                tokens,
+                render_special,
+                result,
+            } => {
+                if !result.is_cancelled() {
+                    result.send(self.detokenize(&tokens, render_special));
+                }
+            }
+        }
+    }
+
+    fn detokenize(&self, tokens: &[TokenId], render_special: bool) -> Result<Vec<u8>, Error> {
+        self.check_tokens("tokens", tokens)?;
+        Ok(tokens.iter().flat_map(|&token| self.vocabulary.piece(token, render_special)).collect())
+    }
+
+    fn prepare_request(&self, new: NewRequest) {
+        let outbox = Arc::clone(&new.outbox);
+        if outbox.is_aborted() {
+            return self.cancel(&outbox, 0);
+        }
+        match self.prepare(new) {
+            Ok((prepared, place)) => self.enqueue(prepared, place),
+            Err(error) => self.shared.refuse(&outbox, error),
+        }
+    }
+
+    fn prepare(&self, new: NewRequest) -> Result<(Prepared, Place), Error> {
+        let NewRequest {
+            mut request,
+            outbox,
+            drafter,
+            mut place,
+            submitted,
+        } = new;
+        let prompt = self.tokens_of(request.take_prompt())?;
+        let max_tokens = self.check_length(&request, prompt.len())?;
+        let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
+        self.check_tokens("logit_bias", &biased)?;
+        self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
+        place.add_tokens(prompt.len())?;
+        let seed = request.sampling.seed.unwrap_or_else(random_seed);
+        let prepared = Prepared {
+            request,
+            prompt,
+            max_tokens,
+            seed,
+            outbox,
+            drafter,
+            submitted,
+        };
+        Ok((prepared, place))
+    }
+
+    fn tokens_of(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
+        let tokens = match prompt {
+            Prompt::Tokens(tokens) => {
+                self.check_tokens("prompt", &tokens)?;
+                tokens
+            }
+            Prompt::Text {
+                text,
+                add_special,
+                parse_special,
+            } => self.vocabulary.tokenize(&text, add_special, parse_special)?,
+        };
+        if tokens.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
+        Ok(tokens)
+    }
+
+    /// The most tokens of prompt and output together.
+    fn check_length(&self, request: &GenerationRequest, num_prompt: usize) -> Result<usize, Error> {
+        let exceeded = |context_length| Error::ContextExceeded {
+            prompt_tokens: num_prompt,
+            context_length,
+        };
+        if num_prompt >= self.context_length {
+            return Err(exceeded(self.context_length));
+        }
+        let mut limit = self.context_length;
+        if let Some(max_total) = request.stopping.max_total_tokens {
+            if num_prompt > max_total as usize {
+                return Err(exceeded(max_total as usize));
+            }
+            limit = limit.min(max_total as usize);
+        }
+        if let Some(max_tokens) = request.stopping.max_tokens {
+            limit = limit.min(num_prompt.saturating_add(max_tokens as usize));
+        }
+        Ok(limit)
+    }
+
+    fn check_tokens(&self, field: &'static str, tokens: &[TokenId]) -> Result<(), Error> {
+        let size = self.vocabulary.size();
+        match tokens.iter().find(|token| usize::try_from(token.0).map_or(true, |id| id >= size)) {
+            None => Ok(()),
+            Some(token) => Err(Error::InvalidParameter {
+                field,
+                reason: format!("token {} is outside the vocabulary of {size} tokens", token.0),
+            }),
+        }
+    }
+
+    fn enqueue(&self, prepared: Prepared, place: Place) {
+        let outbox = Arc::clone(&prepared.outbox);
+        let num_prompt_tokens = prepared.prompt.len();
+        if outbox.is_aborted() {
+            return self.cancel(&outbox, num_prompt_tokens);
+        }
+        outbox.push_now(Event::Accepted { num_prompt_tokens });
+        if let Err(unsent) = self.commands.send(Command::Submit(Box::new(prepared), place)) {
+            drop(unsent);
+            self.shared.forget(outbox.id);
+            outbox.push_now(Event::Failed(self.shared.refusal().unwrap_or(Error::ShutDown)));
+        }
+    }
+
+    /// Ends a request that its client gave up before it was queued.
+    fn cancel(&self, outbox: &Outbox, num_prompt_tokens: usize) {
+        self.shared.forget(outbox.id);
+        outbox.push_now(Event::Finished(Finished {
+            reason: FinishReason::Cancelled,
+            usage: Usage {
+                num_prompt_tokens,
+                ..Usage::default()
+            },
+            timings: Timings::default(),
+            seed: 0,
+            stop: None,
+        }));
+    }
+}
+
+/// Below 2^31, so that a client of any dialect can send it back.
+fn random_seed() -> u64 {
+    RandomState::new().hash_one(0_u8) >> 33
+}

@@ -1,0 +1,91 @@
+//! Tokens that must not be drawn, and what happens where nothing else is left.
+
+use super::penalties::logit_of;
+use super::select;
+use crate::ids::TokenId;
+
+/// What may not be drawn at this position.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bans<'a> {
+    /// End-of-generation tokens, while `min_tokens` or `ignore_eos` hold.
+    pub tokens: &'a [TokenId],
+}
+
+/// Bans each group of tokens and gives the index and value of the largest logit that is left.
+///
+/// Where nothing is left, groups are lifted from the last to the first until something is: the most
+/// important group stands first. `None`: there is nothing even without bans. `undo` is working
+/// memory.
+pub(super) fn apply<const N: usize>(
+    groups: [&[TokenId]; N],
+    logits: &mut [f32],
+    undo: &mut Vec<(TokenId, f32)>,
+) -> Option<(usize, f32)> {
+    undo.clear();
+    let mut marks = [0; N];
+    for (mark, group) in marks.iter_mut().zip(groups) {
+        *mark = undo.len();
+        for &token in group {
+            if let Some(logit) = logit_of(logits, token) {
+                undo.push((token, *logit));
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+    let mut best = select::argmax(logits);
+    for &mark in marks.iter().rev() {
+        if best.is_some() {
+            break;
+        }
+        // Backwards: a token that was banned twice gets its first value.
+        for (token, before) in undo.drain(mark..).rev() {
+            if let Some(logit) = logit_of(logits, token) {
+                *logit = before;
+            }
+        }
+        best = select::argmax(logits);
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(tokens: &[i32]) -> Vec<TokenId> {
+        tokens.iter().map(|&token| TokenId(token)).collect()
+    }
+
+    /// The tokens that are left of three with logits 1, 2 and 3.
+    fn left(groups: [&[i32]; 3]) -> Vec<i32> {
+        let groups = groups.map(ids);
+        let mut logits = [1.0, 2.0, 3.0];
+        let best = apply(groups.each_ref().map(Vec::as_slice), &mut logits, &mut Vec::new());
+        assert_eq!(best, select::argmax(&logits));
+        (0..3).filter(|&id| logits[id as usize] > f32::NEG_INFINITY).collect()
+    }
+
+    #[test]
+    fn bans_hold_while_something_is_left() {
+        assert_eq!(left([&[], &[], &[]]), [0, 1, 2]);
+        assert_eq!(left([&[2], &[], &[]]), [0, 1]);
+        assert_eq!(left([&[2], &[2], &[1, 1, 2]]), [0]);
+        assert_eq!(left([&[-1, 3], &[99], &[]]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_last_group_is_lifted_first() {
+        assert_eq!(left([&[2], &[1], &[0]]), [0]);
+        assert_eq!(left([&[2], &[1], &[0, 1, 2]]), [0]);
+        assert_eq!(left([&[2], &[0, 1], &[]]), [0, 1]);
+        assert_eq!(left([&[2], &[0, 1], &[0]]), [0, 1]);
+        assert_eq!(left([&[0, 1, 2], &[], &[]]), [0, 1, 2]);
+        assert_eq!(left([&[2, 1, 0, 0], &[0, 2], &[1, 1]]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn nothing_finite_is_none() {
+        let mut logits = [f32::NAN, f32::NEG_INFINITY];
+        assert_eq!(apply([&ids(&[0])], &mut logits, &mut Vec::new()), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! Log-probabilities: the log-softmax of the raw logits.
+
+use super::select::{self, Candidate};
+use super::weight::{ONE, Softmax};
+use crate::event::TokenLogprobs;
+use crate::ids::TokenId;
+
+/// The log-probability of `token` and of the `num_top` likeliest tokens. `None` where no logit is
+/// above minus infinity. Tokens of probability 0 are not among the likeliest.
+pub(super) fn of_token(
+    logits: &[f32],
+    token: usize,
+    num_top: u32,
+    candidates: &mut Vec<Candidate>,
+) -> Option<TokenLogprobs> {
+    let (_, max) = select::argmax(logits)?;
+    let log_sum = (Softmax::new(max, 1.0).mass(logits) as f64 / ONE as f64).ln();
+    let logprob = |id: usize| {
+        let logit = logits.get(id).copied().unwrap_or(f32::NEG_INFINITY);
+        log_softmax(logit, max, log_sum)
+    };
+    select::top_k(logits, num_top as usize, candidates);
+    select::sort(candidates);
+    let top = candidates.iter().map(|candidate| (TokenId(candidate.id() as i32), logprob(candidate.id())));
+    Some(TokenLogprobs { logprob: logprob(token), top: top.collect() })
+}
+
+/// `logit - max - log_sum`, where the sum is that of the exponentials of `logit - max`.
+fn log_softmax(logit: f32, max: f32, log_sum: f64) -> f32 {
+    if logit >= max {
+        // Also where both are infinite.
+        -log_sum as f32
+    } else if logit > f32::NEG_INFINITY {
+        (f64::from(logit) - f64::from(max) - log_sum) as f32
+    } else {
+        f32::NEG_INFINITY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn logprobs(logits: &[f32], token: usize, num_top: u32) -> TokenLogprobs {
+        let empty = TokenLogprobs { logprob: f32::NAN, top: Vec::new() };
+        of_token(logits, token, num_top, &mut Vec::new()).unwrap_or(empty)
+    }
+
+    proptest! {
+        #[test]
+        fn equals_the_definition(
+            logits in prop::collection::vec(-60.0f32..60.0, 1..400), token in any::<prop::sample::Index>(),
+        ) {
+            let token = token.index(logits.len());
+            let max = logits.iter().copied().fold(f32::MIN, f32::max);
+            let sum: f64 = logits.iter().map(|&logit| (f64::from(logit) - f64::from(max)).exp()).sum();
+            let expected = f64::from(logits[token]) - f64::from(max) - sum.ln();
+            let logprobs = logprobs(&logits, token, 20);
+            prop_assert!((f64::from(logprobs.logprob) - expected).abs() < 1e-5);
+            prop_assert_eq!(logprobs.top.len(), logits.len().min(20));
+            for pair in logprobs.top.windows(2) {
+                let [(first, p), (second, q)] = *pair else { return Ok(()); };
+                prop_assert!(p > q || (p >= q && logits[first.0 as usize] > logits[second.0 as usize]) || first < second);
+            }
+        }
+    }
+
+    #[test]
+    fn ties_go_by_id() {
+        let top = logprobs(&[1.0, 2.0, 1.0, 2.0], 0, 3).top;
+        let ids: Vec<i32> = top.iter().map(|(token, _)| token.0).collect();
+        assert_eq!(ids, [1, 3, 0]);
+    }
+
+    #[test]
+    fn only_what_is_asked_for() {
+        let logprobs = logprobs(&[0.0, 0.0], 1, 0);
+        assert!((logprobs.logprob + std::f32::consts::LN_2).abs() < 1e-6);
+        assert_eq!(logprobs.top, []);
+    }
+
+    #[test]
+    fn infinities_and_nan() {
+        let top = logprobs(&[f32::INFINITY, 0.0, f32::NAN, f32::INFINITY], 1, 4);
+        assert_eq!(top.logprob.to_bits(), f32::NEG_INFINITY.to_bits());
+        let half = -std::f32::consts::LN_2;
+        assert_eq!(top.top[..2], [(TokenId(0), half), (TokenId(3), half)]);
+        assert_eq!(top.top[2..], [(TokenId(1), f32::NEG_INFINITY)]);
+        assert_eq!(of_token(&[f32::NAN], 0, 1, &mut Vec::new()), None);
+        let far = logprobs(&[f32::MAX, f32::MIN], 1, 2);
+        assert!(far.top.iter().all(|(_, logprob)| !logprob.is_nan()));
+    }
+}

@@ -1,0 +1,187 @@
+//! Draws tokens from logits.
+//!
+//! The order is: penalties and bias, bans, temperature, truncation (`top_k`, `top_p`, `min_p`), draw.
+//! A draw depends on the logits, the sequence's history, its parameters and its key (seed, choice
+//! index, number of generated tokens), and on nothing else: neither on the batch it ran in, nor on
+//! what was drawn and taken back before.
+
+mod bans;
+mod draw;
+mod logprobs;
+mod ngram;
+mod penalties;
+mod select;
+#[cfg(test)]
+mod tests;
+mod truncation;
+mod weight;
+
+pub use self::bans::Bans;
+use self::draw::DrawKey;
+use self::ngram::NgramBans;
+use self::penalties::Penalties;
+use self::select::Candidate;
+use self::truncation::Truncation;
+use self::weight::Softmax;
+use crate::error::Error;
+use crate::event::TokenLogprobs;
+use crate::ids::TokenId;
+use crate::request::SamplingParams;
+
+/// Working memory that sequences share: one for each engine thread. It grows to the size of the
+/// vocabulary at first use and holds nothing between calls.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    logits: Vec<f32>,
+    undo: Vec<(TokenId, f32)>,
+    candidates: Vec<Candidate>,
+}
+
+/// A drawn token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// The token.
+    pub token: TokenId,
+    /// Its log-probability and alternatives, where asked for.
+    pub logprobs: Option<TokenLogprobs>,
+}
+
+/// The sampling state of one sequence: its parameters and its history.
+#[derive(Debug, Clone)]
+pub struct Sampler {
+    temperature: f32,
+    truncation: Truncation,
+    key: DrawKey,
+    num_top_logprobs: Option<u32>,
+    penalties: Option<Penalties>,
+    ngrams: Option<NgramBans>,
+    /// Finite biases.
+    bias: Vec<(TokenId, f32)>,
+    /// Tokens with a bias of minus infinity.
+    banned: Vec<TokenId>,
+    output: Vec<TokenId>,
+}
+
+impl Sampler {
+    /// A sampler at the start of the output.
+    ///
+    /// `params` are those of a validated request, with `seed` in place of their own. With
+    /// `logprobs`, each token comes with its log-probability and that many alternatives. The
+    /// `prompt` is history for the repetition penalty and the n-gram rule.
+    #[must_use]
+    pub fn new(params: &SamplingParams, seed: u64, logprobs: Option<u32>, prompt: &[TokenId]) -> Self {
+        let (banned, bias): (Vec<_>, Vec<_>) =
+            params.logit_bias.iter().copied().partition(|(_, amount)| *amount <= f32::NEG_INFINITY);
+        let size = params.no_repeat_ngram_size;
+        Self {
+            temperature: params.temperature,
+            truncation: Truncation::new(params),
+            key: DrawKey::new(seed, params.choice_index),
+            num_top_logprobs: logprobs,
+            penalties: Penalties::new(params, prompt),
+            ngrams: (size > 0).then(|| NgramBans::new(size, prompt)),
+            bias,
+            banned: banned.into_iter().map(|(token, _)| token).collect(),
+            output: Vec::new(),
+        }
+    }
+
+    /// Draws the token at the position after the generated ones. Changes nothing: the same call
+    /// gives the same token until [`Sampler::accept`].
+    ///
+    /// NaN logits count as minus infinity. Bans that would leave nothing are lifted for this
+    /// token: first those of the n-gram rule, then biases of minus infinity, then `bans`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidLogits`] if every logit is NaN or minus infinity.
+    pub fn sample(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Result<Sampled, Error> {
+        let id = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
+        let logprobs = self
+            .num_top_logprobs
+            .and_then(|num_top| logprobs::of_token(logits, id, num_top, &mut scratch.candidates));
+        Ok(Sampled { token: token_id(id), logprobs })
+    }
+
+    fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<usize> {
+        let Scratch { logits: adjusted, undo, candidates } = scratch;
+        let (logits, (best, max)) = if self.leaves_logits_alone() {
+            let best = select::argmax(logits)?;
+            // A ban matters to a greedy draw only if it hits the best token.
+            let is_untouched =
+                bans.tokens.is_empty() || (self.is_greedy() && !bans.tokens.contains(&token_id(best.0)));
+            if is_untouched { (logits, best) } else { self.adjust(logits, bans, adjusted, undo)? }
+        } else {
+            self.adjust(logits, bans, adjusted, undo)?
+        };
+        if self.is_greedy() {
+            return Some(best);
+        }
+        let softmax = Softmax::new(max, self.temperature);
+        let bits = self.key.bits(self.output.len());
+        Some(self.truncation.draw(logits, softmax, bits, candidates))
+    }
+
+    /// A copy of the logits with penalties, bias and bans, and the index and value of its largest.
+    fn adjust<'s>(
+        &self,
+        logits: &[f32],
+        bans: Bans<'_>,
+        adjusted: &'s mut Vec<f32>,
+        undo: &mut Vec<(TokenId, f32)>,
+    ) -> Option<(&'s [f32], (usize, f32))> {
+        adjusted.clear();
+        adjusted.extend_from_slice(logits);
+        if let Some(penalties) = &self.penalties {
+            penalties.apply(adjusted);
+        }
+        penalties::apply_bias(&self.bias, adjusted);
+        let repeats = self.ngrams.as_ref().map_or(&[][..], NgramBans::banned);
+        let best = bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo)?;
+        Some((adjusted, best))
+    }
+
+    fn leaves_logits_alone(&self) -> bool {
+        self.penalties.is_none() && self.ngrams.is_none() && self.bias.is_empty() && self.banned.is_empty()
+    }
+
+    fn is_greedy(&self) -> bool {
+        self.temperature <= 0.0 || self.truncation.is_greedy()
+    }
+
+    /// Enters a drawn or forced token into the history.
+    pub fn accept(&mut self, token: TokenId) {
+        if let Some(penalties) = &mut self.penalties {
+            penalties.push(token);
+        }
+        if let Some(ngrams) = &mut self.ngrams {
+            ngrams.push(token);
+        }
+        self.output.push(token);
+    }
+
+    /// Takes back the last `n` accepted tokens; the prompt stays.
+    pub fn rollback(&mut self, n: usize) {
+        debug_assert!(n <= self.output.len(), "rollback of {n} tokens, {} accepted", self.output.len());
+        for _ in 0..n {
+            let Some(token) = self.output.pop() else {
+                return;
+            };
+            if let Some(penalties) = &mut self.penalties {
+                penalties.pop(token);
+            }
+            if let Some(ngrams) = &mut self.ngrams {
+                ngrams.pop();
+            }
+        }
+    }
+
+    /// The number of accepted tokens.
+    #[must_use]
+    pub fn num_generated(&self) -> usize {
+        self.output.len()
+    }
+}
+
+fn token_id(id: usize) -> TokenId {
+    TokenId(id as i32)
+}

@@ -1,0 +1,174 @@
+//! How many prompt tokens fit into a step without making running streams wait.
+
+use std::time::Duration;
+
+use crate::config::SchedulerConfig;
+
+/// Weight of the newest measurement in a running estimate.
+const WEIGHT: f64 = 0.3;
+/// A chunk grows at most by this factor from one step to the next: a measurement of a small
+/// chunk says little about a much larger one.
+const MAX_GROWTH: f64 = 2.0;
+/// Prompt tokens of the first chunk while nothing has been measured.
+const FIRST_IDLE_CHUNK: f64 = 128.0;
+const FIRST_BUSY_CHUNK: f64 = 8.0;
+
+/// A budget in time. What a row costs differs by machine, model and depth, so it is measured: the
+/// length of steps that only decode, by their number of rows, and what a prompt token adds, apart
+/// for steps with and without decode rows.
+#[derive(Debug)]
+pub(crate) struct StepBudget {
+    busy_factor: f64,
+    idle_step: f64,
+    /// Seconds of a step with so many decode rows and no prompt; 0: not measured.
+    quiet: Vec<f64>,
+    busy: ChunkCost,
+    idle: ChunkCost,
+}
+
+#[derive(Debug, Default)]
+struct ChunkCost {
+    /// Seconds that a prompt token adds to a step; 0: not measured.
+    per_token: f64,
+    /// Tokens of the last step's chunks.
+    last: f64,
+}
+
+impl ChunkCost {
+    fn record(&mut self, seconds: f64, tokens: usize) {
+        self.last = tokens as f64;
+        update(&mut self.per_token, seconds.max(0.0) / self.last);
+    }
+
+    fn tokens_in(&self, seconds: f64, first: f64) -> usize {
+        if self.per_token <= 0.0 {
+            return first as usize;
+        }
+        let fitting = seconds / self.per_token;
+        // At least one token: a prompt always moves.
+        fitting.min(self.last.max(first) * MAX_GROWTH).max(1.0) as usize
+    }
+}
+
+impl StepBudget {
+    pub(crate) fn new(config: &SchedulerConfig) -> Self {
+        Self {
+            busy_factor: f64::from(config.busy_step_factor),
+            idle_step: f64::from(config.idle_step_ms) / 1000.0,
+            quiet: Vec::new(),
+            busy: ChunkCost::default(),
+            idle: ChunkCost::default(),
+        }
+    }
+
+    /// Prompt tokens that a step with so many decode rows may carry.
+    pub(crate) fn prefill_tokens(&self, decode_rows: usize) -> usize {
+        if decode_rows == 0 {
+            return self.idle.tokens_in(self.idle_step, FIRST_IDLE_CHUNK);
+        }
+        let Some(quiet) = self.quiet_seconds(decode_rows) else {
+            return FIRST_BUSY_CHUNK as usize;
+        };
+        self.busy.tokens_in((self.busy_factor - 1.0) * quiet, FIRST_BUSY_CHUNK)
+    }
+
+    /// Enters what a step took.
+    pub(crate) fn record(&mut self, decode_rows: usize, prefill_rows: usize, took: Duration) {
+        let seconds = took.as_secs_f64();
+        match (decode_rows, prefill_rows) {
+            (0, 0) => {}
+            (0, tokens) => self.idle.record(seconds, tokens),
+            (rows, 0) => {
+                if self.quiet.len() <= rows {
+                    self.quiet.resize(rows + 1, 0.0);
+                }
+                update(&mut self.quiet[rows], seconds);
+            }
+            (rows, tokens) => {
+                let quiet = self.quiet_seconds(rows).unwrap_or(0.0);
+                self.busy.record(seconds - quiet, tokens);
+            }
+        }
+    }
+
+    /// Measured for this number of rows, else for the nearest smaller one, else the nearest larger.
+    fn quiet_seconds(&self, rows: usize) -> Option<f64> {
+        let upto = self.quiet.len().min(rows + 1);
+        let smaller = self.quiet[..upto].iter().rev();
+        let larger = self.quiet[upto..].iter();
+        smaller.chain(larger).copied().find(|&seconds| seconds > 0.0)
+    }
+}
+
+fn update(estimate: &mut f64, measured: f64) {
+    *estimate = if *estimate > 0.0 {
+        *estimate + WEIGHT * (measured - *estimate)
+    } else {
+        measured
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget() -> StepBudget {
+        StepBudget::new(&SchedulerConfig::default())
+    }
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn an_unmeasured_machine_starts_with_small_chunks() {
+        assert_eq!(budget().prefill_tokens(0), 128);
+        assert_eq!(budget().prefill_tokens(4), 8);
+    }
+
+    #[test]
+    fn a_busy_step_stays_within_its_factor_of_a_quiet_one() {
+        let mut budget = budget();
+        for _ in 0..30 {
+            budget.record(4, 0, ms(30));
+            // 5 ms a prompt token: 1.5 x 30 ms hold nine of them.
+            let tokens = budget.prefill_tokens(4);
+            budget.record(4, tokens, ms(30 + 5 * tokens as u64));
+        }
+        assert_eq!(budget.prefill_tokens(4), 9);
+    }
+
+    #[test]
+    fn an_idle_step_fills_its_time() {
+        let mut budget = budget();
+        for _ in 0..30 {
+            let tokens = budget.prefill_tokens(0);
+            budget.record(0, tokens, ms(tokens as u64));
+        }
+        assert!((249..=250).contains(&budget.prefill_tokens(0)));
+    }
+
+    #[test]
+    fn a_chunk_grows_by_at_most_two_from_step_to_step() {
+        let mut budget = budget();
+        budget.record(0, 128, ms(1));
+        assert_eq!(budget.prefill_tokens(0), 256);
+    }
+
+    #[test]
+    fn a_prompt_always_moves() {
+        let mut budget = budget();
+        budget.record(1, 0, ms(1));
+        budget.record(1, 1, ms(500));
+        assert_eq!(budget.prefill_tokens(1), 1);
+    }
+
+    #[test]
+    fn the_nearest_measured_row_count_stands_in() {
+        let mut budget = budget();
+        budget.record(4, 0, ms(40));
+        budget.record(4, 8, ms(80));
+        assert_eq!(budget.quiet_seconds(6), Some(0.04));
+        assert_eq!(budget.quiet_seconds(2), Some(0.04));
+    }
+}

@@ -1,0 +1,140 @@
+//! What the next step computes: a plan from plain numbers. Knows neither llama.cpp nor text.
+
+mod budget;
+
+pub(crate) use budget::StepBudget;
+
+/// A running sequence as the scheduler sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// The caller's index of the sequence.
+    pub(crate) index: usize,
+    /// Tokens without cells: one is a decode row, more a prefill.
+    pub(crate) num_pending: usize,
+    /// Drafted tokens that follow a decode row.
+    pub(crate) num_drafted: usize,
+    /// The most tokens that one chunk of its prompt may have.
+    pub(crate) max_chunk: usize,
+    /// Order of arrival.
+    pub(crate) arrival: u64,
+}
+
+impl Candidate {
+    fn is_decode(&self) -> bool {
+        self.num_pending == 1
+    }
+}
+
+/// The part of a step that one sequence gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// The caller's index of the sequence.
+    pub(crate) index: usize,
+    /// Pending tokens to compute.
+    pub(crate) num_tokens: usize,
+    /// Drafted tokens to verify behind them.
+    pub(crate) num_drafted: usize,
+}
+
+/// One step: decode rows first, then prompt chunks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Sequences that generate.
+    pub(crate) decode: Vec<Share>,
+    /// Sequences whose prompt is computed.
+    pub(crate) prefill: Vec<Share>,
+}
+
+impl Plan {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.decode.is_empty() && self.prefill.is_empty()
+    }
+
+    pub(crate) fn shares(&self) -> impl Iterator<Item = &Share> {
+        self.decode.iter().chain(&self.prefill)
+    }
+
+    pub(crate) fn num_decode_rows(&self) -> usize {
+        self.decode.iter().map(|share| share.num_tokens + share.num_drafted).sum()
+    }
+
+    pub(crate) fn num_prefill_rows(&self) -> usize {
+        self.prefill.iter().map(|share| share.num_tokens).sum()
+    }
+}
+
+/// Plans a step of at most `max_rows` rows; prompt chunks get what `budget` allows.
+///
+/// Every sequence that generates has its row (drafts are dropped first where rows are short; beyond
+/// `max_rows` sequences take turns by arrival). Of the prompts, the oldest gets at least half of
+/// the budget, so that it always moves, and short ones need not wait for a long one: the other
+/// half goes to the shortest.
+pub(crate) fn plan(candidates: &[Candidate], max_rows: usize, budget: &StepBudget) -> Plan {
+    let decode = plan_decode(candidates, max_rows);
+    let mut plan = Plan {
+        decode,
+        prefill: Vec::new(),
+    };
+    let decode_rows = plan.num_decode_rows();
+    let rows_left = max_rows.saturating_sub(decode_rows);
+    let tokens = budget.prefill_tokens(decode_rows).min(rows_left);
+    plan.prefill = plan_prefill(candidates, tokens);
+    plan
+}
+
+fn plan_decode(candidates: &[Candidate], max_rows: usize) -> Vec<Share> {
+    let deciding: Vec<&Candidate> = candidates.iter().filter(|c| c.is_decode()).take(max_rows).collect();
+    let mut spare = max_rows - deciding.len();
+    deciding
+        .into_iter()
+        .map(|candidate| {
+            let num_drafted = candidate.num_drafted.min(spare);
+            spare -= num_drafted;
+            Share {
+                index: candidate.index,
+                num_tokens: 1,
+                num_drafted,
+            }
+        })
+        .collect()
+}
+
+fn plan_prefill(candidates: &[Candidate], budget: usize) -> Vec<Share> {
+    let mut prompts: Vec<&Candidate> = candidates.iter().filter(|c| c.num_pending > 1).collect();
+    prompts.sort_by_key(|candidate| candidate.arrival);
+    let Some((oldest, others)) = prompts.split_first() else {
+        return Vec::new();
+    };
+    let mut others = others.to_vec();
+    others.sort_by_key(|candidate| (candidate.num_pending, candidate.arrival));
+    let wanted = |candidate: &Candidate| candidate.num_pending.min(candidate.max_chunk.max(1));
+
+    let mut left = budget;
+    let reserved = wanted(oldest).min(budget - budget / 2);
+    left -= reserved;
+    let mut shares = Vec::new();
+    for candidate in others {
+        let num_tokens = wanted(candidate).min(left);
+        if num_tokens == 0 {
+            break;
+        }
+        left -= num_tokens;
+        shares.push(share(candidate, num_tokens));
+    }
+    let num_tokens = wanted(oldest).min(reserved + left);
+    if num_tokens > 0 {
+        shares.insert(0, share(oldest, num_tokens));
+    }
+    shares
+}
+
+fn share(candidate: &Candidate, num_tokens: usize) -> Share {
+    Share {
+        index: candidate.index,
+        num_tokens,
+        num_drafted: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

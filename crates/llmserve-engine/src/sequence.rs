@@ -1,0 +1,258 @@
+//! The token state of one request, from its admission to its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::detokenizer::Detokenizer;
+use crate::draft::Drafter;
+use crate::event::{FinishReason, Timings, TokenLogprobs, TokenRecord, Usage};
+use crate::ids::{RequestId, SlotId, TokenId};
+use crate::model::Vocabulary;
+use crate::outbox::Outbox;
+use crate::request::GenerationRequest;
+use crate::sampler::Sampler;
+
+/// A prepared request: its prompt is tokenized and fits the context.
+pub(crate) struct Prepared {
+    pub(crate) request: GenerationRequest,
+    pub(crate) prompt: Vec<TokenId>,
+    /// The most tokens of prompt and output together.
+    pub(crate) max_tokens: usize,
+    pub(crate) seed: u64,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) drafter: Option<Box<dyn Drafter>>,
+    pub(crate) submitted: Instant,
+}
+
+/// The state of a preempted sequence in host memory.
+pub(crate) struct ParkedState {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) num_computed: usize,
+}
+
+/// One request as the engine thread sees it.
+///
+/// `tokens[..num_computed]` have their cells in the slot, the rest is pending: more than one
+/// pending token is a prefill, exactly one a decode row. A preempted sequence without parked cells
+/// is a prefill again, and so is one whose cells could not be rolled back.
+pub(crate) struct Sequence {
+    pub(crate) request: GenerationRequest,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) num_prompt: usize,
+    pub(crate) num_computed: usize,
+    pub(crate) slot: Option<SlotId>,
+    pub(crate) parked: Option<ParkedState>,
+    /// Order of arrival: the largest is the youngest.
+    pub(crate) arrival: u64,
+    /// Its prompt chunks end here, since others wait to share what is before.
+    pub(crate) share_at: Option<usize>,
+    max_tokens: usize,
+    seed: u64,
+    sampler: Sampler,
+    detokenizer: Detokenizer,
+    drafter: Option<Box<dyn Drafter>>,
+    usage: Usage,
+    clock: Clock,
+}
+
+struct Clock {
+    submitted: Instant,
+    admitted: Option<Instant>,
+    first_token: Option<Instant>,
+    last_token: Option<Instant>,
+}
+
+/// What a drawn token did to its sequence.
+pub(crate) struct Appended {
+    pub(crate) record: TokenRecord,
+    pub(crate) end: Option<End>,
+}
+
+/// How a sequence ended.
+pub(crate) struct End {
+    pub(crate) reason: FinishReason,
+    pub(crate) stop: Option<String>,
+}
+
+impl Sequence {
+    pub(crate) fn new(prepared: Prepared, arrival: u64) -> Self {
+        let Prepared {
+            request,
+            prompt,
+            max_tokens,
+            seed,
+            outbox,
+            drafter,
+            submitted,
+        } = prepared;
+        let sampler = Sampler::new(&request.sampling, seed, request.logprobs, &prompt);
+        let detokenizer = Detokenizer::new(&request.stopping.stop);
+        Self {
+            num_prompt: prompt.len(),
+            usage: Usage {
+                num_prompt_tokens: prompt.len(),
+                ..Usage::default()
+            },
+            tokens: prompt,
+            num_computed: 0,
+            slot: None,
+            parked: None,
+            arrival,
+            share_at: None,
+            max_tokens,
+            seed,
+            sampler,
+            detokenizer,
+            drafter,
+            clock: Clock {
+                submitted,
+                admitted: None,
+                first_token: None,
+                last_token: None,
+            },
+            request,
+            outbox,
+        }
+    }
+
+    pub(crate) fn id(&self) -> RequestId {
+        self.outbox.id
+    }
+
+    pub(crate) fn num_pending(&self) -> usize {
+        self.tokens.len() - self.num_computed
+    }
+
+    pub(crate) fn num_generated(&self) -> usize {
+        self.tokens.len() - self.num_prompt
+    }
+
+    pub(crate) fn sampler(&self) -> &Sampler {
+        &self.sampler
+    }
+
+    /// The most tokens of prompt and output together.
+    pub(crate) fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Notes the first admission; false for a resumed sequence.
+    pub(crate) fn note_admitted(&mut self, num_cached: usize) -> bool {
+        if self.clock.admitted.is_some() {
+            return false;
+        }
+        self.clock.admitted = Some(Instant::now());
+        self.usage.num_cached_tokens = num_cached;
+        true
+    }
+
+    /// Guesses for the rows after the pending token, so many that all could be accepted.
+    pub(crate) fn draft(&mut self, max: usize) -> Vec<TokenId> {
+        let room = self.max_tokens.saturating_sub(self.tokens.len() + 1).min(max);
+        let Some(drafter) = &mut self.drafter else {
+            return Vec::new();
+        };
+        let mut draft = drafter.draft(&self.tokens, room);
+        draft.truncate(room);
+        draft
+    }
+
+    pub(crate) fn has_drafter(&self) -> bool {
+        self.drafter.is_some()
+    }
+
+    pub(crate) fn note_draft(&mut self, drafted: usize, accepted: usize) {
+        self.usage.num_draft_tokens += drafted;
+        self.usage.num_accepted_tokens += accepted;
+    }
+
+    /// Whether end-of-generation tokens may not be drawn now.
+    pub(crate) fn bans_end(&self) -> bool {
+        let stopping = &self.request.stopping;
+        stopping.ignore_eos || self.num_generated() < stopping.min_tokens as usize
+    }
+
+    /// Appends a drawn token: sampler, text and token list move together.
+    pub(crate) fn append(
+        &mut self,
+        token: TokenId,
+        logprobs: Option<TokenLogprobs>,
+        vocabulary: &dyn Vocabulary,
+    ) -> Appended {
+        let now = Instant::now();
+        self.clock.first_token.get_or_insert(now);
+        self.clock.last_token = Some(now);
+        self.tokens.push(token);
+        self.sampler.accept(token);
+        self.usage.num_completion_tokens += 1;
+        let ends = vocabulary.is_end_of_generation(token) || self.request.stopping.stop_token_ids.contains(&token);
+        let bytes = if ends {
+            Vec::new()
+        } else {
+            vocabulary.piece(token, false)
+        };
+        let released = self.detokenizer.push(&bytes);
+        let mut text = released.text;
+        let end = self.end_after(ends, released.stop);
+        if matches!(&end, Some(End { stop: None, .. })) {
+            text.push_str(&self.detokenizer.finish());
+        }
+        Appended {
+            record: TokenRecord {
+                id: token,
+                bytes,
+                text,
+                logprobs,
+            },
+            end,
+        }
+    }
+
+    fn end_after(&self, ends: bool, stop: Option<usize>) -> Option<End> {
+        let end = |reason, stop| Some(End { reason, stop });
+        if let Some(index) = stop {
+            end(FinishReason::Stop, self.request.stopping.stop.get(index).cloned())
+        } else if ends {
+            end(FinishReason::Stop, None)
+        } else if self.tokens.len() >= self.max_tokens {
+            end(FinishReason::Length, None)
+        } else {
+            None
+        }
+    }
+
+    /// Takes back the last `n` drawn tokens: token list, sampler and text. Its cells are the
+    /// caller's to trim. False, and nothing changed, where their text has been released.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the ground that forced endings stand on"))]
+    pub(crate) fn rollback(&mut self, n: usize) -> bool {
+        if n > self.num_generated() || self.detokenizer.rollback(n).is_err() {
+            return false;
+        }
+        self.tokens.truncate(self.tokens.len() - n);
+        self.sampler.rollback(n);
+        self.usage.num_completion_tokens -= n;
+        true
+    }
+
+    pub(crate) fn timings(&self) -> Timings {
+        let now = Instant::now();
+        let clock = &self.clock;
+        let admitted = clock.admitted.unwrap_or(now);
+        let first = clock.first_token.unwrap_or(now);
+        Timings {
+            queue: admitted.saturating_duration_since(clock.submitted),
+            prefill: clock.admitted.map_or_else(Default::default, |at| first.saturating_duration_since(at)),
+            decode: clock.last_token.map_or_else(Default::default, |at| at.saturating_duration_since(first)),
+            time_to_first_token: first.saturating_duration_since(clock.submitted),
+        }
+    }
+}

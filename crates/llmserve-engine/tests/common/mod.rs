@@ -1,0 +1,160 @@
+//! What the engine tests share: engines on the fake model, a reference for its text, collecting.
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use llmserve_engine::model::fake::{self, END, FakeContext, FakeVocabulary, Memory};
+use llmserve_engine::model::{Context, ContextLimits, DecodeError, Row};
+use llmserve_engine::*;
+
+/// What a finished request gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    pub tokens: Vec<TokenId>,
+    pub text: String,
+    pub finished: Finished,
+}
+
+/// Waits for the end of a request.
+pub fn collect(handle: &RequestHandle) -> Result<Output, Error> {
+    let mut tokens = Vec::new();
+    let mut text = String::new();
+    loop {
+        match handle.recv().expect("a terminal event comes first") {
+            Event::Accepted { .. } | Event::Started { .. } => {}
+            Event::Delta(delta) => {
+                text.push_str(&delta.text());
+                tokens.extend(delta.tokens.iter().map(|record| record.id));
+            }
+            Event::Finished(finished) => return Ok(Output { tokens, text, finished }),
+            Event::Failed(error) => return Err(error),
+        }
+    }
+}
+
+pub fn request(parts: RequestParts) -> GenerationRequest {
+    GenerationRequest::new(parts).expect("the request is valid")
+}
+
+pub fn greedy(prompt: &str, max_tokens: u32) -> GenerationRequest {
+    request(RequestParts::text(prompt, max_tokens))
+}
+
+/// Waits until a prefix cache and the batch have taken in an event: the first delta has come.
+pub fn wait_for_delta(handle: &RequestHandle) {
+    while let Some(event) = handle.recv() {
+        if matches!(event, Event::Delta(_)) {
+            return;
+        }
+    }
+    panic!("the request ended without output");
+}
+
+/// The greedy tokens of the fake model after a prompt, computed without the engine.
+pub fn expected_tokens(prompt: &str, max_tokens: usize) -> Vec<TokenId> {
+    let mut history: Vec<TokenId> = prompt.bytes().map(|byte| TokenId(i32::from(byte))).collect();
+    let mut output = Vec::new();
+    while output.len() < max_tokens {
+        let logits = fake::logits_after(&history);
+        let best = (0..logits.len()).reduce(|a, b| if logits[b] > logits[a] { b } else { a }).unwrap();
+        let token = TokenId(best as i32);
+        output.push(token);
+        history.push(token);
+        if token == END {
+            break;
+        }
+    }
+    output
+}
+
+pub struct FakeEngine {
+    pub limits: ContextLimits,
+    pub memory: Memory,
+    pub scheduler: SchedulerConfig,
+    pub fault: Arc<Fault>,
+}
+
+/// A fault that a test makes happen: the code of the next decode, or a panic for [`Fault::PANIC`].
+#[derive(Default)]
+pub struct Fault(AtomicI32);
+
+impl Fault {
+    pub const PANIC: i32 = i32::MAX;
+
+    pub fn next_decode(&self, code: i32) {
+        self.0.store(code, Ordering::SeqCst);
+    }
+}
+
+impl Default for FakeEngine {
+    fn default() -> Self {
+        Self {
+            limits: fake::limits(8, 512, KvLayout::PerSequence, 8 * 512),
+            memory: Memory::Attention,
+            scheduler: SchedulerConfig::default(),
+            fault: Arc::default(),
+        }
+    }
+}
+
+impl FakeEngine {
+    pub fn start(&self) -> Engine {
+        let context = Faulty {
+            inner: FakeContext::new(self.limits, self.memory),
+            fault: Arc::clone(&self.fault),
+        };
+        let parts = EngineParts {
+            open: Box::new(move || Ok(Box::new(context))),
+            vocabulary: Arc::new(FakeVocabulary),
+            info: ModelInfo {
+                description: "fake".to_owned(),
+                metadata: BTreeMap::new(),
+                ..ModelInfo::default()
+            },
+            scheduler: self.scheduler.clone(),
+        };
+        Engine::start(parts).expect("the fake engine starts")
+    }
+}
+
+struct Faulty {
+    inner: FakeContext,
+    fault: Arc<Fault>,
+}
+
+impl Context for Faulty {
+    fn limits(&self) -> &ContextLimits {
+        self.inner.limits()
+    }
+    fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        match self.fault.0.swap(0, Ordering::SeqCst) {
+            0 => self.inner.decode(rows),
+            Fault::PANIC => panic!("a fault that the test asked for"),
+            code => Err(DecodeError::Failed(code)),
+        }
+    }
+    fn logits(&self, index: usize) -> Option<&[f32]> {
+        self.inner.logits(index)
+    }
+    fn can_trim(&self, slot: SlotId, position: usize) -> bool {
+        self.inner.can_trim(slot, position)
+    }
+    fn trim(&mut self, slot: SlotId, position: usize) -> bool {
+        self.inner.trim(slot, position)
+    }
+    fn clear(&mut self, slot: SlotId) {
+        self.inner.clear(slot);
+    }
+    fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
+        self.inner.copy(from, to)
+    }
+    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
+        self.inner.save(slot)
+    }
+    fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool {
+        self.inner.restore(slot, state)
+    }
+}

@@ -1,0 +1,289 @@
+//! The engine on real GGUF files: the default model (`LLMSERVE_TEST_MODEL`) and tiny generated
+//! ones for each kind of cache (`LLMSERVE_SYNTHETIC_DIR`). `make test` sets both.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Output, collect, request, wait_for_delta};
+use llmserve_engine::*;
+
+/// Greedy texts may part where the two best logits differ by less than this: the order of
+/// floating point sums depends on the batch.
+const EPSILON: f32 = 0.25;
+
+fn default_model() -> PathBuf {
+    from_env("LLMSERVE_TEST_MODEL")
+}
+
+/// The tiny models: full attention, sliding window, recurrent, hybrid.
+fn synthetic_models() -> Vec<PathBuf> {
+    let folder = from_env("LLMSERVE_SYNTHETIC_DIR");
+    ["llama", "swa", "recurrent", "hybrid"].map(|kind| folder.join(format!("{kind}.gguf"))).to_vec()
+}
+
+fn from_env(name: &str) -> PathBuf {
+    let path = std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set; `make test` sets it"));
+    PathBuf::from(path)
+}
+
+fn load_engine(path: &Path, config: ModelConfig) -> Engine {
+    let loading = load(path, config, LoadOptions::default(), None);
+    let mut last = -1.0;
+    loop {
+        match loading.recv().expect("a terminal event comes first") {
+            LoadEvent::Progress(share) => {
+                assert!(share >= last, "{share} after {last}");
+                last = share;
+            }
+            LoadEvent::Ready(engine) => {
+                assert!((last - 1.0).abs() < f32::EPSILON);
+                return engine;
+            }
+            LoadEvent::Failed(error) => panic!("{error}\n{}", error.detail),
+        }
+    }
+}
+
+fn config(context_length: u32, max_sequences: u32, kv_layout: KvLayout) -> ModelConfig {
+    ModelConfig {
+        context: ContextConfig {
+            context_length: Some(context_length),
+            max_sequences: Some(max_sequences),
+            kv_layout,
+            ..ContextConfig::default()
+        },
+        ..ModelConfig::default()
+    }
+}
+
+/// Greedy with log-probabilities, so that near-ties can be told from mistakes.
+fn watched(prompt: &str, max_tokens: u32) -> GenerationRequest {
+    let stopping = StopParams { max_tokens: Some(max_tokens), ignore_eos: true, ..StopParams::default() };
+    request(RequestParts { stopping, logprobs: Some(2), ..RequestParts::text(prompt, max_tokens) })
+}
+
+struct Watched {
+    tokens: Vec<TokenId>,
+    margins: Vec<f32>,
+    finished: Finished,
+}
+
+fn collect_watched(handle: &RequestHandle) -> Watched {
+    let (mut tokens, mut margins) = (Vec::new(), Vec::new());
+    loop {
+        match handle.recv().expect("a terminal event comes first") {
+            Event::Accepted { .. } | Event::Started { .. } => {}
+            Event::Delta(delta) => {
+                for record in delta.tokens {
+                    let top = record.logprobs.expect("asked for").top;
+                    tokens.push(record.id);
+                    margins.push(top[0].1 - top[1].1);
+                }
+            }
+            Event::Finished(finished) => return Watched { tokens, margins, finished },
+            Event::Failed(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Equal up to a near-tie; true if they parted there.
+fn parted(alone: &Watched, other: &Watched, what: &str) -> bool {
+    assert_eq!(alone.tokens.len(), other.tokens.len(), "{what}");
+    let Some(at) = (0..alone.tokens.len()).find(|&at| alone.tokens[at] != other.tokens[at]) else {
+        return false;
+    };
+    let margin = alone.margins[at];
+    assert!(margin < EPSILON, "{what}: parted at token {at} with a margin of {margin}");
+    true
+}
+
+fn prompts(count: usize) -> Vec<String> {
+    let topics = ["the sea", "a bicycle", "old maps", "winter", "bread", "a lighthouse", "numbers", "the moon"];
+    let prompt = |index: usize| format!("Story {index} about {}: Once upon a time", topics[index % topics.len()]);
+    (0..count).map(prompt).collect()
+}
+
+fn run_alone(engine: &Engine, prompts: &[String], max_tokens: u32) -> Vec<Watched> {
+    prompts.iter().map(|prompt| collect_watched(&engine.submit(watched(prompt, max_tokens), None))).collect()
+}
+
+fn compare_batched(engine: &Engine, prompts: &[String], alone: &[Watched], max_tokens: u32, what: &str) {
+    let handles: Vec<_> = prompts.iter().map(|prompt| engine.submit(watched(prompt, max_tokens), None)).collect();
+    let batched: Vec<Watched> = handles.iter().map(collect_watched).collect();
+    let num_parted = alone.iter().zip(&batched).filter(|(alone, batched)| parted(alone, batched, what)).count();
+    println!("{what}: {num_parted} of {} texts parted at a near-tie (< {EPSILON})", prompts.len());
+}
+
+#[test]
+fn thirty_two_streams_of_the_default_model_equal_each_alone() {
+    let path = default_model();
+    let engine = load_engine(&path, config(512, 16, KvLayout::PerSequence));
+    let prompts = prompts(32);
+    let alone = run_alone(&engine, &prompts, 24);
+    compare_batched(&engine, &prompts, &alone, 24, "default model, per sequence");
+    assert_eq!(engine.stats().requests_failed, 0);
+}
+
+#[test]
+fn every_kind_of_cache_gives_the_same_text_batched_reused_and_preempted() {
+    for path in synthetic_models() {
+        for layout in [KvLayout::PerSequence, KvLayout::Unified] {
+            let mut tight = config(256, 6, layout);
+            if layout == KvLayout::Unified {
+                tight.context.kv_cells = Some(512);
+            }
+            let engine = load_engine(&path, tight);
+            let what = format!("{} {layout:?}", path.file_stem().unwrap().to_string_lossy());
+            let prompts = prompts(12);
+            let alone = run_alone(&engine, &prompts, 120);
+            compare_batched(&engine, &prompts, &alone, 120, &what);
+            // Again, now with cached prefixes.
+            compare_batched(&engine, &prompts, &alone, 120, &what);
+            if layout == KvLayout::Unified {
+                assert!(engine.stats().preemptions > 0, "{what}: nothing was preempted");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_conversation_that_goes_on_reuses_its_cells() {
+    for path in synthetic_models() {
+        let engine = load_engine(&path, config(512, 2, KvLayout::PerSequence));
+        let what = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let first = collect_watched(&engine.submit(watched("A first turn.", 40), None));
+        let prompt = engine.tokenize("A first turn.".to_owned(), true, true, None).wait().unwrap();
+        let mut second: Vec<TokenId> = prompt.iter().chain(&first.tokens).copied().collect();
+        second.extend(engine.tokenize(" And a second.".to_owned(), false, false, None).wait().unwrap());
+        let parts = |cache_prompt| RequestParts {
+            logprobs: Some(2),
+            cache_prompt,
+            ..RequestParts::tokens(second.clone(), 40)
+        };
+        let reused = collect_watched(&engine.submit(request(parts(true)), None));
+        assert_eq!(reused.finished.usage.num_cached_tokens, prompt.len() + first.tokens.len() - 1, "{what}");
+        let fresh = collect_watched(&engine.submit(request(parts(false)), None));
+        parted(&fresh, &reused, &what);
+    }
+}
+
+/// Guesses what was said before, wrong at every third token.
+struct Recorded {
+    prompt_len: usize,
+    script: Vec<TokenId>,
+}
+
+impl Drafter for Recorded {
+    fn draft(&mut self, tokens: &[TokenId], max: usize) -> Vec<TokenId> {
+        let position = tokens.len() - self.prompt_len;
+        let guess = |(index, &token): (usize, &TokenId)| {
+            if (position + index) % 3 == 2 { TokenId(token.0 / 2) } else { token }
+        };
+        self.script.iter().skip(position).enumerate().map(guess).take(max.min(4)).collect()
+    }
+}
+
+#[test]
+fn rejected_drafts_are_rolled_back_on_every_kind_of_cache() {
+    for path in synthetic_models() {
+        let engine = load_engine(&path, config(512, 4, KvLayout::PerSequence));
+        let what = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let prompts = prompts(4);
+        let alone = run_alone(&engine, &prompts, 60);
+        let handles: Vec<_> = prompts
+            .iter()
+            .zip(&alone)
+            .map(|(prompt, alone)| {
+                let drafter = Recorded {
+                    prompt_len: engine.tokenize(prompt.clone(), true, true, None).wait().unwrap().len(),
+                    script: alone.tokens.clone(),
+                };
+                engine.submit_drafting(watched(prompt, 60), Some(Box::new(drafter)), None)
+            })
+            .collect();
+        for (handle, alone) in handles.iter().zip(&alone) {
+            let drafted = collect_watched(handle);
+            let usage = drafted.finished.usage;
+            assert!(usage.num_accepted_tokens > 0 && usage.num_accepted_tokens < usage.num_draft_tokens, "{what}");
+            parted(alone, &drafted, &what);
+        }
+    }
+}
+
+#[test]
+fn texts_end_at_utf8_borders() {
+    let path = default_model();
+    let engine = load_engine(&path, config(512, 2, KvLayout::PerSequence));
+    let sampling = SamplingParams { temperature: 2.0, seed: Some(5), ..SamplingParams::default() };
+    let parts = RequestParts { sampling, ..RequestParts::text("日本語と絵文字 🎉🎊", 200) };
+    let handle = engine.submit(request(parts), None);
+    let (mut bytes, mut text) = (Vec::new(), String::new());
+    while let Some(event) = handle.recv() {
+        if let Event::Delta(delta) = event {
+            text.push_str(&delta.text());
+            bytes.extend(delta.tokens.into_iter().flat_map(|record| record.bytes));
+        }
+    }
+    assert_eq!(text, String::from_utf8_lossy(&bytes));
+}
+
+#[test]
+fn weights_are_shared_and_engines_are_their_own() {
+    let path = default_model();
+    let first = load_engine(&path, config(512, 2, KvLayout::PerSequence));
+    let second = load_engine(&path, config(256, 1, KvLayout::Unified));
+    let long = "word ".repeat(300);
+    let ask = |engine: &Engine| collect(&engine.submit(watched(&long, 1), None)).map(|output| output.tokens.len());
+    assert_eq!(ask(&first), Ok(1));
+    assert_eq!(ask(&second).unwrap_err().code(), "context_exceeded");
+    let stream = second.submit(watched("go on", 200), None);
+    wait_for_delta(&stream);
+    first.shutdown();
+    first.join();
+    drop(first);
+    assert_eq!(collect(&stream).map(|output: Output| output.finished.reason), Ok(FinishReason::Length));
+}
+
+#[test]
+fn a_load_is_shared_and_the_last_one_leaving_cancels_it() {
+    let path = default_model();
+    let config = config(4096, 4, KvLayout::PerSequence);
+    let first = load(&path, config.clone(), LoadOptions::default(), None);
+    let second = load(&path, config.clone(), LoadOptions::default(), None);
+    first.cancel();
+    let ends = |handle: &LoadHandle| loop {
+        match handle.recv().unwrap() {
+            LoadEvent::Progress(_) => {}
+            LoadEvent::Ready(_) => return "ready".to_owned(),
+            LoadEvent::Failed(error) => return error.reason.code().to_owned(),
+        }
+    };
+    assert_eq!(ends(&first), "cancelled");
+    assert_eq!(ends(&second), "ready");
+    let third = load(&path, config.clone(), LoadOptions::default(), None);
+    third.cancel();
+    assert_eq!(ends(&third), "cancelled");
+    // It can be tried again at once.
+    let fourth = load(&path, config, LoadOptions::default(), None);
+    assert_eq!(ends(&fourth), "ready");
+}
+
+#[test]
+fn a_bad_option_is_refused_by_name() {
+    let path = default_model();
+    let refuse = |config: ModelConfig| match load(&path, config, LoadOptions::default(), None) {
+        handle => loop {
+            match handle.recv().unwrap() {
+                LoadEvent::Progress(_) => {}
+                LoadEvent::Ready(_) => panic!("loaded"),
+                LoadEvent::Failed(error) => return error,
+            }
+        },
+    };
+    let error = refuse(config(1 << 24, 1, KvLayout::PerSequence));
+    assert_eq!(error.reason, LoadErrorReason::NotEnoughMemory);
+    assert!(error.message.contains("context_length"), "{error}");
+    assert!(refuse(config(512, 300, KvLayout::PerSequence)).message.starts_with("max_sequences"));
+}

@@ -1,0 +1,193 @@
+//! An engine and its requests as Python objects. Every method returns at once, but for `join`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use llmserve_engine::{Delivery, Engine, Error, RequestHandle};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::errors::{exception, invalid_parameter};
+use crate::fields::Field;
+use crate::fork::OwnedByProcess;
+use crate::registry::{self, SharedEngine};
+use crate::request::{PromptArgument, generation_request};
+use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
+use crate::wakeup::PyListener;
+use crate::{events, exit, info};
+
+/// A loaded model.
+#[pyclass(frozen, name = "Engine", module = "llmserve._core")]
+pub(crate) struct PyEngine {
+    shared: OwnedByProcess<Arc<SharedEngine>>,
+    is_shut_down: AtomicBool,
+    is_joined: AtomicBool,
+}
+
+impl PyEngine {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self {
+            shared: OwnedByProcess::new(registry::adopt(engine)),
+            is_shut_down: AtomicBool::new(false),
+            is_joined: AtomicBool::new(false),
+        }
+    }
+
+    /// The engine, unless this is a forked child or it was shut down.
+    fn open(&self, py: Python<'_>) -> PyResult<&Engine> {
+        let shared = self.shared.get().map_err(|error| exception(py, &error))?;
+        if self.is_shut_down.load(Ordering::Acquire) {
+            return Err(exception(py, &Error::ShutDown));
+        }
+        Ok(&shared.engine)
+    }
+
+    fn leave(&self, shared: &SharedEngine) {
+        if !self.is_shut_down.swap(true, Ordering::AcqRel) {
+            shared.leave();
+        }
+    }
+}
+
+#[pymethods]
+impl PyEngine {
+    /// Submits a request; a refusal by the engine arrives as an event. `prompt` is (text or token
+    /// ids, `add_special`, `parse_special`). With `at_end` there are wake-ups for acceptance and the
+    /// end only.
+    fn submit(
+        &self,
+        prompt: PromptArgument<'_>,
+        params: &Bound<'_, PyAny>,
+        at_end: bool,
+        listener: &PyListener,
+    ) -> PyResult<Request> {
+        let delivery = if at_end { Delivery::AtEnd } else { Delivery::Streaming };
+        let engine = self.open(params.py())?;
+        let request = generation_request(prompt.into_prompt()?, params, delivery)?;
+        let handle = engine.submit(request, Some(listener.0.clone()));
+        Ok(Request(OwnedByProcess::new(handle)))
+    }
+
+    /// Begins to tokenize a text.
+    fn tokenize(
+        &self,
+        text: &Bound<'_, PyAny>,
+        add_special: bool,
+        parse_special: bool,
+        listener: &PyListener,
+    ) -> PyResult<TokenizeJob> {
+        let engine = self.open(text.py())?;
+        let text = Field::new("text", text.clone(), invalid_parameter).text()?;
+        let listener = Some(listener.0.clone());
+        Ok(TokenizeJob::new(engine.tokenize(text, add_special, parse_special, listener)))
+    }
+
+    /// Begins to turn token ids, which are taken out of the buffer, into bytes.
+    fn detokenize(
+        &self,
+        py: Python<'_>,
+        tokens: &TokenBuffer,
+        render_special: bool,
+        listener: &PyListener,
+    ) -> PyResult<DetokenizeJob> {
+        let engine = self.open(py)?;
+        let job = engine.detokenize(tokens.take(), render_special, Some(listener.0.clone()));
+        Ok(DetokenizeJob::new(job))
+    }
+
+    /// Counters and gauges: the fields of `llmserve.Stats`.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let shared = self.shared.get().map_err(|error| exception(py, &error))?;
+        info::stats(py, &shared.engine.stats())
+    }
+
+    /// What is known of the model: the fields of `llmserve.ModelInfo`.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let shared = self.shared.get().map_err(|error| exception(py, &error))?;
+        info::model_info(py, shared.engine.info())
+    }
+
+    /// Raises `EngineDeadError` or `EngineClosedError` if it cannot be used any more.
+    fn check_alive(&self, py: Python<'_>) -> PyResult<()> {
+        match self.open(py)?.dead_reason() {
+            Some(reason) => Err(exception(py, &Error::EngineDead { reason })),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether `shutdown` was called.
+    fn is_shut_down(&self) -> bool {
+        self.is_shut_down.load(Ordering::Acquire)
+    }
+
+    /// Ends every request, unless another load shares this engine; returns at once.
+    fn shutdown(&self) {
+        if let Ok(shared) = self.shared.get() {
+            self.leave(shared);
+        }
+    }
+
+    /// Blocks, without the GIL, until the memory is free; at once if another load shares this
+    /// engine.
+    fn join(&self, py: Python<'_>) {
+        let Ok(shared) = self.shared.get() else {
+            return;
+        };
+        if shared.has_owners() {
+            return;
+        }
+        py.detach(|| {
+            shared.engine.join();
+            exit::hold_thread_at_exit();
+        });
+        self.is_joined.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for PyEngine {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.take() else {
+            return;
+        };
+        self.leave(&shared);
+        if self.is_joined.load(Ordering::Acquire) {
+            return;
+        }
+        // The last holder waits for the engine's thread: not on a thread of Python's.
+        let release = thread::Builder::new().name("llmserve-release".to_owned());
+        if let Err(error) = release.spawn(move || drop(shared)) {
+            log::warn!("no thread to release an engine: {error}");
+        }
+    }
+}
+
+/// A submitted request. Dropping it aborts the request.
+#[pyclass(frozen, module = "llmserve._core")]
+pub(crate) struct Request(OwnedByProcess<RequestHandle>);
+
+#[pymethods]
+impl Request {
+    /// The request's number, unique within its engine.
+    #[getter]
+    fn id(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.0.get().map_err(|error| exception(py, &error))?.id().0)
+    }
+
+    /// The events since the last call, or `None`.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
+        let handle = self.0.get().map_err(|error| exception(py, &error))?;
+        let events = handle.take();
+        if events.is_empty() {
+            return Ok(None);
+        }
+        events.into_iter().map(|event| events::event(py, event)).collect::<PyResult<_>>().map(Some)
+    }
+
+    /// Ends the request within one step; its last event says so.
+    fn abort(&self) {
+        if let Ok(handle) = self.0.get() {
+            handle.abort();
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The engine's errors as the exceptions of `llmserve.errors`.
+
+use llmserve_engine::{Error, LoadError, LoadErrorReason};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyModule};
+
+/// The exception for a refused or failed request.
+pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    build(py, error).unwrap_or_else(|failure| failure)
+}
+
+fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let fields = PyDict::new(py);
+    fields.set_item("code", error.code())?;
+    let class = match error {
+        Error::InvalidParameter { field, .. } => {
+            fields.set_item("field", field)?;
+            "InvalidParameterError"
+        }
+        Error::EmptyPrompt => "EmptyPromptError",
+        Error::ContextExceeded { prompt_tokens, context_length } => {
+            fields.set_item("prompt_tokens", prompt_tokens)?;
+            fields.set_item("context_length", context_length)?;
+            "ContextExceededError"
+        }
+        Error::QueueFull { retry_after, .. } => {
+            fields.set_item("retry_after_s", retry_after.as_secs_f64())?;
+            "QueueFullError"
+        }
+        Error::DecodeFailed { .. } | Error::InvalidLogits => "GenerationError",
+        Error::ShutDown => "EngineClosedError",
+        Error::EngineDead { .. } => "EngineDeadError",
+        Error::Tokenize { .. } => "TokenizeError",
+    };
+    instance(py, class, &error.to_string(), &fields)
+}
+
+/// The exception for a failed load.
+pub(crate) fn load_exception(py: Python<'_>, error: &LoadError) -> PyErr {
+    let build = || {
+        let fields = PyDict::new(py);
+        fields.set_item("reason", error.reason.code())?;
+        fields.set_item("detail", &error.detail)?;
+        instance(py, "LoadError", &error.message, &fields)
+    };
+    build().unwrap_or_else(|failure| failure)
+}
+
+/// The exception for a field of a request that Python could not convert.
+pub(crate) fn invalid_parameter(py: Python<'_>, field: &str, reason: &str) -> PyErr {
+    let build = || {
+        let fields = PyDict::new(py);
+        fields.set_item("field", field)?;
+        instance(py, "InvalidParameterError", &format!("{field}: {reason}"), &fields)
+    };
+    build().unwrap_or_else(|failure| failure)
+}
+
+/// The exception for a load option that Python could not convert.
+pub(crate) fn invalid_option(py: Python<'_>, field: &str, reason: &str) -> PyErr {
+    let message = format!("{field}: {reason}");
+    load_exception(py, &LoadError::new(LoadErrorReason::InvalidOption, message))
+}
+
+/// `llmserve.errors` is imported at the first error, not with this module: the probe process has
+/// this module alone.
+fn instance(py: Python<'_>, class: &str, message: &str, fields: &Bound<'_, PyDict>) -> PyResult<PyErr> {
+    static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let errors = ERRORS.get_or_try_init(py, || PyModule::import(py, "llmserve.errors").map(Bound::unbind))?;
+    let exception = errors.bind(py).getattr(class)?.call((message,), Some(fields))?;
+    Ok(PyErr::from_value(exception))
+}

@@ -1,0 +1,81 @@
+//! Snapshots of an engine as dicts of keyword arguments for `ModelInfo` and `Stats`.
+
+use llmserve_engine::{ModelInfo, Stats};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// A dict with the named fields of a struct.
+macro_rules! dict {
+    ($py:expr, $from:expr, [$($field:ident),* $(,)?]) => {{
+        let dict = PyDict::new($py);
+        $(dict.set_item(stringify!($field), &$from.$field)?;)*
+        dict
+    }};
+}
+
+pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict!(
+        py,
+        stats,
+        [
+            num_preparing,
+            num_waiting,
+            num_running,
+            num_slots,
+            num_cells,
+            num_used_cells,
+            context_length,
+            num_threads,
+            parked_bytes,
+            requests_accepted,
+            requests_refused,
+            requests_stopped,
+            requests_length,
+            requests_cancelled,
+            requests_failed,
+            prompt_tokens,
+            cached_tokens,
+            completion_tokens,
+            draft_tokens,
+            accepted_tokens,
+            preemptions,
+            steps,
+            rows,
+            decode_seconds,
+            overhead_seconds,
+        ]
+    ))
+}
+
+pub(crate) fn model_info<'py>(py: Python<'py>, info: &ModelInfo) -> PyResult<Bound<'py, PyDict>> {
+    let dict = dict!(
+        py,
+        info,
+        [
+            description,
+            architecture,
+            num_parameters,
+            size_bytes,
+            trained_context_length,
+            context_length,
+            num_cells,
+            num_slots,
+            num_threads,
+            vocabulary_size,
+            embedding_length,
+            metadata,
+            chat_template,
+            chat_templates,
+            bos_text,
+            eos_text,
+            kv_type_k,
+            kv_type_v,
+            kv_layout,
+            is_recurrent,
+            sliding_window,
+        ]
+    );
+    dict.set_item("bos_token", info.bos_token.map(|token| token.0))?;
+    dict.set_item("eos_token", info.eos_token.map(|token| token.0))?;
+    Ok(dict)
+}

@@ -1,0 +1,74 @@
+//! Loads as Python objects.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use llmserve_engine::{LoadEvent, LoadHandle, LoadOptions};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::config::model_config;
+use crate::engine::PyEngine;
+use crate::errors::{exception, load_exception};
+use crate::fork::OwnedByProcess;
+use crate::registry;
+use crate::wakeup::PyListener;
+
+/// Begins to load a model. `probe_command` is the program that opens the file in a process of its
+/// own first; the path is appended.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's path objects convert to an owned path")]
+pub(crate) fn load(
+    path: PathBuf,
+    config: &Bound<'_, PyAny>,
+    probe_command: Option<Vec<OsString>>,
+    listener: &PyListener,
+) -> PyResult<Load> {
+    let options = LoadOptions { probe_command };
+    let handle = llmserve_engine::load(&path, model_config(config)?, options, Some(listener.0.clone()));
+    let handle = Arc::new(handle);
+    registry::track_load(&handle);
+    Ok(Load(OwnedByProcess::new(handle)))
+}
+
+/// What a probe process runs: opens a model file without allocating its tensors, tells the outcome
+/// on the standard output and returns the code to exit with. llama.cpp may end the process.
+#[pyfunction]
+pub(crate) fn probe(py: Python<'_>, path: PathBuf) -> i32 {
+    py.detach(move || llmserve_engine::probe::run_probe(&path, llmserve_engine::probe_model))
+}
+
+/// A model that is being loaded. Dropping it cancels the load, unless others share it.
+#[pyclass(frozen, module = "llmserve._core")]
+pub(crate) struct Load(OwnedByProcess<Arc<LoadHandle>>);
+
+#[pymethods]
+impl Load {
+    /// The events since the last call, or `None`: `("progress", 0 to 1)`, `("ready", Engine)`,
+    /// `("failed", LoadError)`.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
+        let handle = self.0.get().map_err(|error| exception(py, &error))?;
+        let events = handle.take();
+        if events.is_empty() {
+            return Ok(None);
+        }
+        events.into_iter().map(|event| load_event(py, event)).collect::<PyResult<_>>().map(Some)
+    }
+
+    /// Gives the load up.
+    fn cancel(&self) {
+        if let Ok(handle) = self.0.get() {
+            handle.cancel();
+        }
+    }
+}
+
+fn load_event(py: Python<'_>, event: LoadEvent) -> PyResult<Bound<'_, PyTuple>> {
+    match event {
+        LoadEvent::Progress(progress) => (intern!(py, "progress"), progress).into_pyobject(py),
+        LoadEvent::Ready(engine) => (intern!(py, "ready"), PyEngine::new(engine)).into_pyobject(py),
+        LoadEvent::Failed(error) => (intern!(py, "failed"), load_exception(py, &error)).into_pyobject(py),
+    }
+}

@@ -1,0 +1,126 @@
+//! The log lines of the engine and of llama.cpp, kept until a Python thread fetches them. Whoever
+//! logs never waits and never needs the GIL.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+
+use log::{Level, LevelFilter, Metadata, Record};
+use pyo3::prelude::*;
+
+use crate::exit;
+
+/// The most lines that are kept; further ones are counted and dropped.
+const MAX_LINES: usize = 4096;
+/// How often a line tries for the lock. It is held for moments, except in a forked child, where
+/// it may be held for ever.
+const MAX_TRIES: usize = 1000;
+
+struct Bridge {
+    queue: Mutex<Queue>,
+    filled: Condvar,
+}
+
+struct Queue {
+    lines: VecDeque<(u8, String)>,
+    num_dropped: usize,
+}
+
+static BRIDGE: Bridge =
+    Bridge { queue: Mutex::new(Queue { lines: VecDeque::new(), num_dropped: 0 }), filled: Condvar::new() };
+
+impl Bridge {
+    fn try_lock(&self) -> Option<MutexGuard<'_, Queue>> {
+        for _ in 0..MAX_TRIES {
+            match self.queue.try_lock() {
+                Ok(queue) => return Some(queue),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => thread::yield_now(),
+            }
+        }
+        None
+    }
+}
+
+impl log::Log for Bridge {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() <= log::max_level()
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        let line = (python_level(record.level()), record.args().to_string());
+        let Some(mut queue) = self.try_lock() else {
+            return;
+        };
+        if queue.lines.len() >= MAX_LINES {
+            queue.num_dropped += 1;
+            return;
+        }
+        queue.lines.push_back(line);
+        drop(queue);
+        self.filled.notify_one();
+    }
+
+    fn flush(&self) {}
+}
+
+/// The level as Python's `logging` counts.
+fn python_level(level: Level) -> u8 {
+    match level {
+        Level::Error => 40,
+        Level::Warn => 30,
+        Level::Info => 20,
+        Level::Debug => 10,
+        Level::Trace => 5,
+    }
+}
+
+/// Makes the bridge the sink of the `log` facade. Where the process has one already, that one
+/// keeps the lines.
+pub(crate) fn install() {
+    if log::set_logger(&BRIDGE).is_ok() {
+        log::set_max_level(LevelFilter::Warn);
+    }
+}
+
+/// Drops lines below a level of Python's `logging` where they arise.
+#[pyfunction]
+pub(crate) fn set_log_level(level: u32) {
+    log::set_max_level(match level {
+        0..=5 => LevelFilter::Trace,
+        6..=10 => LevelFilter::Debug,
+        11..=20 => LevelFilter::Info,
+        21..=30 => LevelFilter::Warn,
+        31..=40 => LevelFilter::Error,
+        41.. => LevelFilter::Off,
+    });
+}
+
+/// The lines since the last call, as (level of Python's `logging`, text). With `block` it waits,
+/// without the GIL, until there is one.
+#[pyfunction]
+pub(crate) fn take_log_records(py: Python<'_>, block: bool) -> Vec<(u8, String)> {
+    py.detach(|| {
+        let lines = if block {
+            let queue = BRIDGE.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let filled = BRIDGE.filled.wait_while(queue, |queue| queue.lines.is_empty());
+            take(filled.unwrap_or_else(PoisonError::into_inner))
+        } else {
+            BRIDGE.try_lock().map(take).unwrap_or_default()
+        };
+        exit::hold_thread_at_exit();
+        lines
+    })
+}
+
+fn take(mut queue: MutexGuard<'_, Queue>) -> Vec<(u8, String)> {
+    let mut lines: Vec<_> = queue.lines.drain(..).collect();
+    if queue.num_dropped > 0 {
+        let n = std::mem::take(&mut queue.num_dropped);
+        lines.push((python_level(Level::Warn), format!("{n} log lines were dropped")));
+    }
+    lines
+}

@@ -1,0 +1,108 @@
+//! The engines and loads of this process: who shares one engine, and what is to end at exit.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use llmserve_engine::{Engine, LoadEvent, LoadHandle};
+
+use crate::fork::Process;
+
+/// An engine and how many Python engines hold it: two loads of one file that ran at the same
+/// time gave the same one, and closing one of them must leave it to the other.
+pub(crate) struct SharedEngine {
+    pub(crate) engine: Engine,
+    owners: AtomicUsize,
+}
+
+impl SharedEngine {
+    /// Gives up one holder's part; the last one shuts the engine down.
+    pub(crate) fn leave(&self) {
+        if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.engine.shutdown();
+        }
+    }
+
+    /// Whether a holder is left.
+    pub(crate) fn has_owners(&self) -> bool {
+        self.owners.load(Ordering::Acquire) > 0
+    }
+}
+
+struct Registry {
+    /// Whose entries these are: those of a parent process are forgotten in its child.
+    process: Option<Process>,
+    engines: Vec<Weak<SharedEngine>>,
+    loads: Vec<Weak<LoadHandle>>,
+}
+
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { process: None, engines: Vec::new(), loads: Vec::new() });
+
+/// Held for a few instructions only, and always with the GIL, so that no fork finds it locked.
+fn registry() -> MutexGuard<'static, Registry> {
+    let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    if !registry.process.is_some_and(Process::is_current) {
+        registry.process = Some(Process::current());
+        // Weak references: dropping them touches no lock of the parent's.
+        registry.engines.clear();
+        registry.loads.clear();
+    }
+    registry
+}
+
+/// The shared form of an engine that a load gave, with one more owner.
+pub(crate) fn adopt(engine: Engine) -> Arc<SharedEngine> {
+    let mut registry = registry();
+    registry.engines.retain(|known| known.strong_count() > 0);
+    let known = registry.engines.iter().filter_map(Weak::upgrade).find(|known| {
+        // Clones of one engine share the description of its model.
+        std::ptr::eq(known.engine.info(), engine.info())
+    });
+    if let Some(shared) = known {
+        shared.owners.fetch_add(1, Ordering::AcqRel);
+        return shared;
+    }
+    let shared = Arc::new(SharedEngine { engine, owners: AtomicUsize::new(1) });
+    registry.engines.push(Arc::downgrade(&shared));
+    shared
+}
+
+/// Remembers a load that begins.
+pub(crate) fn track_load(load: &Arc<LoadHandle>) {
+    let mut registry = registry();
+    registry.loads.retain(|known| known.strong_count() > 0);
+    registry.loads.push(Arc::downgrade(load));
+}
+
+/// What is to end before the process does.
+pub(crate) struct Everything {
+    engines: Vec<Arc<SharedEngine>>,
+    loads: Vec<Arc<LoadHandle>>,
+}
+
+/// Every engine and load that is alive.
+pub(crate) fn everything() -> Everything {
+    let registry = registry();
+    Everything {
+        engines: registry.engines.iter().filter_map(Weak::upgrade).collect(),
+        loads: registry.loads.iter().filter_map(Weak::upgrade).collect(),
+    }
+}
+
+impl Everything {
+    /// Cancels the loads, shuts the engines down, and waits until they have ended.
+    pub(crate) fn end(self) {
+        for load in &self.loads {
+            load.cancel();
+        }
+        for shared in &self.engines {
+            shared.engine.shutdown();
+        }
+        for load in &self.loads {
+            while let Some(LoadEvent::Progress(_)) = load.recv() {}
+        }
+        for shared in &self.engines {
+            shared.engine.join();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `SamplingParams` and prompts as the engine's request.
+
+use llmserve_engine::{
+    Delivery, GenerationRequest, Prompt, RequestParts, SamplingParams, StopParams, TokenId,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::errors::{exception, invalid_parameter};
+use crate::fields::{Field, Fields};
+use crate::tokens::token_ids;
+
+/// Checks every field of a `SamplingParams`: raises `InvalidParameterError` for the first that is
+/// out of range.
+#[pyfunction]
+pub(crate) fn check_params(params: &Bound<'_, PyAny>) -> PyResult<()> {
+    let any_prompt = Prompt::Tokens(vec![TokenId(0)]);
+    generation_request(any_prompt, params, Delivery::Streaming).map(drop)
+}
+
+/// A valid request, or the exception that names the field.
+pub(crate) fn generation_request(
+    prompt: Prompt,
+    params: &Bound<'_, PyAny>,
+    delivery: Delivery,
+) -> PyResult<GenerationRequest> {
+    let fields = Fields::new(params, invalid_parameter);
+    let parts = RequestParts {
+        prompt,
+        sampling: sampling(&fields)?,
+        stopping: stopping(&fields)?,
+        logprobs: fields.optional_uint("logprobs")?,
+        cache_prompt: fields.bool("cache_prompt")?,
+        prefill_step_size: fields.optional_uint("prefill_step_size")?,
+        delivery,
+    };
+    GenerationRequest::new(parts).map_err(|error| exception(params.py(), &error))
+}
+
+fn sampling(fields: &Fields<'_>) -> PyResult<SamplingParams> {
+    let bias = fields.get("logit_bias")?.entries()?;
+    let bias = bias.iter().map(|(token, bias)| Ok((token_id(token)?, bias.float()?)));
+    Ok(SamplingParams {
+        temperature: fields.float("temperature")?,
+        top_k: fields.uint("top_k")?,
+        top_p: fields.float("top_p")?,
+        min_p: fields.float("min_p")?,
+        min_tokens_to_keep: fields.uint("min_tokens_to_keep")?,
+        repetition_penalty: fields.float("repetition_penalty")?,
+        frequency_penalty: fields.float("frequency_penalty")?,
+        presence_penalty: fields.float("presence_penalty")?,
+        no_repeat_ngram_size: fields.uint("no_repeat_ngram_size")?,
+        logit_bias: bias.collect::<PyResult<_>>()?,
+        seed: fields.optional_uint("seed")?,
+        choice_index: fields.uint("choice_index")?,
+    })
+}
+
+fn stopping(fields: &Fields<'_>) -> PyResult<StopParams> {
+    let stop = fields.get("stop")?.items()?;
+    let stop_token_ids = fields.get("stop_token_ids")?.items()?;
+    Ok(StopParams {
+        max_tokens: fields.optional_uint("max_tokens")?,
+        min_tokens: fields.uint("min_tokens")?,
+        ignore_eos: fields.bool("ignore_eos")?,
+        stop: stop.iter().map(Field::text).collect::<PyResult<_>>()?,
+        stop_token_ids: stop_token_ids.iter().map(token_id).collect::<PyResult<_>>()?,
+        max_total_tokens: fields.optional_uint("max_total_tokens")?,
+    })
+}
+
+fn token_id(field: &Field<'_>) -> PyResult<TokenId> {
+    let id = i32::try_from(field.int()?).ok().filter(|id| *id >= 0);
+    id.map(TokenId).ok_or_else(|| field.refused("a token id"))
+}
+
+/// What `submit` takes as a prompt: the text or the token ids, and how a text is tokenized.
+#[derive(FromPyObject)]
+pub(crate) struct PromptArgument<'py>(Bound<'py, PyAny>, bool, bool);
+
+impl PromptArgument<'_> {
+    pub(crate) fn into_prompt(self) -> PyResult<Prompt> {
+        let Self(input, add_special, parse_special) = self;
+        if input.is_instance_of::<PyString>() {
+            let text = Field::new("prompt", input, invalid_parameter).text()?;
+            return Ok(Prompt::Text { text, add_special, parse_special });
+        }
+        token_ids("prompt", &input).map(Prompt::Tokens)
+    }
+}

@@ -1,0 +1,97 @@
+"""llmserve: serves GGUF language models from a Rust engine over llama.cpp.
+
+    import asyncio
+    import llmserve
+
+    async def main() -> None:
+        async with await llmserve.Engine.load("model.gguf") as engine:
+            async for delta in engine.stream("The capital of France is", max_tokens=32):
+                print(delta.text, end="", flush=True)
+
+    asyncio.run(main())
+
+`llmserve.sync` is the same without an event loop. Importing this package imports no web framework and no
+template engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from llmserve._core import __version__
+from llmserve.errors import (
+    ContextExceededError,
+    EmptyPromptError,
+    EngineClosedError,
+    EngineDeadError,
+    GenerationError,
+    InvalidParameterError,
+    LlmserveError,
+    LoadError,
+    QueueFullError,
+    RequestError,
+    TemplateError,
+    TokenizeError,
+)
+from llmserve.model_config import LoraAdapter, ModelConfig
+from llmserve.sampling_params import SamplingParams
+from llmserve.types import Completion, Delta, ModelInfo, Stats, Timings, Token, TokenLogprobs, Usage
+
+if TYPE_CHECKING:
+    from llmserve import sync
+    from llmserve.engine import Engine
+    from llmserve.loading import Loading
+    from llmserve.stream import Stream
+    from llmserve.sync import SyncEngine
+
+__all__ = [
+    "Completion",
+    "ContextExceededError",
+    "Delta",
+    "EmptyPromptError",
+    "Engine",
+    "EngineClosedError",
+    "EngineDeadError",
+    "GenerationError",
+    "InvalidParameterError",
+    "LlmserveError",
+    "LoadError",
+    "Loading",
+    "LoraAdapter",
+    "ModelConfig",
+    "ModelInfo",
+    "QueueFullError",
+    "RequestError",
+    "SamplingParams",
+    "Stats",
+    "Stream",
+    "SyncEngine",
+    "TemplateError",
+    "Timings",
+    "Token",
+    "TokenLogprobs",
+    "TokenizeError",
+    "Usage",
+    "__version__",
+    "sync",
+]
+
+# These import an event loop library, which not every program needs.
+_LAZY = {"Engine": "engine", "Loading": "loading", "Stream": "stream", "SyncEngine": "sync"}
+
+# A program that did not set logging up is not to see llama.cpp's warnings on its terminal.
+logging.getLogger("llmserve").addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    if name == "sync":
+        return importlib.import_module("llmserve.sync")
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"llmserve.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'llmserve' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

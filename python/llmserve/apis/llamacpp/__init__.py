@@ -1,0 +1,1 @@
+"""The llamacpp-server dialect: ``/models/load`` and ``/completions``."""

@@ -1,0 +1,178 @@
+"""Routes of the llamacpp-server dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from llmserve.apis.llamacpp import convert
+from llmserve.apis.llamacpp.operations import COMPLETION_RESPONSES, LOAD_RESPONSES
+from llmserve.apis.llamacpp.schema import CompletionRequest, LoadModelRequest
+from llmserve.engine import Engine
+from llmserve.http.endpoint import Endpoint
+from llmserve.http.errors import ErrorShape, fault_of
+from llmserve.http.exchange import Exchange
+from llmserve.http.headers import header, ignored_header
+from llmserve.http.schema import read
+from llmserve.http.sse import DONE
+from llmserve.refusals import MalformedBodyError, ServerStoppingError
+from llmserve.registry import LoadTicket
+from llmserve.services import Services
+from llmserve.stream import Stream
+from llmserve.types import SamplingParams
+
+logger = logging.getLogger(__name__)
+
+DIALECT = "llamacpp"
+
+SHAPES = tuple(
+    ErrorShape(DIALECT, prefix, convert.render_fault) for prefix in ("/models/load", "/completions")
+)
+
+
+class LlamaCppApi:
+    """The dialect over the shared services."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._reported: set[str] = set()
+
+    def endpoints(self) -> list[Endpoint]:
+        """Everything that the dialect serves."""
+        return [
+            Endpoint(
+                path="/models/load",
+                method="POST",
+                serve=self.load_model,
+                operation_id="loadModel",
+                summary="Load a model",
+                description=(
+                    "Loads a GGUF model. Returns an SSE stream of progress events; the model is ready "
+                    "after the final "
+                    "`[DONE]`. If it is already loaded, the operation completes immediately. Clients that "
+                    "load one "
+                    "path at the same time share one load; the last one to leave cancels it."
+                ),
+                body=LoadModelRequest,
+                responses=LOAD_RESPONSES,
+            ),
+            Endpoint(
+                path="/completions",
+                method="POST",
+                serve=self.complete,
+                operation_id="completions",
+                summary="Generate text completion",
+                description=(
+                    "Generates text from a prompt using a loaded model. With `stream` true the answer is "
+                    "an SSE stream "
+                    "with one event per token, which ends with `data: [DONE]`; else a single JSON object "
+                    "with the whole "
+                    "text. A client that disconnects cancels its request."
+                ),
+                body=CompletionRequest,
+                responses=COMPLETION_RESPONSES,
+            ),
+        ]
+
+    async def load_model(self, exchange: Exchange) -> None:
+        """`POST /models/load`."""
+        try:
+            body = await exchange.read_object()
+        except MalformedBodyError as error:
+            raise MalformedBodyError(f"path is required: {error}") from None
+        parsed = read(LoadModelRequest, body)
+        path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
+        with self._services.registry.load(path, DIALECT) as ticket:
+            await exchange.send_events(
+                _progress_frames(ticket), _render_error, headers=_headers(exchange, parsed.unknown)
+            )
+
+    async def complete(self, exchange: Exchange) -> None:
+        """`POST /completions`."""
+        parsed = read(CompletionRequest, await exchange.read_object())
+        request = parsed.value
+        path = self._services.models_folder.resolve(request.model)
+        with self._services.registry.use(path) as engine:
+            ignored = [*parsed.unknown, *convert.ignored_options(request.options, engine.info)]
+            self._report(ignored)
+            params = convert.sampling_params(request)
+            headers = {**_headers(exchange, ignored), "X-LLMServe-Seed": str(params.seed)}
+            if convert.num_tokens_wanted(request) == 0:
+                await self._send_nothing(exchange, request, headers)
+            elif request.stream:
+                await self._send_stream(exchange, engine.stream(request.prompt, params), headers)
+            else:
+                text = await self._generate(engine, request.prompt, params)
+                await exchange.send_json(convert.whole_answer(text), headers=headers)
+
+    async def _send_nothing(
+        self, exchange: Exchange, request: CompletionRequest, headers: dict[str, str]
+    ) -> None:
+        if request.stream:
+            await exchange.send_events(_no_frames(), _render_error, headers=headers)
+        else:
+            await exchange.send_json(convert.whole_answer(""), headers=headers)
+
+    async def _send_stream(self, exchange: Exchange, stream: Stream, headers: dict[str, str]) -> None:
+        async with stream:
+            with self._services.lifecycle.running(stream.abort):
+                # Refusals are raised here, while the answer can still have their status.
+                await stream.accepted()
+                await exchange.send_events(_token_frames(stream), _render_error, headers=headers)
+
+    async def _generate(self, engine: Engine, prompt: str, params: SamplingParams) -> str:
+        work = asyncio.ensure_future(engine.generate(prompt, params))
+        with self._services.lifecycle.running(work.cancel):
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError:  # the client has gone
+                work.cancel()
+                await asyncio.wait({work})
+                raise
+        if work.cancelled():
+            raise ServerStoppingError
+        return work.result().text
+
+    def _report(self, ignored: Sequence[str]) -> None:
+        """Logs each option without effect once."""
+        for name in ignored:
+            if name.startswith("options.") and name not in self._reported and len(self._reported) < 1000:
+                self._reported.add(name)
+                logger.warning("%s has no effect here and is ignored", ignored_header([name]))
+
+
+def _headers(exchange: Exchange, ignored: Sequence[str]) -> dict[str, str]:
+    names = list(ignored)
+    if header(exchange.request.scope, b"x-llmserve-session") is not None:
+        names.append("X-LLMServe-Session")
+    return {"X-LLMServe-Ignored": ignored_header(names)} if names else {}
+
+
+async def _progress_frames(ticket: LoadTicket) -> AsyncGenerator[bytes, None]:
+    steps = convert.ProgressSteps()
+    async for progress in ticket.progress():
+        if (step := steps.next(progress)) is not None:
+            yield convert.progress_frame(step)
+    yield convert.progress_frame(1)
+    yield DONE
+
+
+async def _token_frames(stream: Stream) -> AsyncGenerator[bytes, None]:
+    frames = convert.TokenFrames()
+    async for delta in stream:
+        # Events of one delta leave together: one write instead of many.
+        yield b"".join(frames.render(delta))
+    completion: Any = stream.completion
+    if completion is not None and completion.finish_reason == "cancelled":
+        raise ServerStoppingError
+    yield DONE
+
+
+async def _no_frames() -> AsyncGenerator[bytes, None]:
+    yield DONE
+
+
+def _render_error(error: Exception) -> bytes:
+    return convert.fault_frame(convert.fault_message(fault_of(error, DIALECT)))

@@ -1,0 +1,155 @@
+"""The ASGI application: wires services, middleware and dialects together.
+
+``uvicorn llmserve.app:app`` serves it with settings from the environment. Without a lifespan (mounted into
+another application) it works too, but loads no model at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import cache
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from llmserve.apis.llamacpp import operations, routes
+from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
+from llmserve.first_model import FirstModel, StartObserver
+from llmserve.http.browsers import BrowserMiddleware
+from llmserve.http.counters import CountMiddleware
+from llmserve.http.disconnect import ConnectionMiddleware
+from llmserve.http.draining import DrainMiddleware
+from llmserve.http.endpoint import build_router
+from llmserve.http.errors import ErrorMiddleware
+from llmserve.http.request_id import RequestIdMiddleware
+from llmserve.http.sse import StreamLimits
+from llmserve.server_logs import configure_logging
+from llmserve.services import Services
+from llmserve.settings import Settings, SettingsError, parse_settings
+from llmserve.signals import SignalChain
+from llmserve.workers import OneWorkerLock, SeveralWorkersError
+
+_EXPOSED_HEADERS = ("X-Request-ID", "X-LLMServe-Ignored", "X-LLMServe-Seed", "Retry-After")
+
+
+class Application:
+    """The server as an ASGI application.
+
+    ``chains_signals`` is for servers that are not ours: it aborts running requests as soon as theirs are told
+    to end, since they would wait for open streams without limit.
+    """
+
+    def __init__(
+        self, settings: Settings, observer: StartObserver | None = None, *, chains_signals: bool = True
+    ) -> None:
+        self.services = Services.create(settings)
+        self._http = _build_http(self.services)
+        self._lock = OneWorkerLock()
+        self._signals = SignalChain(self.stop, settings.grace_s) if chains_signals else None
+        self._first_model = FirstModel(self.services, observer)
+        self._cancelling: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one ASGI connection."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def startup(self) -> None:
+        """Begins to serve and to load the first model, where one is set.
+
+        Raises:
+            SeveralWorkersError: This is one of several workers.
+        """
+        configure_logging(self.services.settings.log_level)
+        self._lock.acquire()
+        if self._signals is not None:
+            self._signals.install()
+        self._first_model.start()
+
+    def stop(self) -> None:
+        """Aborts running requests and loads; their answers end with their terminal events."""
+        self.services.lifecycle.stop()
+        if self._cancelling is None:
+            self._cancelling = asyncio.ensure_future(self.services.registry.cancel_loads())
+
+    async def shutdown(self) -> None:
+        """Ends what runs and frees all memory."""
+        self.stop()
+        if self._signals is not None:
+            self._signals.restore()
+        await self.services.registry.close()
+        await self._first_model.wait()
+        self._lock.release()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.startup()
+        except SeveralWorkersError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.shutdown()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _build_http(services: Services) -> ASGIApp:
+    llamacpp = routes.LlamaCppApi(services)
+    ops = OpsApi(services)
+    described = [*ops.endpoints(), *llamacpp.endpoints()]
+    ops.describe(described, operations.RESPONSE_TYPES)
+    endpoints = [*described, *ops.page_endpoints()]
+    limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)
+    shapes = routes.SHAPES
+    # From the inside out. Errors are answered inside CORS, so that browsers may read them.
+    app: ASGIApp = build_router(endpoints, limits)
+    app = ConnectionMiddleware(app, services.settings.max_body_bytes)
+    app = DrainMiddleware(app, services.lifecycle, always_open=(HEALTH, METRICS))
+    app = BrowserMiddleware(app, services.settings.cors_origins)
+    app = ErrorMiddleware(app, shapes)
+    if services.settings.cors_origins:
+        app = CORSMiddleware(
+            app,
+            allow_origins=services.settings.cors_origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("*",),
+            expose_headers=_EXPOSED_HEADERS,
+        )
+    app = RequestIdMiddleware(app)
+    return CountMiddleware(app, services.http_counters, frozenset(endpoint.path for endpoint in endpoints))
+
+
+class BrokenApplication:
+    """Stands in for the application where the settings are wrong: the server ends with the reason."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Fails the lifespan; without one, fails each request."""
+        if scope["type"] != "lifespan":
+            raise SettingsError(self._reason)
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": self._reason})
+
+
+@cache
+def _default_app() -> ASGIApp:
+    try:
+        return Application(parse_settings(os.environ))
+    except SettingsError as error:
+        return BrokenApplication(str(error))
+
+
+def __getattr__(name: str) -> ASGIApp:
+    # Made when a server asks for it, so that importing this module reads no environment.
+    if name == "app":
+        return _default_app()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

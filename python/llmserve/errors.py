@@ -1,0 +1,140 @@
+"""Everything that llmserve raises about models and requests.
+
+    LlmserveError
+     ├─ LoadError                    a model could not be loaded
+     ├─ RequestError                 a request was refused
+     │   ├─ InvalidParameterError    a field is out of range
+     │   ├─ EmptyPromptError         the prompt has no token
+     │   ├─ ContextExceededError     the prompt is longer than a sequence may be
+     │   ├─ QueueFullError           too many requests are waiting
+     │   └─ TokenizeError            the vocabulary cannot express the text or the ids
+     ├─ GenerationError              the model failed to compute
+     ├─ EngineClosedError            the engine was closed
+     ├─ EngineDeadError              the engine's thread has ended, or this process is a fork
+     └─ TemplateError                a chat template refused its messages
+
+Messages name the limit and the value met. They hold no path and no line of llama.cpp's log, so a
+server may show them to its clients.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ContextExceededError",
+    "EmptyPromptError",
+    "EngineClosedError",
+    "EngineDeadError",
+    "GenerationError",
+    "InvalidParameterError",
+    "LlmserveError",
+    "LoadError",
+    "QueueFullError",
+    "RequestError",
+    "TemplateError",
+    "TokenizeError",
+]
+
+
+class LlmserveError(Exception):
+    """Base of all errors of this package.
+
+    `code` is a stable name for programs.
+    """
+
+    code: str = "error"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class LoadError(LlmserveError):
+    """A model could not be loaded. Nothing of it stays in memory.
+
+    `reason` is a stable name: `not_found`, `not_readable`, `not_gguf`, `unsupported_version`, `truncated`,
+    `damaged`, `missing_part`, `wrong_part`, `unsupported`, `not_enough_memory`, `invalid_option`,
+    `cancelled`, `probe_failed` or `load_failed`. `detail` holds llama.cpp's own words, for logs; it is no
+    part of `str()`."""
+
+    code = "load_failed"
+
+    def __init__(self, message: str, *, reason: str = "load_failed", detail: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.detail = detail
+
+
+class RequestError(LlmserveError):
+    """A request that was refused before anything was generated."""
+
+    code = "request_refused"
+
+
+class InvalidParameterError(RequestError):
+    """A field is of the wrong type or out of range, or contradicts another; `field` names it."""
+
+    code = "invalid_parameter"
+
+    def __init__(self, message: str, *, field: str = "", code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.field = field
+
+
+class EmptyPromptError(RequestError):
+    """The prompt has no token at all."""
+
+    code = "empty_prompt"
+
+
+class ContextExceededError(RequestError):
+    """The prompt is longer than a sequence may be. Both attributes count tokens."""
+
+    code = "context_exceeded"
+
+    def __init__(
+        self, message: str, *, prompt_tokens: int = 0, context_length: int = 0, code: str | None = None
+    ) -> None:
+        super().__init__(message, code=code)
+        self.prompt_tokens = prompt_tokens
+        self.context_length = context_length
+
+
+class QueueFullError(RequestError):
+    """Too many requests or tokens are waiting; try again in about `retry_after_s` seconds."""
+
+    code = "queue_full"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.retry_after_s = retry_after_s
+
+
+class TokenizeError(RequestError):
+    """The vocabulary cannot turn the text into tokens, or the tokens into text."""
+
+    code = "tokenize_failed"
+
+
+class GenerationError(LlmserveError):
+    """The model failed to compute: `code` is `decode_failed` or `invalid_logits`."""
+
+    code = "decode_failed"
+
+
+class EngineClosedError(LlmserveError):
+    """The engine was closed, before or during the call."""
+
+    code = "shut_down"
+
+
+class EngineDeadError(LlmserveError):
+    """The engine's thread has ended by a fault, or this process is a fork of the engine's."""
+
+    code = "engine_dead"
+
+
+class TemplateError(LlmserveError):
+    """A chat template is missing or broken, or refused its messages."""
+
+    code = "template_error"

@@ -1,0 +1,1 @@
+"""What all HTTP dialects share: exchanges, streams, limits, errors and middleware."""

@@ -1,0 +1,52 @@
+"""Counts HTTP requests by route, method and status."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CLIENT_LEFT = 499
+"""Stands for the status of a request whose client left before the answer began."""
+
+
+class HttpCounters:
+    """Counters of the process; they only grow, but for ``num_open``."""
+
+    def __init__(self) -> None:
+        self.num_open = 0
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        """Time from a request's head to the end of its answer, by route."""
+
+
+class CountMiddleware:
+    """Feeds :class:`HttpCounters`. Unknown routes and methods share one label, so labels are bounded."""
+
+    def __init__(self, app: ASGIApp, counters: HttpCounters, routes: frozenset[str]) -> None:
+        self._app = app
+        self._counters = counters
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request."""
+        status = CLIENT_LEFT
+
+        async def send_counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        route = path if path in self._routes else "other"
+        method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else "other"
+        started = time.monotonic()
+        self._counters.num_open += 1
+        try:
+            await self._app(scope, receive, send_counted)
+        finally:
+            self._counters.num_open -= 1
+            self._counters.requests[route, method, status] += 1
+            self._counters.seconds[route] += time.monotonic() - started

@@ -1,0 +1,27 @@
+"""Refuses new requests while the server drains, and counts the open ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from llmserve.lifecycle import Lifecycle
+from llmserve.refusals import ServerDrainingError
+
+
+class DrainMiddleware:
+    """Serves only ``always_open`` paths once the server drains."""
+
+    def __init__(self, app: ASGIApp, lifecycle: Lifecycle, always_open: Collection[str]) -> None:
+        self._app = app
+        self._lifecycle = lifecycle
+        self._always_open = always_open
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request."""
+        is_open = scope["path"].removeprefix(scope.get("root_path", "")) in self._always_open
+        if not self._lifecycle.is_serving and not is_open:
+            raise ServerDrainingError
+        with self._lifecycle.exchange():
+            await self._app(scope, receive, send)

@@ -1,0 +1,115 @@
+"""Turns exceptions into answers: the status from the one table, the body in the dialect's shape."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import orjson
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from llmserve.errors import LoadError
+from llmserve.http.error_table import INTERNAL, Rule, retry_after, rule_for
+from llmserve.http.request_id import current_request_id
+from llmserve.http.sse import ClientStalledError
+from llmserve.refusals import MethodNotAllowedError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An exception as a dialect may show it."""
+
+    status: int
+    message: str
+    rule: Rule
+    error: BaseException
+    """The exception itself, for its fields."""
+
+
+RenderFault = Callable[[Fault], object]
+"""A dialect's JSON body of a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorShape:
+    """A dialect's way to show errors, for the routes under a prefix."""
+
+    dialect: str
+    prefix: str
+    render: RenderFault
+
+
+def default_render(fault: Fault) -> object:
+    """The shape of everything that belongs to no dialect."""
+    return {"error": fault.message}
+
+
+DEFAULT_SHAPE = ErrorShape("", "/", default_render)
+
+
+def fault_of(error: BaseException, dialect: str) -> Fault:
+    """What may be shown of an exception. Unexpected ones go to the log and show the request id only."""
+    rule = rule_for(error)
+    if rule is None:
+        logger.error("request %s failed", current_request_id(), exc_info=error)
+        return Fault(500, f"internal error (request {current_request_id()})", INTERNAL, error)
+    if isinstance(error, LoadError) and error.detail:
+        logger.warning("request %s: %s: %s", current_request_id(), error, error.detail)
+    return Fault(rule.status_for(dialect), str(error), rule, error)
+
+
+def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
+    """``Retry-After`` and ``Allow``, where they apply."""
+    headers: list[tuple[bytes, bytes]] = []
+    if (seconds := retry_after(fault.error, fault.rule)) is not None:
+        headers.append((b"retry-after", seconds.encode()))
+    if isinstance(fault.error, MethodNotAllowedError):
+        headers.append((b"allow", ", ".join(fault.error.allowed).encode()))
+    return headers
+
+
+class ErrorMiddleware:
+    """Answers exceptions of the application; once an answer has begun, they can only be logged."""
+
+    def __init__(self, app: ASGIApp, shapes: Sequence[ErrorShape]) -> None:
+        self._app = app
+        # The longest prefix is the nearest.
+        self._shapes = sorted(shapes, key=lambda shape: -len(shape.prefix))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request."""
+        has_started = False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched_send)
+        except ClientDisconnect:
+            logger.debug("request %s: the client left before its body was complete", current_request_id())
+        except ClientStalledError:
+            logger.warning("request %s: cut off, its client stopped reading", current_request_id())
+        except Exception as error:
+            fault = fault_of(error, self._shape(scope).dialect)
+            if not has_started:
+                await self._answer(fault, scope, send)
+
+    def _shape(self, scope: Scope) -> ErrorShape:
+        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        return next((shape for shape in self._shapes if path.startswith(shape.prefix)), DEFAULT_SHAPE)
+
+    async def _answer(self, fault: Fault, scope: Scope, send: Send) -> None:
+        body = orjson.dumps(self._shape(scope).render(fault))
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            *fault_headers(fault),
+        ]
+        await send({"type": "http.response.start", "status": fault.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,130 @@
+"""Server-sent events: frames, and a writer that keeps the connection alive and finite.
+
+Format: WHATWG HTML, "Server-sent events".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from starlette.types import Send
+
+DONE = b"data: [DONE]\n\n"
+PING = b": ping\n\n"
+
+_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    # nginx would collect the stream otherwise.
+    (b"x-accel-buffering", b"no"),
+)
+
+
+def data_frame(payload: bytes) -> bytes:
+    """One ``data:`` event. JSON has no raw line breaks, so one line is enough."""
+    return b"data: " + payload + b"\n\n"
+
+
+def error_frame(payload: bytes) -> bytes:
+    """One event of type ``error``."""
+    return b"event: error\ndata: " + payload + b"\n\n"
+
+
+class ClientStalledError(Exception):
+    """The client has read nothing for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Times of a stream, in seconds."""
+
+    ping_s: float
+    stall_s: float
+
+
+class EventWriter:
+    """Writes frames as one response.
+
+    A watchdog of one timer, not one per frame, sends a comment whenever nothing was sent for ``ping_s``,
+    and cuts a client off that has taken nothing for ``stall_s``.
+    """
+
+    def __init__(self, send: Send, limits: StreamLimits, render_error: Callable[[Exception], bytes]) -> None:
+        self._send = send
+        self._render_error = render_error
+        self._limits = limits
+        self._clock = asyncio.get_running_loop().time
+        self._lock = asyncio.Lock()
+        self._sent_at = self._clock()
+        self._sending_since: float | None = None
+
+    async def write(
+        self, frames: AsyncGenerator[bytes, None], headers: Sequence[tuple[bytes, bytes]]
+    ) -> None:
+        """Sends the head, every frame, and the end of the body; a fault of ``frames`` becomes its last frame.
+
+        Raises:
+            ClientStalledError: The client stopped reading; the response is left unfinished.
+        """
+        await self._send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
+        await self._send_body(b"", more=True)  # so that the head leaves before the first frame is there
+        writing = asyncio.create_task(self._write_frames(frames))
+        watching = asyncio.create_task(self._watch())
+        try:
+            await asyncio.wait({writing, watching}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            # Also when this task itself is cancelled, because the client has gone.
+            was_stalled = watching.done() and not writing.done()
+            await _cancel(writing)
+            await _cancel(watching)
+        if was_stalled:
+            watching.result()
+        writing.result()
+
+    async def _write_frames(self, frames: AsyncGenerator[bytes, None]) -> None:
+        async with aclosing(frames):
+            try:
+                async for frame in frames:
+                    await self._send_body(frame, more=True)
+            except Exception as error:
+                await self._send_body(self._render_error(error), more=True)
+        await self._send_body(b"", more=False)
+
+    async def _send_body(self, body: bytes, *, more: bool) -> None:
+        async with self._lock:
+            self._sending_since = self._clock()
+            await self._send({"type": "http.response.body", "body": body, "more_body": more})
+            self._sent_at = self._clock()
+            self._sending_since = None
+
+    async def _watch(self) -> None:
+        while True:
+            now = self._clock()
+            if self._sending_since is not None:
+                due = self._sending_since + self._limits.stall_s
+                if now >= due:
+                    raise ClientStalledError
+            else:
+                due = self._sent_at + self._limits.ping_s
+                if now >= due:
+                    await self._ping()
+                    continue
+            # A send that begins while this sleeps is looked at in time: pings come more often than stalls.
+            await asyncio.sleep(min(due - now, self._limits.ping_s))
+
+    async def _ping(self) -> None:
+        try:
+            await asyncio.wait_for(self._send_body(PING, more=True), self._limits.stall_s)
+        except asyncio.TimeoutError:
+            raise ClientStalledError from None
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    """Cancels a task and waits for its end, whatever that is."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()  # looked at, so that asyncio does not report it as forgotten

@@ -1,0 +1,112 @@
+"""A model that is being loaded."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from llmserve import _core, logs
+from llmserve.errors import LoadError
+from llmserve.model_config import ModelConfig
+from llmserve.wakeups import Mailbox
+
+if TYPE_CHECKING:
+    from llmserve.engine import Engine
+
+__all__ = ["Loading", "begin"]
+
+_logger = logging.getLogger("llmserve.engine")
+
+
+class Loading:
+    """The progress of one load: an async iterator of floats from 0 to 1 that never fall.
+
+    It belongs to the event loop in which it was made. Leaving `async with`, `aclose()`, or dropping it before
+    the end cancels the load, unless another caller loads the same file with the same options."""
+
+    __slots__ = ("_engine", "_error", "_load", "_mailbox", "_progress")
+
+    def __init__(self, path: str | os.PathLike[str], config: ModelConfig) -> None:
+        self._mailbox = Mailbox()
+        self._progress: deque[float] = deque()
+        self._engine: Engine | None = None
+        self._error: LoadError | None = None
+        # None once it is over or closed.
+        self._load: _core.Load | None = None
+        try:
+            self._load = begin(path, config, self._mailbox.listener)
+        except LoadError as error:
+            self._error = error
+
+    def __aiter__(self) -> Loading:
+        return self
+
+    async def __anext__(self) -> float:
+        """The next progress, 0 to 1. Raises `LoadError` if the load failed."""
+        while not self._progress:
+            if self._load is None:
+                if self._error is not None:
+                    raise self._error
+                raise StopAsyncIteration
+            await self._receive(self._load)
+        return self._progress.popleft()
+
+    async def engine(self) -> Engine:
+        """The loaded engine; waits for it. Raises `LoadError` if the load failed or was closed."""
+        while self._load is not None:
+            await self._receive(self._load)
+        if self._error is not None:
+            raise self._error
+        if self._engine is None:
+            raise LoadError("the load was cancelled", reason="cancelled")
+        return self._engine
+
+    async def aclose(self) -> None:
+        """Cancel the load, if it is not over. An engine that is ready stays open."""
+        if self._load is not None:
+            self._load.cancel()
+            self._load = None
+
+    async def __aenter__(self) -> Loading:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _receive(self, load: _core.Load) -> None:
+        for event in await self._mailbox.next(load.take):
+            if event[0] == "progress":
+                self._progress.append(event[1])
+            elif event[0] == "ready":
+                from llmserve.engine import Engine
+
+                self._load = None
+                self._engine = Engine(event[1])
+            elif event[0] == "failed":
+                self._load = None
+                self._error = event[1]
+
+
+def begin(path: str | os.PathLike[str], config: ModelConfig, listener: _core.Listener) -> _core.Load:
+    """Begin to load a model. Raises `LoadError` if an option is of the wrong type."""
+    logs.start()
+    return _core.load(path, config, _probe_command(), listener)
+
+
+def _probe_command() -> list[str] | None:
+    """The program that opens an unknown file first, in a process of its own: llama.cpp may end it."""
+    library = _core.__file__
+    if not sys.executable or getattr(sys, "frozen", False) or library is None:
+        _logger.warning(
+            "no Python interpreter to probe model files with: a damaged file may end this process"
+        )
+        return None
+    probe = Path(__file__).with_name("_probe.py")
+    return [sys.executable, "-I", "-S", str(probe), library]

@@ -1,0 +1,153 @@
+"""What the server refuses by itself, before or instead of an engine.
+
+The statuses stand in :mod:`llmserve.http.error_table`. Messages are for clients: no paths, no
+native log lines.
+
+::
+
+    LlmserveError
+     └── Refusal
+          ├── MalformedBodyError, FieldError, BodyTooLargeError
+          ├── PathNotAllowedError, PathNotLocalError
+          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError
+          ├── ForeignHostError, ForeignOriginError
+          ├── RouteNotFoundError, MethodNotAllowedError
+          └── ServerDrainingError, ServerStoppingError
+"""
+
+from __future__ import annotations
+
+from llmserve.errors import LlmserveError
+
+
+class Refusal(LlmserveError):
+    """Base of all refusals."""
+
+    code = "refused"
+
+
+class MalformedBodyError(Refusal):
+    """The body is not what the route reads at all (no JSON, no object)."""
+
+    code = "malformed_body"
+
+
+class FieldError(Refusal):
+    """A field of the body is missing, of a wrong type or out of range."""
+
+    code = "invalid_field"
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class BodyTooLargeError(Refusal):
+    """The body exceeds the limit, which is in bytes."""
+
+    code = "body_too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the body exceeds the limit of {limit} bytes")
+        self.limit = limit
+
+
+class PathNotAllowedError(Refusal):
+    """A path that resolves outside the allowed folder, or that cannot be a path."""
+
+    code = "path_not_allowed"
+
+    def __init__(self) -> None:
+        super().__init__("path is not allowed")
+
+
+class PathNotLocalError(Refusal):
+    """A path in a request that did not come over loopback, while no folder is set for such paths."""
+
+    code = "path_not_local"
+
+    def __init__(self, variable: str) -> None:
+        super().__init__(f"paths are taken from local requests only, unless the server sets {variable}")
+
+
+class UnknownModelError(Refusal):
+    """No loaded model has this name."""
+
+    code = "unknown_model"
+
+    def __init__(self) -> None:
+        super().__init__("unknown model: model must be the path of a loaded model")
+
+
+class ModelLoadingError(Refusal):
+    """The model is being loaded."""
+
+    code = "model_loading"
+
+    def __init__(self) -> None:
+        super().__init__("the model is still being loaded")
+
+
+class LoadAbandonedError(Refusal):
+    """Nobody waited for the load any more."""
+
+    code = "load_abandoned"
+
+    def __init__(self) -> None:
+        super().__init__("the load was cancelled")
+
+
+class ForeignHostError(Refusal):
+    """A request to a loopback address under a name that is no loopback name (DNS rebinding)."""
+
+    code = "foreign_host"
+
+    def __init__(self) -> None:
+        super().__init__("the Host header must be a loopback name, such as localhost or 127.0.0.1")
+
+
+class ForeignOriginError(Refusal):
+    """A page of another origin called a server on loopback."""
+
+    code = "foreign_origin"
+
+    def __init__(self) -> None:
+        super().__init__("the Origin is not allowed; LLMSERVE_CORS_ORIGINS names those that are")
+
+
+class RouteNotFoundError(Refusal):
+    """No such route."""
+
+    code = "route_not_found"
+
+    def __init__(self) -> None:
+        super().__init__("no such route")
+
+
+class MethodNotAllowedError(Refusal):
+    """The route exists for other methods."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(f"method {method[:16]} is not allowed here, only {', '.join(allowed)}")
+        self.allowed = allowed
+
+
+class ServerDrainingError(Refusal):
+    """A new request while the server finishes the running ones."""
+
+    code = "draining"
+
+    def __init__(self) -> None:
+        super().__init__("the server is draining: it takes no new requests")
+
+
+class ServerStoppingError(Refusal):
+    """A running request that the stopping server cancelled."""
+
+    code = "server_stopping"
+
+    def __init__(self) -> None:
+        super().__init__("the request was cancelled: the server is stopping")

@@ -1,0 +1,127 @@
+"""A load that several callers share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from types import TracebackType
+
+from llmserve.engine import Engine
+from llmserve.model_config import ModelConfig
+from llmserve.refusals import LoadAbandonedError
+
+logger = logging.getLogger(__name__)
+
+
+class SharedLoad:
+    """One load and the tickets of those who wait for it.
+
+    ``on_end`` is called once, before any ticket learns of the end, with the engine or the failure.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        config: ModelConfig,
+        on_end: Callable[[Engine | None, BaseException | None], None],
+    ) -> None:
+        self.tickets: set[LoadTicket] = set()
+        self.progress = 0.0
+        self.is_cancelling = False
+        self.is_over = False
+        self.failure: BaseException | None = None
+        self._on_end = on_end
+        self._cancel_reason: BaseException = LoadAbandonedError()
+        self._task = asyncio.create_task(self._run(path, config))
+        self._task.add_done_callback(self._end)
+
+    def join(self, pin: str) -> LoadTicket:
+        """A ticket for one more caller."""
+        ticket = LoadTicket(self, pin)
+        self.tickets.add(ticket)
+        return ticket
+
+    def leave(self, ticket: LoadTicket) -> None:
+        """Takes a caller out; the last one out cancels the load."""
+        self.tickets.discard(ticket)
+        if not self.tickets and not self.is_over:
+            self.is_cancelling = True
+            self._task.cancel()
+
+    async def cancel(self, reason: BaseException | None = None) -> None:
+        """Cancels the load for all; those who wait get ``reason``. Returns once its memory is free."""
+        if not self.is_over:
+            self._cancel_reason = reason or self._cancel_reason
+            self.is_cancelling = True
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self, path: Path, config: ModelConfig) -> Engine:
+        async with Engine.loading(path, config) as loading:
+            async for progress in loading:
+                self.progress = progress
+                self._wake_tickets()
+            return await loading.engine()
+
+    def _end(self, task: asyncio.Task[Engine]) -> None:
+        engine: Engine | None = None
+        if task.cancelled():
+            self.failure = self._cancel_reason
+        elif (failure := task.exception()) is not None:
+            self.failure = failure
+        else:
+            engine = task.result()
+        self.is_over = True
+        self._on_end(engine, self.failure)
+        self._wake_tickets()
+
+    def _wake_tickets(self) -> None:
+        for ticket in self.tickets:
+            ticket.wake()
+
+
+class LoadTicket:
+    """One caller's share in a load. Used as a context manager: leaving gives the share up."""
+
+    def __init__(self, load: SharedLoad, pin: str) -> None:
+        self.pin = pin
+        self._load = load
+        self._news = asyncio.Event()
+
+    def __enter__(self) -> LoadTicket:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._load.leave(self)
+
+    def wake(self) -> None:
+        """Tells the caller that there is news."""
+        self._news.set()
+
+    async def progress(self) -> AsyncGenerator[float, None]:
+        """The progress from now on, 0 to 1, never falling; nothing if the load is over. Ends when it is.
+
+        Raises:
+            LoadError: The load failed.
+            Refusal: The load was cancelled.
+        """
+        while not self._load.is_over:
+            yield self._load.progress
+            await self._news.wait()
+            self._news.clear()
+        if self._load.failure is not None:
+            raise self._load.failure
+
+    async def wait(self) -> None:
+        """Waits until the model is ready.
+
+        Raises:
+            LoadError: The load failed.
+            Refusal: The load was cancelled.
+        """
+        async for _ in self.progress():
+            pass

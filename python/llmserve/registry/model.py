@@ -1,0 +1,97 @@
+"""One model of the registry: a load, then an engine or the reason why there is none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from llmserve.engine import Engine
+from llmserve.errors import EngineClosedError, EngineDeadError, LlmserveError
+from llmserve.registry.loading import SharedLoad
+from llmserve.types import ModelConfig, Stats
+
+logger = logging.getLogger(__name__)
+
+ModelState = Literal["loading", "ready", "busy", "failed"]
+
+
+class Model:
+    """A file with load options. Pins and uses keep its engine; the registry acts when both are gone."""
+
+    def __init__(self, model_id: str, path: Path, config: ModelConfig, load: SharedLoad) -> None:
+        self.id = model_id
+        self.path = path
+        self.config = config
+        self.load = load
+        self.pins: set[str] = set()
+        self.num_uses = 0
+        self.engine: Engine | None = None
+        self.failure: BaseException | None = None
+
+    @property
+    def state(self) -> ModelState:
+        """What it can do now. ``busy`` means that requests run or wait; more are taken."""
+        if self.failure is not None or self.is_dead:
+            return "failed"
+        if self.engine is None:
+            return "loading"
+        stats = self.engine.stats()
+        return "busy" if stats.num_preparing + stats.num_waiting + stats.num_running else "ready"
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its engine died after it had been ready."""
+        if self.engine is None:
+            return False
+        try:
+            self.engine.check_alive()
+        except EngineDeadError:
+            return True
+        except EngineClosedError:
+            return False
+        return False
+
+    @property
+    def can_be_joined(self) -> bool:
+        """Whether one more caller can share the load or the engine."""
+        if self.engine is None:
+            return self.failure is None and not self.load.is_cancelling
+        return self.is_usable
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether its engine takes requests."""
+        return self.engine is not None and not self.engine.is_closed and not self.is_dead
+
+    def stats(self) -> Stats | None:
+        """The engine's counters, or ``None`` where there is no living engine."""
+        if self.engine is None or not self.is_usable:
+            return None
+        return self.engine.stats()
+
+    @contextmanager
+    def use(self) -> Iterator[Engine]:
+        """The engine, kept for as long as the context lasts.
+
+        Raises:
+            RuntimeError: The model is not loaded.
+        """
+        if self.engine is None:
+            raise RuntimeError("the model is not loaded")
+        self.num_uses += 1
+        try:
+            yield self.engine
+        finally:
+            self.num_uses -= 1
+
+    async def close(self) -> None:
+        """Cancels the load or closes the engine; returns once its memory is free."""
+        await self.load.cancel()
+        if self.engine is not None:
+            try:
+                await self.engine.close()
+            except LlmserveError as error:
+                logger.warning("model %s: closing failed: %s", self.id, error)

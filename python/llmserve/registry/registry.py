@@ -1,0 +1,179 @@
+"""The one registry of the process. All its methods belong to the event loop's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from llmserve.engine import Engine
+from llmserve.errors import LlmserveError
+from llmserve.model_config import ModelConfig
+from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
+from llmserve.registry.loading import LoadTicket, SharedLoad
+from llmserve.registry.model import Model, ModelState
+
+logger = logging.getLogger(__name__)
+
+MAX_FAILED = 16
+"""How many failed loads are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """A model as `/health` shows it."""
+
+    id: str
+    state: ModelState
+
+
+class Registry:
+    """Models by (real path, load options), kept by pins and by running requests.
+
+    A dialect *pins* what it loads, under its own name; what it only names in a request it *uses* for as
+    long as the request lasts. A model goes when it has neither.
+    """
+
+    def __init__(self, default_config: ModelConfig) -> None:
+        self.default_config = default_config
+        self._models: list[Model] = []
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def load(self, path: Path, pin: str, config: ModelConfig | None = None) -> LoadTicket:
+        """Pins the model at a real path, loading it if it is neither ready nor being loaded.
+
+        A load that failed and an engine that died are replaced.
+        """
+        config = config or self.default_config
+        model = self._find(path, config)
+        if model is not None and model.can_be_joined:
+            if model.engine is not None:
+                model.pins.add(pin)
+            return model.load.join(pin)
+        return self._start(path, config, replaced=model).load.join(pin)
+
+    @contextmanager
+    def use(self, path: Path) -> Iterator[Engine]:
+        """The engine of the model at a real path, whoever loaded it, kept until the context ends.
+
+        Raises:
+            UnknownModelError: None is loaded.
+            ModelLoadingError: It is on its way.
+        """
+        model = self.pick(path)
+        try:
+            with model.use() as engine:
+                yield engine
+        finally:
+            self._retire_if_unused(model)
+
+    def pick(self, path: Path) -> Model:
+        """The ready model at a real path; where several have it, the one with the server's own options.
+
+        Raises:
+            UnknownModelError: None is loaded.
+            ModelLoadingError: It is on its way.
+        """
+        candidates = [model for model in self._models if model.path == path]
+        candidates.sort(key=lambda model: model.config != self.default_config)
+        for model in candidates:
+            if model.engine is not None and not model.engine.is_closed:
+                return model
+        if any(model.state == "loading" for model in candidates):
+            raise ModelLoadingError
+        raise UnknownModelError
+
+    def unpin(self, path: Path, pin: str) -> None:
+        """Takes a pin off the models at a real path; they go with the last pin and use."""
+        for model in [model for model in self._models if model.path == path]:
+            model.pins.discard(pin)
+            self._retire_if_unused(model)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """All models, oldest first."""
+        return tuple(self._models)
+
+    def states(self) -> list[ModelReport]:
+        """Every model's id and state."""
+        return [ModelReport(model.id, model.state) for model in self._models]
+
+    @property
+    def has_dead_engine(self) -> bool:
+        """Whether an engine died and has not been replaced."""
+        return any(model.is_dead for model in self._models)
+
+    async def cancel_loads(self) -> None:
+        """Cancels all loads, because the server stops."""
+        for model in self.models:
+            await model.load.cancel(ServerStoppingError())
+
+    async def close(self) -> None:
+        """Cancels loads, closes engines, returns once all memory is free."""
+        await self.cancel_loads()
+        for model in self.models:
+            self._retire(model)
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _find(self, path: Path, config: ModelConfig) -> Model | None:
+        return next((m for m in self._models if m.path == path and m.config == config), None)
+
+    def _start(self, path: Path, config: ModelConfig, replaced: Model | None) -> Model:
+        if replaced is not None:
+            self._retire(replaced)
+
+        def on_end(engine: Engine | None, failure: BaseException | None) -> None:
+            self._on_load_end(model, engine, failure)
+
+        model = Model(self._new_id(path), path, config, SharedLoad(path, config, on_end))
+        if replaced is not None:
+            model.pins |= replaced.pins
+        self._models.append(model)
+        return model
+
+    def _on_load_end(self, model: Model, engine: Engine | None, failure: BaseException | None) -> None:
+        model.engine = engine
+        model.failure = failure
+        if engine is not None:
+            model.pins |= {ticket.pin for ticket in model.load.tickets}
+            self._retire_if_unused(model)
+        elif isinstance(failure, LoadAbandonedError | ServerStoppingError):
+            self._forget(model)
+        else:
+            logger.warning("model %s: %s", model.id, failure, exc_info=_unexpected(failure))
+            self._forget_old_failures()
+
+    def _new_id(self, path: Path) -> str:
+        taken = {model.id for model in self._models}
+        number, model_id = 1, path.stem
+        while model_id in taken:
+            number += 1
+            model_id = f"{path.stem}-{number}"
+        return model_id
+
+    def _retire_if_unused(self, model: Model) -> None:
+        if model.engine is not None and not model.pins and model.num_uses == 0:
+            self._retire(model)
+
+    def _retire(self, model: Model) -> None:
+        self._forget(model)
+        task = asyncio.get_running_loop().create_task(model.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _forget(self, model: Model) -> None:
+        if model in self._models:
+            self._models.remove(model)
+
+    def _forget_old_failures(self) -> None:
+        failed = [model for model in self._models if model.failure is not None]
+        for model in failed[:-MAX_FAILED]:
+            self._forget(model)
+
+
+def _unexpected(failure: BaseException | None) -> BaseException | None:
+    return None if isinstance(failure, LlmserveError) else failure

@@ -1,0 +1,88 @@
+"""How a generation draws its tokens and when it ends."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from llmserve import _core
+
+__all__ = ["SamplingParams"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How tokens are drawn and when the generation ends.
+
+    Checked when made: `InvalidParameterError` names the first field that is out of range. The order at the
+    sampler is penalties and bias, temperature, then truncation."""
+
+    max_tokens: int | None = None
+    """The most tokens to generate; `None`: up to the context length."""
+    temperature: float = 0.0
+    """0 is greedy: the likeliest token."""
+    top_k: int = 0
+    """Keep the `k` likeliest tokens; 0 is off."""
+    top_p: float = 1.0
+    """Keep the smallest set of tokens with at least this probability; 1 is off."""
+    min_p: float = 0.0
+    """Keep tokens with at least this share of the likeliest token's probability; 0 is off."""
+    min_tokens_to_keep: int = 1
+    """Truncation keeps at least this many tokens."""
+    repetition_penalty: float = 1.0
+    """Divides positive and multiplies negative logits of tokens in prompt and output (CTRL, Keskar et al.
+    2019); 1 is off."""
+    frequency_penalty: float = 0.0
+    """Subtracted from a logit for each occurrence in the output, -100 to 100."""
+    presence_penalty: float = 0.0
+    """Subtracted once from the logit of each token in the output, -100 to 100."""
+    no_repeat_ngram_size: int = 0
+    """No n-gram of this size occurs twice in prompt and output; 0 is off."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """Added to the logits of token ids; minus infinity bans a token."""
+    seed: int | None = None
+    """Keys each draw, together with `choice_index` and the number of tokens so far: 0 to 2**64 - 1.
+    `None` takes a random one, which the completion reports."""
+    choice_index: int = 0
+    """Which of several choices for one prompt this is."""
+    min_tokens: int = 0
+    """End-of-generation tokens are not drawn before this many tokens."""
+    ignore_eos: bool = False
+    """End-of-generation tokens are never drawn."""
+    stop: Sequence[str] = ()
+    """Texts that end the generation and are no part of the output; a lone `str` is one text."""
+    stop_token_ids: Sequence[int] = ()
+    """Tokens that end the generation."""
+    max_total_tokens: int | None = None
+    """The most tokens of prompt and output together; `None`: the context length."""
+    logprobs: int | None = None
+    """Report log-probabilities with this many alternatives, 0 to 100; `None` reports none."""
+    cache_prompt: bool = True
+    """Reuse the cells of an equal prefix, and leave this request's cells to later ones."""
+    prefill_step_size: int | None = None
+    """No chunk of the prompt that is computed in one step has more tokens."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.stop, str):
+            object.__setattr__(self, "stop", (self.stop,))
+        _core.check_params(self)
+        # Copies, so that what was checked cannot change.
+        object.__setattr__(self, "stop", tuple(self.stop))
+        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        object.__setattr__(self, "logit_bias", dict(self.logit_bias))
+
+    def replace(self, **changes: Any) -> SamplingParams:
+        """A copy with some fields changed; raises `TypeError` for a name that is no field."""
+        known = [f.name for f in fields(self)]
+        for name in changes:
+            if name not in known:
+                raise TypeError(_unknown(name, known))
+        return replace(self, **changes)
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=3)
+    names = ", ".join(f"`{n}`" for n in close or known)
+    return f"`{name}` is no sampling parameter; {'the closest are' if close else 'there are'} {names}"

@@ -1,0 +1,100 @@
+"""``llmserve serve``: runs the server and tells on the terminal what it serves."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TextIO
+
+import orjson
+import uvicorn
+
+from llmserve.addresses import is_loopback_name
+from llmserve.app import Application
+from llmserve.errors import LlmserveError
+from llmserve.models.progress import ProgressLine
+from llmserve.registry import Model
+from llmserve.server import DrainingServer
+from llmserve.settings import Settings
+from llmserve.types import ModelInfo
+from llmserve.version import version
+
+LOAD_FAILED = 1
+"""Exit status where the model could not be loaded."""
+
+
+class Announcer:
+    """Shows the load of the first model, then what is served; ends the server where that fails."""
+
+    def __init__(self, settings: Settings, stream: TextIO) -> None:
+        self.server: DrainingServer | None = None
+        self._settings = settings
+        self._stream = stream
+        name = settings.model.name if settings.model is not None else ""
+        self._line = ProgressLine(f"loading {name}", stream)
+
+    def on_progress(self, progress: float) -> None:
+        """Draws the progress."""
+        self._line.show(progress)
+
+    def on_ready(self, model: Model) -> None:
+        """Prints the model, its sizes and the address."""
+        self._line.show(1.0)
+        self._line.close()
+        if model.engine is not None:
+            self._stream.write(describe(model, model.engine.info, self._url()))
+            self._stream.flush()
+
+    def on_failed(self, error: LlmserveError) -> None:
+        """Prints the reason and ends the server."""
+        self._line.close()
+        self._stream.write(f"llmserve: the model could not be loaded: {error}\n")
+        if self.server is not None:
+            self.server.end(LOAD_FAILED)
+
+    def _url(self) -> str:
+        host, port = self._settings.host, self._settings.port
+        if self.server is not None:
+            port = self.server.bound_port or port
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def describe(model: Model, info: ModelInfo, url: str) -> str:
+    """What is served, and a first request to try."""
+    body = orjson.dumps(
+        {"model": str(model.path), "prompt": "Once upon a time", "max_tokens": 32, "stream": True}
+    ).decode()
+    return (
+        f"llmserve {version()} serves {model.id} ({info.description})\n"
+        f"  context length  {info.context_length} tokens a sequence\n"
+        f"  KV cells        {info.num_cells} ({info.kv_layout}, {info.kv_type_k}/{info.kv_type_v})\n"
+        f"  sequences       {info.num_slots} at once\n"
+        f"  threads         {info.num_threads}\n"
+        f"  address         {url}\n"
+        f"  documentation   {url}/docs\n"
+        f"try: curl -N {url}/completions -d {shlex.quote(body)}\n"
+    )
+
+
+def serve(settings: Settings) -> int:
+    """Serves until a signal ends it; the exit status."""
+    announcer = Announcer(settings, sys.stderr)
+    app = Application(settings, announcer, chains_signals=False)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        workers=1,
+        lifespan="on",
+        log_level="warning" if settings.log_level == "info" else settings.log_level,
+        access_log=settings.log_level == "debug",
+        timeout_graceful_shutdown=1,
+        ws="none",
+        server_header=False,
+    )
+    server = DrainingServer(config, app)
+    announcer.server = server
+    if not is_loopback_name(settings.host) and settings.models_dir is None:
+        sys.stderr.write("note: without MODELS_DIR, only requests to a loopback address may load models\n")
+    server.run()
+    return server.exit_status

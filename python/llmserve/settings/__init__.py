@@ -1,0 +1,6 @@
+"""The server's settings: the environment (``LLMSERVE_*``), overridden by the command line."""
+
+from llmserve.settings.loading import Settings, SettingsError, parse_settings
+from llmserve.settings.variables import VARIABLES, Variable
+
+__all__ = ["VARIABLES", "Settings", "SettingsError", "Variable", "parse_settings"]

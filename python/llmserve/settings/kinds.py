@@ -1,0 +1,153 @@
+"""How the text of a variable becomes a value. Every kind says what it takes, for messages and help."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llmserve.model_config import LoraAdapter
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of variable.
+
+    ``parse`` raises ``ValueError`` whose text completes the sentence "NAME ...".
+    """
+
+    takes: str
+    parse: Callable[[str], Any]
+    metavar: str
+    choices: tuple[str, ...] = ()
+    is_switch: bool = False
+
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+
+
+def _parse_switch(text: str) -> bool:
+    lowered = text.lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise ValueError(f"must be true or false, got {text!r}")
+
+
+SWITCH = Kind("true or false", _parse_switch, "BOOL", is_switch=True)
+
+
+def integer(minimum: int, maximum: int) -> Kind:
+    """A whole number from ``minimum`` to ``maximum``."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"must be a whole number, got {text!r}") from None
+        if not minimum <= value <= maximum:
+            raise ValueError(f"must be from {minimum} to {maximum}, got {value}")
+        return value
+
+    return Kind(f"{minimum} to {maximum}", parse, "N")
+
+
+def number(minimum: float, maximum: float = math.inf) -> Kind:
+    """A finite number of at least ``minimum``."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"must be a number, got {text!r}") from None
+        if not math.isfinite(value) or not minimum <= value <= maximum:
+            raise ValueError(f"must be a finite number{_range_words(minimum, maximum)}, got {text}")
+        return value
+
+    return Kind(f"a number{_range_words(minimum, maximum)}", parse, "NUMBER")
+
+
+def _range_words(minimum: float, maximum: float) -> str:
+    if minimum == -math.inf:
+        return ""
+    return f" of at least {minimum:g}" if maximum == math.inf else f" from {minimum:g} to {maximum:g}"
+
+
+def choice(*names: str) -> Kind:
+    """One of a few names."""
+
+    def parse(text: str) -> str:
+        lowered = text.lower()
+        if lowered not in names:
+            raise ValueError(f"must be one of {', '.join(names)}, got {text!r}")
+        return lowered
+
+    return Kind(" or ".join((", ".join(names[:-1]), names[-1])), parse, "NAME", choices=names)
+
+
+def _parse_auto_switch(text: str) -> bool | None:
+    return None if text.lower() == "auto" else _parse_switch(text)
+
+
+AUTO_SWITCH = Kind("auto, true or false", _parse_auto_switch, "BOOL")
+
+TEXT = Kind("text", lambda text: text, "TEXT")
+
+
+def _parse_path(text: str) -> Path:
+    if "\0" in text:
+        raise ValueError("must not hold a NUL character")
+    return Path(text).expanduser()
+
+
+PATH = Kind("a path", _parse_path, "PATH")
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+NAMES = Kind("names, separated by commas", _parse_names, "NAMES")
+
+
+def _parse_numbers(text: str) -> tuple[float, ...]:
+    one = number(0.0)
+    return tuple(one.parse(part) for part in _parse_names(text))
+
+
+NUMBERS = Kind("numbers, separated by commas", _parse_numbers, "NUMBERS")
+
+
+def _parse_metadata(text: str) -> Mapping[str, int | float | bool | str]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"must be a JSON object, got text that is no JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise ValueError("must be a JSON object")
+    for key, item in value.items():
+        if not isinstance(item, int | float | bool | str):
+            raise ValueError(f"must map names to numbers, booleans or texts; {key!r} is none of them")
+    return value
+
+
+METADATA = Kind('a JSON object, as `{"llama.rope.freq_base": 5e5}`', _parse_metadata, "JSON")
+
+
+def _parse_adapter(text: str) -> LoraAdapter:
+    path, separator, scale = text.rpartition("=")
+    if not separator:
+        return LoraAdapter(path=text)
+    return LoraAdapter(path=path, scale=number(-math.inf).parse(scale))
+
+
+def _parse_adapters(text: str) -> Sequence[LoraAdapter]:
+    return tuple(_parse_adapter(part) for part in _parse_names(text))
+
+
+ADAPTERS = Kind("`PATH` or `PATH=SCALE`, separated by commas", _parse_adapters, "PATHS")

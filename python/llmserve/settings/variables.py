@@ -1,0 +1,165 @@
+"""The one table of settings: environment variable, command-line option, kind, default, meaning."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from llmserve.settings import kinds
+from llmserve.settings.kinds import Kind, choice, integer, number
+
+UINT32_MAX = 2**32 - 1
+INT31_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One setting. ``default`` is its text; empty: as ``doc`` says."""
+
+    name: str
+    kind: Kind
+    default: str
+    doc: str
+    prefix: str = "LLMSERVE_"
+
+    @property
+    def env(self) -> str:
+        """The environment variable."""
+        return f"{self.prefix}{self.name.upper()}"
+
+    @property
+    def option(self) -> str:
+        """The option of ``llmserve serve``."""
+        return "--" + self.name.replace("_", "-")
+
+
+_KV_TYPE = choice("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+_ANY_NUMBER = number(-math.inf)
+
+SERVER_VARIABLES: tuple[Variable, ...] = (
+    Variable("host", kinds.TEXT, "127.0.0.1", "Address to listen on (`llmserve serve` only)."),
+    Variable("port", integer(0, 65535), "8082", "Port; 0 takes a free one (`llmserve serve` only)."),
+    Variable("model", kinds.PATH, "", "GGUF file to load at start."),
+    Variable(
+        "models_dir",
+        kinds.PATH,
+        "",
+        "Folder from which clients may load models. Unset: only requests to a loopback address may load, "
+        "and any readable file.",
+        prefix="",
+    ),
+    Variable(
+        "sessions_dir",
+        kinds.PATH,
+        "",
+        "Folder in which clients may save sessions. Unset: only requests to a loopback address may save.",
+        prefix="",
+    ),
+    Variable(
+        "cache_dir",
+        kinds.PATH,
+        "",
+        "Where downloaded models live. Unset: `$XDG_CACHE_HOME/llmserve`, else `~/.cache/llmserve`.",
+    ),
+    Variable("max_body_bytes", integer(1024, 2**40), str(16 << 20), "The largest request body, in bytes."),
+    Variable(
+        "sse_ping_s",
+        number(0.1, 3600),
+        "10",
+        "A stream that sent nothing for so many seconds gets a comment.",
+    ),
+    Variable(
+        "stall_s", number(1, 86400), "60", "A client that reads nothing for so many seconds is cut off."
+    ),
+    Variable(
+        "grace_s", number(0, 86400), "10", "How long running requests may go on after SIGTERM, in seconds."
+    ),
+    Variable(
+        "cors_origins", kinds.NAMES, "", "Origins whose pages may call the server, or `*`. Empty: none."
+    ),
+    Variable("log_level", choice("critical", "error", "warning", "info", "debug"), "info", "What is logged."),
+)
+
+MODEL_VARIABLES: tuple[Variable, ...] = (
+    Variable(
+        "context_length",
+        integer(1, INT31_MAX),
+        "",
+        "The most tokens that one sequence may hold. Unset: the trained "
+        "length, or less where half of the free memory does not hold one such sequence.",
+    ),
+    Variable(
+        "max_sequences",
+        integer(1, 256),
+        "",
+        "Sequences in the batch at once. Unset: 16, or what memory holds.",
+    ),
+    Variable(
+        "kv_cells",
+        integer(1, INT31_MAX),
+        "",
+        "KV cells of all sequences together, for the unified layout. Unset: "
+        "what half of the free memory holds.",
+    ),
+    Variable(
+        "kv_layout",
+        choice("auto", "per_sequence", "unified"),
+        "auto",
+        "One pool of KV cells per sequence, or one for all; `auto` takes the first where the memory allows it.",
+    ),
+    Variable("batch_size", integer(1, INT31_MAX), "512", "The most rows of one step."),
+    Variable("ubatch_size", integer(1, INT31_MAX), "512", "The most rows that are computed together."),
+    Variable("threads", integer(1, 1024), "", "Compute threads. Unset: the cores that this process may use."),
+    Variable("kv_type_k", _KV_TYPE, "f16", "Type of the K cache."),
+    Variable("kv_type_v", _KV_TYPE, "f16", "Type of the V cache."),
+    Variable("flash_attention", kinds.AUTO_SWITCH, "auto", "Fused attention; `auto` leaves it to llama.cpp."),
+    Variable("offload_kv", kinds.SWITCH, "true", "Keep the KV cache on the GPU, where there is one."),
+    Variable("swa_full", kinds.SWITCH, "false", "Keep all cells of sliding-window layers."),
+    Variable("use_mmap", kinds.SWITCH, "true", "Map the file instead of reading it."),
+    Variable("use_mlock", kinds.SWITCH, "false", "Keep the weights from being swapped out."),
+    Variable("gpu_layers", integer(0, INT31_MAX), "", "Layers on the GPU. Unset: all, where there is one."),
+    Variable("main_gpu", integer(0, 255), "0", "The GPU that holds what is not split."),
+    Variable("tensor_split", kinds.NUMBERS, "", "Share of the model for each GPU."),
+    Variable(
+        "rope_scaling",
+        choice("none", "linear", "yarn", "longrope"),
+        "",
+        "Kind of RoPE scaling. Unset: the model's.",
+    ),
+    Variable("rope_freq_base", number(0), "", "RoPE base frequency. Unset: the model's."),
+    Variable("rope_freq_scale", number(0), "", "RoPE frequency scaling factor. Unset: the model's."),
+    Variable("yarn_ext_factor", _ANY_NUMBER, "", "YaRN extrapolation mix factor. Unset: the model's."),
+    Variable("yarn_attn_factor", _ANY_NUMBER, "", "YaRN magnitude scaling factor. Unset: the model's."),
+    Variable("yarn_beta_fast", _ANY_NUMBER, "", "YaRN low correction dimension. Unset: the model's."),
+    Variable("yarn_beta_slow", _ANY_NUMBER, "", "YaRN high correction dimension. Unset: the model's."),
+    Variable("yarn_orig_ctx", integer(1, INT31_MAX), "", "Context length before YaRN. Unset: the model's."),
+    Variable(
+        "metadata_overrides", kinds.METADATA, "", "GGUF metadata values that replace those of the file."
+    ),
+    Variable("lora", kinds.ADAPTERS, "", "LoRA adapters, applied to every request."),
+    Variable(
+        "max_queued_requests",
+        integer(1, INT31_MAX),
+        "128",
+        "The most requests that wait; one more is refused.",
+    ),
+    Variable("max_queued_tokens", integer(1, 2**40), str(1 << 20), "The most prompt tokens that wait."),
+    Variable(
+        "busy_step_factor",
+        number(1, 1000),
+        "2.5",
+        "A step that prefills while others stream may take so many times a step without.",
+    ),
+    Variable(
+        "idle_step_ms", integer(1, 60_000), "250", "How long a step that only prefills may take, in ms."
+    ),
+    Variable(
+        "prefix_cache", kinds.SWITCH, "true", "Keep finished sequences for requests with the same prefix."
+    ),
+    Variable(
+        "parking_bytes", integer(0, 2**50), str(512 << 20), "Host memory for parked sequences, in bytes."
+    ),
+)
+
+VARIABLES: tuple[Variable, ...] = SERVER_VARIABLES + MODEL_VARIABLES
+"""Every setting. ``docs/configuration.md`` holds the same table, and a test compares them."""

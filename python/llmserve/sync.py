@@ -1,0 +1,239 @@
+"""The engine without an event loop: every call blocks its thread, and no other."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from llmserve import _core, loading
+from llmserve.engine import apply_chat_template, sampling_params
+from llmserve.model_config import ModelConfig
+from llmserve.sampling_params import SamplingParams
+from llmserve.transcript import Transcript
+from llmserve.types import ChatMessage, Completion, Delta, ModelInfo, Stats
+
+__all__ = ["SyncEngine", "SyncStream", "load"]
+
+T = TypeVar("T")
+
+# Ctrl-C is noticed between two waits.
+_WAIT_S = 0.1
+
+
+class _Mailbox:
+    """Where a thread waits for one native handle."""
+
+    __slots__ = ("_wakeup", "listener")
+
+    def __init__(self) -> None:
+        self._wakeup = _core.Wakeup()
+        self.listener = self._wakeup.listener(0)
+
+    def next(self, take: Callable[[], T | None]) -> T:
+        while (taken := take()) is None:
+            self._wakeup.wait(_WAIT_S)
+            self._wakeup.drain()
+        return taken
+
+
+class SyncEngine:
+    """`llmserve.Engine` for programs without an event loop; its methods mean the same and raise the same.
+
+    Made by `SyncEngine.load`. Usable from several threads at once.
+    """
+
+    __slots__ = ("_core", "_info")
+
+    def __init__(self, core: _core.Engine) -> None:
+        self._core = core
+        self._info = ModelInfo(**core.info())
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        config: ModelConfig | None = None,
+        *,
+        on_progress: Callable[[float], object] | None = None,
+    ) -> SyncEngine:
+        """Load a model. Raises `LoadError`."""
+        mailbox = _Mailbox()
+        load = loading.begin(path, config or ModelConfig(), mailbox.listener)
+        while True:
+            for event in mailbox.next(load.take):
+                if event[0] == "ready":
+                    return cls(event[1])
+                if event[0] == "failed":
+                    raise event[1]
+                if on_progress is not None:
+                    on_progress(event[1])
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams | None = None,
+        *,
+        add_special: bool = True,
+        parse_special: bool = True,
+        **overrides: Any,
+    ) -> Completion:
+        """Generate a whole text for a prompt."""
+        submit = functools.partial(
+            self._core.submit,
+            (prompt, add_special, parse_special),
+            sampling_params(params, overrides),
+            True,
+        )
+        with SyncStream(submit) as stream:
+            return stream.result()
+
+    def stream(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams | None = None,
+        *,
+        add_special: bool = True,
+        parse_special: bool = True,
+        **overrides: Any,
+    ) -> SyncStream:
+        """Submit a request and return at once."""
+        submit = functools.partial(
+            self._core.submit,
+            (prompt, add_special, parse_special),
+            sampling_params(params, overrides),
+            False,
+        )
+        return SyncStream(submit)
+
+    def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
+        """The token ids of a text."""
+        mailbox = _Mailbox()
+        job = self._core.tokenize(text, add_special, parse_special, mailbox.listener)
+        return mailbox.next(functools.partial(job.take, len(text.encode()) + 2))
+
+    def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
+        """The text of token ids."""
+        mailbox = _Mailbox()
+        buffer = _core.TokenBuffer()
+        buffer.extend(tokens)
+        job = self._core.detokenize(buffer, render_special, mailbox.listener)
+        return mailbox.next(job.take).decode(errors="replace")
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model."""
+        return self._info
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The model file's metadata as text."""
+        return self._info.metadata
+
+    @property
+    def chat_template(self) -> str | None:
+        """The model's default chat template."""
+        return self._info.chat_template
+
+    def apply_chat_template(
+        self, messages: Sequence[ChatMessage], add_generation_prompt: bool = True, **kwargs: Any
+    ) -> str:
+        """The prompt that the model's chat template makes of messages."""
+        return apply_chat_template(self._info, messages, add_generation_prompt, kwargs)
+
+    def stats(self) -> Stats:
+        """Counters and gauges."""
+        return Stats(**self._core.stats())
+
+    def check_alive(self) -> None:
+        """Raise `EngineDeadError` or `EngineClosedError` if the engine cannot be used any more."""
+        self._core.check_alive()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._core.is_shut_down()
+
+    def close(self) -> None:
+        """End every request with `EngineClosedError` and free the memory before returning."""
+        self._core.shutdown()
+        self._core.join()
+
+    def __enter__(self) -> SyncEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SyncStream:
+    """The output of one request: an iterator of `Delta`. For one thread at a time.
+
+    Leaving `with`, `close()`, or dropping it aborts the request.
+    """
+
+    __slots__ = ("_error_was_raised", "_mailbox", "_request", "_transcript")
+
+    def __init__(self, submit: Callable[[_core.Listener], _core.Request]) -> None:
+        self._mailbox = _Mailbox()
+        self._transcript = Transcript()
+        self._error_was_raised = False
+        self._request: _core.Request | None = submit(self._mailbox.listener)
+
+    def __iter__(self) -> SyncStream:
+        return self
+
+    def __next__(self) -> Delta:
+        transcript = self._transcript
+        while self._request is not None:
+            if (delta := transcript.next_delta()) is not None:
+                return delta
+            if transcript.is_over:
+                self._request = None
+                break
+            transcript.add(self._mailbox.next(self._request.take))
+        if transcript.error is not None and not self._error_was_raised:
+            self._error_was_raised = True
+            raise transcript.error
+        raise StopIteration
+
+    def result(self) -> Completion:
+        """The whole result, once it is there. Raises `RuntimeError` if the stream was closed before."""
+        transcript = self._transcript
+        while transcript.completion is None:
+            if transcript.error is not None:
+                raise transcript.error
+            if self._request is None:
+                raise RuntimeError("the stream is closed")
+            transcript.add(self._mailbox.next(self._request.take))
+        return transcript.completion
+
+    @property
+    def completion(self) -> Completion | None:
+        """The whole result, after the last delta was received."""
+        return self._transcript.completion if self._transcript.is_read else None
+
+    def abort(self) -> None:
+        """End the request within one step; the iteration then ends by itself."""
+        if self._request is not None:
+            self._request.abort()
+
+    def close(self) -> None:
+        """Abort the request and end the iteration."""
+        self.abort()
+        self._request = None
+
+    def __enter__(self) -> SyncStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+load = SyncEngine.load

@@ -1,0 +1,96 @@
+"""What a request has given so far, put together from the native events."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from llmserve.errors import LlmserveError
+from llmserve.types import Completion, Delta, Timings, Token, TokenLogprobs, Usage
+
+if TYPE_CHECKING:
+    from llmserve._core import _Event, _Token
+
+__all__ = ["Transcript"]
+
+
+class Transcript:
+    """The state of one request as its client knows it."""
+
+    __slots__ = ("_deltas", "_texts", "_tokens", "completion", "error", "num_prompt_tokens")
+
+    def __init__(self) -> None:
+        self.num_prompt_tokens: int | None = None
+        """Known once the request was accepted."""
+        self.completion: Completion | None = None
+        """Known at the end."""
+        self.error: LlmserveError | None = None
+        """Known at the end of a request that was refused or failed."""
+        self._deltas: deque[Delta] = deque()
+        self._texts: list[str] = []
+        self._tokens: list[Token] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the terminal event came."""
+        return self.completion is not None or self.error is not None
+
+    def add(self, events: Iterable[_Event]) -> None:
+        """Take in the next events."""
+        for event in events:
+            if event[0] == "delta":
+                self._add_delta(event[1], event[2])
+            elif event[0] == "accepted":
+                self.num_prompt_tokens = event[1]
+            elif event[0] == "finished":
+                _, reason, usage, timings, seed, stop = event
+                self.completion = Completion(
+                    text="".join(self._texts),
+                    tokens=tuple(self._tokens),
+                    finish_reason=reason,
+                    usage=_usage(*usage),
+                    timings=_timings(*timings),
+                    seed=seed,
+                    stop=stop,
+                )
+            elif event[0] == "failed":
+                self.error = event[1]
+
+    @property
+    def is_read(self) -> bool:
+        """Whether no delta waits to be read."""
+        return not self._deltas
+
+    def next_delta(self) -> Delta | None:
+        """The next delta that was not read yet."""
+        return self._deltas.popleft() if self._deltas else None
+
+    def _add_delta(self, text: str, raw_tokens: tuple[_Token, ...]) -> None:
+        tokens = tuple([_token(raw) for raw in raw_tokens])
+        self._texts.append(text)
+        self._tokens += tokens
+        self._deltas.append(Delta(text=text, tokens=tokens))
+
+
+def _token(raw: _Token) -> Token:
+    number, data, text, logprobs = raw
+    if logprobs is None:
+        return Token(id=number, bytes=data, text=text)
+    return Token(
+        id=number, bytes=data, text=text, logprobs=TokenLogprobs(logprob=logprobs[0], top=logprobs[1])
+    )
+
+
+def _usage(prompt: int, cached: int, completion: int, draft: int, accepted: int) -> Usage:
+    return Usage(
+        prompt_tokens=prompt,
+        cached_tokens=cached,
+        completion_tokens=completion,
+        draft_tokens=draft,
+        accepted_tokens=accepted,
+    )
+
+
+def _timings(queue: float, prefill: float, decode: float, first_token: float) -> Timings:
+    return Timings(queue_s=queue, prefill_s=prefill, decode_s=decode, time_to_first_token_s=first_token)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from llmserve import Delta, InvalidParameterError, ModelInfo, SamplingParams, Token
+from llmserve.apis.llamacpp import convert
+from llmserve.apis.llamacpp.schema import CompletionRequest
+from llmserve.http.errors import fault_of
+from llmserve.http.schema import read
+from llmserve.refusals import FieldError
+
+_ANYTHING: dict[str, Any] = {field.name: None for field in dataclasses.fields(ModelInfo)}
+INFO = ModelInfo(**{**_ANYTHING, "kv_type_k": "f16", "kv_type_v": "f16"})
+QUANTIZED = dataclasses.replace(INFO, kv_type_k="q8_0", kv_type_v="q8_0")
+MIXED = dataclasses.replace(INFO, kv_type_k="q8_0", kv_type_v="q4_0")
+
+
+def request(**fields: Any) -> CompletionRequest:
+    return read(CompletionRequest, {"model": "m", "prompt": "p", **fields}).value
+
+
+def params(**fields: Any) -> SamplingParams:
+    return convert.sampling_params(request(**{"options": {"random_seed": 1}, **fields}))
+
+
+def test_defaults_are_greedy_with_min_p() -> None:
+    assert params(max_tokens=5) == SamplingParams(max_tokens=5, min_p=0.05, seed=1)
+
+
+def test_everything_is_passed_on() -> None:
+    options = {
+        "min_p": 0.25,
+        "min_tokens_to_keep": 2,
+        "repetition_penalty": 1.5,
+        "no_repeat_ngram_size": 3,
+        "random_seed": 7,
+        "max_kv_size": 100,
+        "prefill_step_size": 16,
+    }
+    made = params(max_tokens=9, temperature=0.5, top_p=0.75, top_k=40, options=options)
+    assert made == SamplingParams(
+        max_tokens=9,
+        temperature=0.5,
+        top_p=0.75,
+        top_k=40,
+        min_p=0.25,
+        min_tokens_to_keep=2,
+        repetition_penalty=1.5,
+        no_repeat_ngram_size=3,
+        seed=7,
+        max_total_tokens=100,
+        prefill_step_size=16,
+    )
+
+
+def test_negative_numbers_count_as_zero() -> None:
+    options = {
+        "min_p": -1,
+        "min_tokens_to_keep": -1,
+        "repetition_penalty": -1,
+        "no_repeat_ngram_size": -1,
+        "random_seed": 1,
+        "max_kv_size": -1,
+        "prefill_step_size": -1,
+    }
+    made = params(max_tokens=5, temperature=-1, top_p=-1, top_k=-1, options=options)
+    assert made == SamplingParams(max_tokens=5, min_p=0.0, seed=1)
+
+
+@pytest.mark.parametrize("top_p", [0, 1, 0.0, 1.0])
+def test_top_p_0_and_1_are_off(top_p: float) -> None:
+    assert params(max_tokens=1, top_p=top_p).top_p == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [(None, 0), (0, 0), (-1, 0), (-3, 0), (7, 7), (10**12, 2**31 - 1)]
+)
+def test_max_tokens(given: int | None, wanted: int) -> None:
+    assert convert.num_tokens_wanted(request(max_tokens=given)) == wanted
+
+
+def test_a_random_seed_is_one_that_can_be_sent_back() -> None:
+    seeds = {params(max_tokens=1, options={"random_seed": -1}).seed for _ in range(20)}
+    assert len(seeds) > 1
+    assert all(seed is not None and 0 <= seed < 2**31 for seed in seeds)
+
+
+@pytest.mark.parametrize("seed", [-2, 2**31, 2**32, 2**64, 1.5, "7", True])
+def test_other_seeds_are_refused(seed: object) -> None:
+    with pytest.raises(FieldError) as caught:
+        request(options={"random_seed": seed})
+    assert caught.value.field == "options.random_seed"
+
+
+@pytest.mark.parametrize(
+    ("options", "info", "ignored"),
+    [
+        ({}, INFO, []),
+        ({"length_penalty": 1.0, "diversity_penalty": 0}, INFO, ["length_penalty", "diversity_penalty"]),
+        ({"kv_group_size": 64}, QUANTIZED, ["kv_group_size"]),
+        ({"length_penalty": None}, INFO, []),
+        ({"kv_bits": 8}, INFO, ["kv_bits"]),
+        ({"kv_bits": 8}, QUANTIZED, []),
+        ({"kv_bits": 4}, QUANTIZED, ["kv_bits"]),
+        ({"kv_bits": 8}, MIXED, ["kv_bits"]),
+        ({"kv_bits": 16}, INFO, []),
+        ({"kv_bits": 0}, INFO, []),
+        ({"kv_bits": 0}, QUANTIZED, ["kv_bits"]),
+        ({"quantized_kv_start": 0}, QUANTIZED, []),
+        ({"quantized_kv_start": 5}, QUANTIZED, ["quantized_kv_start"]),
+        ({"quantized_kv_start": 0}, INFO, ["quantized_kv_start"]),
+    ],
+)
+def test_ignored_options(options: dict[str, Any], info: ModelInfo, ignored: list[str]) -> None:
+    made = convert.ignored_options(request(options=options).options, info)
+    assert made == [f"options.{name}" for name in ignored]
+
+
+def test_every_token_has_its_event_also_in_merged_deltas() -> None:
+    def token(number: int, text: str) -> Token:
+        return Token(id=number, bytes=b"", text=text)
+
+    frames = convert.TokenFrames()
+    merged = Delta(text="né", tokens=(token(1, "n"), token(2, ""), token(3, "é")))
+    made = [*frames.render(merged), *frames.render(Delta(text="", tokens=(token(4, ""),)))]
+    assert b"".join(made).decode() == (
+        'data: {"message":"n","token":1,"tokens":1}\n\n'
+        'data: {"message":"","token":2,"tokens":2}\n\n'
+        'data: {"message":"é","token":3,"tokens":3}\n\n'
+        'data: {"message":"","token":4,"tokens":4}\n\n'
+    )
+
+
+def test_progress_rises_by_whole_percents_from_above_0_to_below_1() -> None:
+    steps = convert.ProgressSteps()
+    shown = [steps.next(value) for value in (0.0, 0.004, 0.019, 0.02, 0.025, 0.5, 0.4, 0.999, 1.0)]
+    assert shown == [0.01, None, None, 0.02, None, 0.5, None, 0.99, None]
+
+
+def test_progress_is_written_as_the_contract_writes_it() -> None:
+    assert convert.progress_frame(0.25) == b'data: {"progress":0.25}\n\n'
+    assert convert.progress_frame(1) == b'data: {"progress":1}\n\n'
+    assert convert.progress_frame(1.0) == b'data: {"progress":1}\n\n'
+
+
+def test_the_engines_field_names_become_those_of_the_wire() -> None:
+    error = InvalidParameterError("max_total_tokens: must be at least 1, got 0", field="max_total_tokens")
+    fault = fault_of(error, "llamacpp")
+    assert convert.render_fault(fault) == {"error": "options.max_kv_size: must be at least 1, got 0"}

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import asyncio
+
+from llmserve.lifecycle import Lifecycle
+
+
+def test_states_and_aborts() -> None:
+    async def main() -> None:
+        lifecycle = Lifecycle()
+        aborted: list[str] = []
+        with lifecycle.running(lambda: aborted.append("a")):
+            lifecycle.drain()
+            assert (lifecycle.state, aborted) == ("draining", [])
+            with lifecycle.running(lambda: aborted.append("gone")):
+                pass
+            lifecycle.stop()
+            assert (lifecycle.state, aborted) == ("stopping", ["a"])
+            with lifecycle.running(lambda: aborted.append("late")):
+                assert aborted == ["a", "late"]
+        lifecycle.drain()
+        assert lifecycle.is_stopping
+
+    asyncio.run(main())
+
+
+def test_idle_means_no_open_exchange() -> None:
+    async def main() -> None:
+        lifecycle = Lifecycle()
+        await lifecycle.wait_idle()
+        with lifecycle.exchange():
+            waiting = asyncio.create_task(lifecycle.wait_idle())
+            with lifecycle.exchange():
+                pass
+            await asyncio.sleep(0)
+            assert not waiting.done()
+        await waiting
+
+    asyncio.run(main())

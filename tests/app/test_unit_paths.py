@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmserve.addresses import host_of, is_local_server, is_loopback_name
+from llmserve.paths import AllowedFolder
+from llmserve.refusals import PathNotAllowedError, PathNotLocalError
+
+LOCAL = {"server": ("127.0.0.1", 8082)}
+UNIX = {"server": ("/run/llmserve.sock", None)}
+REMOTE = {"server": ("192.0.2.1", 8082)}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "in" / "a.gguf").touch()
+    (tmp_path / "out" / "b.gguf").touch()
+    (tmp_path / "in" / "leads-out.gguf").symlink_to(tmp_path / "out" / "b.gguf")
+    (tmp_path / "in" / "stays.gguf").symlink_to(tmp_path / "in" / "a.gguf")
+    (tmp_path / "out" / "leads-in.gguf").symlink_to(tmp_path / "in" / "a.gguf")
+    (tmp_path / "in-beside").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("a.gguf", "in/a.gguf"),
+        ("./x/../a.gguf", "in/a.gguf"),
+        ("stays.gguf", "in/a.gguf"),
+        ("not-there.gguf", "in/not-there.gguf"),
+        ("{tree}/in/a.gguf", "in/a.gguf"),
+        ("{tree}/out/leads-in.gguf", "in/a.gguf"),
+    ],
+)
+@pytest.mark.parametrize("scope", [LOCAL, UNIX, REMOTE])
+def test_paths_that_resolve_inside_are_allowed(
+    tree: Path, text: str, target: str, scope: dict[str, object]
+) -> None:
+    folder = AllowedFolder(tree / "in", "MODELS_DIR")
+    assert folder.admit(text.format(tree=tree), scope) == tree / target
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "../out/b.gguf",
+        "leads-out.gguf",
+        "{tree}/out/b.gguf",
+        "{tree}/in-beside/c.gguf",
+        "/etc/passwd",
+        "a\0.gguf",
+        "..",
+    ],
+)
+def test_paths_that_resolve_outside_are_not(tree: Path, text: str) -> None:
+    with pytest.raises(PathNotAllowedError) as caught:
+        AllowedFolder(tree / "in", "MODELS_DIR").admit(text.format(tree=tree), LOCAL)
+    assert str(caught.value) == "path is not allowed"
+
+
+def test_a_folder_that_is_a_link_counts_as_what_it_leads_to(tree: Path) -> None:
+    (tree / "link").symlink_to(tree / "in")
+    assert AllowedFolder(tree / "link", "MODELS_DIR").admit("a.gguf", LOCAL) == tree / "in/a.gguf"
+
+
+def test_very_long_names_are_refused_or_simply_not_there(tree: Path) -> None:
+    folder = AllowedFolder(tree / "in", "MODELS_DIR")
+    name = "x" * 300
+    assert folder.resolve(name) == tree / "in" / name
+
+
+def test_without_a_folder_only_local_requests_may(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tree)
+    folder = AllowedFolder(None, "MODELS_DIR")
+    assert folder.admit("out/b.gguf", LOCAL) == tree / "out/b.gguf"
+    assert folder.admit(f"{tree}/in/leads-out.gguf", UNIX) == tree / "out/b.gguf"
+    for scope in (REMOTE, {"server": None}, {}):
+        with pytest.raises(PathNotLocalError, match="MODELS_DIR"):
+            folder.admit("out/b.gguf", scope)
+
+
+@pytest.mark.parametrize(
+    ("server", "is_local"),
+    [
+        (("127.0.0.1", 1), True),
+        (("127.8.9.1", 1), True),
+        (("::1", 1), True),
+        (("::ffff:127.0.0.1", 1), True),
+        (("/sock", None), True),
+        (("10.0.0.1", 1), False),
+        (("::", 1), False),
+        (("example.org", 1), False),
+        (None, False),
+    ],
+)
+def test_local_servers(server: tuple[str, int | None] | None, is_local: bool) -> None:
+    assert is_local_server({"server": server}) is is_local
+
+
+@pytest.mark.parametrize(
+    ("header", "is_loopback"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:8082", True),
+        ("a.localhost:1", True),
+        ("127.0.0.1:8082", True),
+        ("[::1]:8082", True),
+        ("localhost.", True),
+        ("localhost.evil.example:8082", False),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("0.0.0.0:8082", False),
+        ("", False),
+    ],
+)
+def test_loopback_names(header: str, is_loopback: bool) -> None:
+    assert is_loopback_name(host_of(header)) is is_loopback

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import pytest
+
+from llmserve.http.schema import Field, json_schema, nested, read
+from llmserve.refusals import FieldError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """An inner object."""
+
+    share: Annotated[float, Field("A share.", format="float", maximum=1)] = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outer:
+    """An outer
+    object."""
+
+    name: Annotated[str, Field("A name.", non_empty=True, example="x")]
+    count: Annotated[int, Field("A count.", format="int32")] = 3
+    limit: Annotated[int | None, Field("A limit.", minimum=-1)] = None
+    flag: Annotated[bool, Field("A flag.")] = False
+    inner: Annotated[Inner, Field("More.")] = field(default_factory=Inner)
+
+
+def test_defaults_and_values() -> None:
+    assert read(Outer, {"name": "a"}).value == Outer(name="a")
+    parsed = read(Outer, {"name": "a", "count": 5.0, "limit": -1, "flag": True, "inner": {"share": 1}})
+    assert parsed.value == Outer(name="a", count=5, limit=-1, flag=True, inner=Inner(share=1.0))
+    assert isinstance(parsed.value.count, int)
+    assert isinstance(parsed.value.inner.share, float)
+
+
+def test_null_is_absent() -> None:
+    assert read(Outer, {"name": "a", "count": None, "inner": None}).value == Outer(name="a")
+
+
+def test_unknown_fields_are_reported_with_their_place() -> None:
+    body = {"name": "a", "x": 1, "inner": {"y": None}}
+    assert sorted(read(Outer, body).unknown) == ["inner.y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "name is required"),
+        ({"name": None}, "name is required"),
+        ({"name": ""}, "name is required"),
+        ({"name": 5}, "name must be a string, got the number 5"),
+        ({"name": "a", "count": True}, "count must be an integer, got a boolean"),
+        ({"name": "a", "count": 1.5}, "count must be an integer, got the number 1.5"),
+        ({"name": "a", "count": "1"}, "count must be an integer, got a string"),
+        ({"name": "a", "count": 2**31}, "count must be at most 2147483647, got 2147483648"),
+        ({"name": "a", "limit": -2}, "limit must be at least -1, got -2"),
+        ({"name": "a", "flag": 1}, "flag must be a boolean, got the number 1"),
+        ({"name": "a", "inner": []}, "inner must be an object, got an array"),
+        ({"name": "a", "inner": {"share": 1.25}}, "inner.share must be at most 1, got 1.25"),
+        ({"name": "a", "inner": {"share": False}}, "inner.share must be a number, got a boolean"),
+        ({"name": "a", "inner": {"share": float("nan")}}, "inner.share must be a finite number, got nan"),
+        (
+            {"name": "a", "inner": {"share": -1e300}},
+            "inner.share must be at least -3.40282346638529e+38, got -1e+300",
+        ),
+    ],
+)
+def test_errors_name_field_limit_and_value(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        read(Outer, body)
+    assert str(caught.value) == message
+    assert message.startswith(caught.value.field)
+
+
+def test_json_schema_says_the_same() -> None:
+    assert json_schema(Outer) == {
+        "type": "object",
+        "description": "An outer object.",
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "description": "A name.", "examples": ["x"], "minLength": 1},
+            "count": {"type": "integer", "description": "A count.", "default": 3, "format": "int32"},
+            "limit": {"type": "integer", "description": "A limit.", "minimum": -1},
+            "flag": {"type": "boolean", "description": "A flag.", "default": False},
+            "inner": {"$ref": "#/components/schemas/Inner", "description": "More."},
+        },
+    }
+    assert nested(Outer) == [Inner]

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from llmserve.cli import build_parser
+from llmserve.model_config import LoraAdapter, ModelConfig
+from llmserve.settings import VARIABLES, Settings, SettingsError, parse_settings
+from llmserve.settings.variables import MODEL_VARIABLES, SERVER_VARIABLES
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    settings = parse_settings({"HOME": "/home/x"})
+    assert settings.model_config == ModelConfig()
+    assert (settings.host, settings.port) == ("127.0.0.1", 8082)
+    assert settings.max_body_bytes == 16 * 1024 * 1024
+    assert (settings.sse_ping_s, settings.grace_s, settings.stall_s) == (10, 10, 60)
+    assert (settings.model, settings.models_dir, settings.sessions_dir) == (None, None, None)
+    assert settings.cors_origins == ()
+
+
+def test_every_field_of_the_model_config_is_a_variable() -> None:
+    assert [v.name for v in MODEL_VARIABLES] == [field.name for field in dataclasses.fields(ModelConfig)]
+
+
+def test_every_field_of_the_settings_is_a_variable() -> None:
+    fields = [field.name for field in dataclasses.fields(Settings)]
+    assert [v.name for v in SERVER_VARIABLES] == fields[:-1]
+
+
+def test_defaults_of_the_table_are_those_of_the_model_config() -> None:
+    for variable in MODEL_VARIABLES:
+        if variable.default:
+            assert variable.kind.parse(variable.default) == getattr(ModelConfig(), variable.name), (
+                variable.name
+            )
+
+
+def test_values_of_all_kinds() -> None:
+    settings = parse_settings(
+        {
+            "LLMSERVE_PORT": "0",
+            "MODELS_DIR": "/srv/models",
+            "SESSIONS_DIR": "/srv/sessions",
+            "LLMSERVE_MODEL": "/m.gguf",
+            "LLMSERVE_CACHE_DIR": "/cache",
+            "LLMSERVE_CORS_ORIGINS": "https://a.example, https://b.example",
+            "LLMSERVE_THREADS": "3",
+            "LLMSERVE_FLASH_ATTENTION": "off",
+            "LLMSERVE_USE_MMAP": "0",
+            "LLMSERVE_KV_TYPE_V": "Q8_0",
+            "LLMSERVE_TENSOR_SPLIT": "1,2.5",
+            "LLMSERVE_ROPE_SCALING": "yarn",
+            "LLMSERVE_METADATA_OVERRIDES": '{"llama.rope.freq_base": 5e5, "x": true}',
+            "LLMSERVE_LORA": "/a.gguf,/b.gguf=0.5",
+        }
+    )
+    assert settings.port == 0
+    assert (settings.models_dir, settings.sessions_dir) == (Path("/srv/models"), Path("/srv/sessions"))
+    assert settings.cache_dir == Path("/cache")
+    assert settings.cors_origins == ("https://a.example", "https://b.example")
+    assert settings.model_config == ModelConfig(
+        threads=3,
+        flash_attention=False,
+        use_mmap=False,
+        kv_type_v="q8_0",
+        tensor_split=(1.0, 2.5),
+        rope_scaling="yarn",
+        metadata_overrides={"llama.rope.freq_base": 5e5, "x": True},
+        lora=(LoraAdapter(path="/a.gguf"), LoraAdapter(path="/b.gguf", scale=0.5)),
+    )
+
+
+def test_options_win_over_the_environment() -> None:
+    settings = parse_settings({"LLMSERVE_PORT": "1", "LLMSERVE_THREADS": "1"}, {"port": "2"})
+    assert settings.port == 2
+    assert settings.model_config.threads == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"LLMSERVE_PORT": "70000"}, "LLMSERVE_PORT must be from 0 to 65535, got 70000"),
+        ({"LLMSERVE_PORT": "http"}, "LLMSERVE_PORT must be a whole number, got 'http'"),
+        ({"LLMSERVE_GRACE_S": "nan"}, "LLMSERVE_GRACE_S must be a finite number from 0 to 86400, got nan"),
+        ({"LLMSERVE_USE_MMAP": "maybe"}, "LLMSERVE_USE_MMAP must be true or false, got 'maybe'"),
+        (
+            {"LLMSERVE_KV_LAYOUT": "both"},
+            "LLMSERVE_KV_LAYOUT must be one of auto, per_sequence, unified, got 'both'",
+        ),
+        ({"LLMSERVE_METADATA_OVERRIDES": "[]"}, "LLMSERVE_METADATA_OVERRIDES must be a JSON object"),
+        (
+            {"LLMSERVE_CONTEXT_LENGHT": "1"},
+            "LLMSERVE_CONTEXT_LENGHT is not a setting of llmserve\nhint: did you mean "
+            "LLMSERVE_CONTEXT_LENGTH?",
+        ),
+    ],
+)
+def test_bad_values_name_variable_limit_and_value(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_settings(environ)
+    assert str(caught.value) == message
+
+
+def test_a_bad_option_is_named_as_an_option() -> None:
+    with pytest.raises(SettingsError, match="--max-sequences must be from 1 to 256, got 0"):
+        parse_settings({}, {"max_sequences": "0"})
+
+
+def test_the_documentation_holds_the_table() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    rows = {line for line in text.splitlines() if line.startswith("| `")}
+    expected = {
+        f"| `{v.env}` | `{v.option}` | {v.kind.takes} | {v.default or '-'} | {v.doc} |"
+        for v in VARIABLES
+        if v.name != "model"
+    }
+    model = next(v for v in VARIABLES if v.name == "model")
+    expected.add(f"| `{model.env}` | `PATH` | {model.kind.takes} | - | {model.doc} |")
+    assert rows == expected
+
+
+def test_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        build_parser().parse_args(["serve", "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    for variable in VARIABLES:
+        assert variable.env in text
+        assert variable.option in text or variable.name == "model"

@@ -1,0 +1,109 @@
+"""Starts `llmserve serve` and `uvicorn` on free loopback ports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from serving.client import get, wait_until
+
+MODEL = (
+    Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    / "llmserve/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+)
+TESTS = Path(__file__).resolve().parent.parent
+SMALL = {"LLMSERVE_CONTEXT_LENGTH": "2048", "LLMSERVE_MAX_SEQUENCES": "4"}
+END_S = 60
+
+
+class ServerProcess:
+    """A running server; `log` is what it has written so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log_file: Path) -> None:
+        self.process = process
+        self.port = port
+        self._log_file = log_file
+
+    @property
+    def log(self) -> str:
+        return self._log_file.read_text()
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def wait(self) -> int:
+        """The exit status; negative: the signal that ended it."""
+        return self.process.wait(END_S)
+
+    def wait_until_listening(self) -> None:
+        wait_until(lambda: self._is_listening())
+
+    def wait_until_ready(self) -> None:
+        self.wait_until_listening()
+        wait_until(lambda: "ready" in self.states() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.log
+
+    def states(self) -> list[str]:
+        return [model["state"] for model in get(self.port, "/health").json["models"]]
+
+    def _is_listening(self) -> bool:
+        assert self.process.poll() is None, self.log
+        with socket.socket() as sock:
+            return sock.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without settings, plus `extra`; tests can be imported."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LLMSERVE_")}
+    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**inherited, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", **extra}
+
+
+@contextmanager
+def _running(
+    command: Sequence[str], env: Mapping[str, str], port: int, folder: Path
+) -> Iterator[ServerProcess]:
+    log_file = folder / f"server-{port}.log"
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(command, env=environment(env), stdout=log, stderr=log, cwd=folder)
+    try:
+        yield ServerProcess(process, port, log_file)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def serve(
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None, model: Path = MODEL
+) -> Iterator[ServerProcess]:
+    """`llmserve serve MODEL --port PORT arguments`, in `folder`."""
+    port = free_port()
+    command = [sys.executable, "-m", "llmserve", "serve", str(model), "--port", str(port), *arguments]
+    with _running(command, {**SMALL, **(env or {})}, port, folder) as server:
+        yield server
+
+
+@contextmanager
+def serve_with_uvicorn(
+    folder: Path, *arguments: str, app: str = "llmserve.app:app", env: Mapping[str, str] | None = None
+) -> Iterator[ServerProcess]:
+    """`uvicorn APP --port PORT arguments`, in `folder`."""
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", app, "--port", str(port), *arguments]
+    with _running(command, {**SMALL, **(env or {})}, port, folder) as server:
+        yield server
