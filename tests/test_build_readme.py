@@ -101,7 +101,7 @@ def test_completion_comes_token_by_token(address: str) -> None:
     assert "Paris" in "".join(event["message"] for event in events)
 
 
-@pytest.mark.parametrize(("number", "expected"), [(0, "Paris"), (1, "")])
+@pytest.mark.parametrize(("number", "expected"), [(0, "1. Bananas"), (1, "")])
 def test_python_programs(tmp_path: Path, number: int, expected: str) -> None:
     assert len(_blocks("python")) == 2
     program = tmp_path / "program.py"
