@@ -74,7 +74,7 @@ fn twice_as_many_requests_as_the_cells_hold_all_finish() {
             let engine = setup.start();
             let prompts: Vec<String> = (0..16).map(prompt).collect();
             let parts = |prompt: &String| RequestParts {
-                stopping: StopParams { max_tokens: Some(80), ignore_eos: true, ..StopParams::default() },
+                stopping: StopParams { max_tokens: Some(600), ignore_eos: true, ..StopParams::default() },
                 ..RequestParts::text(prompt, 600)
             };
             let alone: Vec<Output> = prompts
@@ -228,7 +228,7 @@ fn drafts_change_neither_text_nor_counts_on_any_kind_of_cache() {
                     // A state that cannot be cut back is computed again, which draws undrafted tokens.
                     Memory::Recurrent => assert!(counted.1 <= counted.0, "{text}"),
                     Memory::Attention | Memory::SlidingWindow(_) => {
-                        assert_eq!(counted, simulated, "{memory:?} {text}")
+                        assert_eq!(counted, simulated, "{memory:?} {text}");
                     }
                 }
             }
