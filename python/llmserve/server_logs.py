@@ -17,7 +17,9 @@ def configure_logging(level: str) -> None:
     # llama.cpp tells dozens of lines for each load: they are for those who look for something.
     if logger.level > logging.DEBUG:
         logging.getLogger("llmserve.engine").setLevel(max(logger.level, logging.WARNING))
-    if logger.hasHandlers():
+    if any(
+        not isinstance(handler, logging.NullHandler) for handler in (*logger.handlers, *logging.root.handlers)
+    ):
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(_FORMAT))

@@ -5,19 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from serving import MODEL, ServerProcess, serve
+from serving import ServerProcess, serve
+
+MAX_BODY_BYTES = 200_000
 
 
 @pytest.fixture(scope="session")
-def model() -> Path:
-    if not MODEL.is_file():
-        pytest.skip("the default model is not there: `llmserve pull` gets it")
-    return MODEL
-
-
-@pytest.fixture(scope="session")
-def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def server(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One `llmserve serve` with the default model for all tests that leave it as it was."""
-    with serve(tmp_path_factory.mktemp("server"), env={"LLMSERVE_MAX_BODY_BYTES": "200000"}) as running:
+    env = {"LLMSERVE_MAX_BODY_BYTES": str(MAX_BODY_BYTES)}
+    with serve(tmp_path_factory.mktemp("server"), model_path, env=env) as running:
         running.wait_until_ready()
         yield running

@@ -1,10 +1,9 @@
 """Real servers in processes of their own, and a client that sees the bytes as they come."""
 
 from serving.client import Answer, RawStream, events, get, post, read_metrics, wait_until
-from serving.process import MODEL, ServerProcess, free_port, serve, serve_with_uvicorn
+from serving.process import ServerProcess, free_port, serve, serve_with_uvicorn
 
 __all__ = [
-    "MODEL",
     "Answer",
     "RawStream",
     "ServerProcess",

@@ -13,12 +13,9 @@ from pathlib import Path
 
 from serving.client import get, wait_until
 
-MODEL = (
-    Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    / "llmserve/models/SmolLM2-135M-Instruct.Q4_1.gguf"
-)
 TESTS = Path(__file__).resolve().parent.parent
-SMALL = {"LLMSERVE_CONTEXT_LENGTH": "2048", "LLMSERVE_MAX_SEQUENCES": "4"}
+# One thread: two that wait for each other are slow where the tests of others run beside them.
+SMALL = {"LLMSERVE_CONTEXT_LENGTH": "2048", "LLMSERVE_MAX_SEQUENCES": "4", "LLMSERVE_THREADS": "1"}
 END_S = 60
 
 
@@ -28,6 +25,7 @@ class ServerProcess:
     def __init__(self, process: subprocess.Popen[bytes], port: int, log_file: Path) -> None:
         self.process = process
         self.port = port
+        self.folder = log_file.parent
         self._log_file = log_file
 
     @property
@@ -89,7 +87,7 @@ def _running(
 
 @contextmanager
 def serve(
-    folder: Path, *arguments: str, env: Mapping[str, str] | None = None, model: Path = MODEL
+    folder: Path, model: Path, *arguments: str, env: Mapping[str, str] | None = None
 ) -> Iterator[ServerProcess]:
     """`llmserve serve MODEL --port PORT arguments`, in `folder`."""
     port = free_port()

@@ -13,8 +13,8 @@ from llmserve.settings.variables import MODEL_VARIABLES, SERVER_VARIABLES, VARIA
 
 _PREFIX = "LLMSERVE_"
 
-# Read by other parts of the project, not settings of the server.
-_FOREIGN = frozenset({"LLMSERVE_CARGO_FEATURES"})
+# Read by the project's build and tests, not settings of the server.
+_FOREIGN = ("LLMSERVE_CARGO_FEATURES", "LLMSERVE_TEST_")
 
 
 class SettingsError(ValueError):
@@ -79,8 +79,8 @@ def _value(variable: Variable, environ: Mapping[str, str], overrides: Mapping[st
 
 
 def _refuse_unknown(environ: Mapping[str, str]) -> None:
-    known = {variable.env for variable in VARIABLES} | _FOREIGN
+    known = {variable.env for variable in VARIABLES}
     for name in sorted(environ):
-        if name.startswith(_PREFIX) and name not in known:
+        if name.startswith(_PREFIX) and name not in known and not name.startswith(_FOREIGN):
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
             raise SettingsError(f"{name} is not a setting of llmserve\nhint: did you mean {close[0]}?")
