@@ -23,6 +23,7 @@ from toolchain import BuildSetupError  # noqa: E402
 LINT_STAGES = ("fmt", "ruff", "ruff-format", "mypy", "stubtest", "clippy", "rustdoc")
 # The documentation is read by developers, so that it may link to what is private.
 RUSTDOC_FLAGS = "-D warnings -A rustdoc::private-intra-doc-links"
+STAGE_LIMIT_S = 40 * 60
 
 
 def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
@@ -72,7 +73,10 @@ def _run(name: str, command: list[str], env: dict[str, str]) -> tuple[int, float
     shown = " ".join("python" if part == sys.executable else part for part in command)
     print(f"\n=== {name}: {shown}", flush=True)
     start_s = time.monotonic()
-    status = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+    try:
+        status = subprocess.run(command, cwd=ROOT, env=env, check=False, timeout=STAGE_LIMIT_S).returncode
+    except subprocess.TimeoutExpired:
+        status = 124  # as `timeout` has it
     duration_s = time.monotonic() - start_s
     print(f"=== {name}: {_outcome(status)} after {duration_s:.1f} s", flush=True)
     return status, duration_s
