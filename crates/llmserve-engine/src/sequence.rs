@@ -47,6 +47,8 @@ pub(crate) struct Sequence {
     pub(crate) arrival: u64,
     /// Its prompt chunks end here, since others wait to share what is before.
     pub(crate) share_at: Option<usize>,
+    /// Its prompt chunks end here, since its state is to be kept.
+    pub(crate) checkpoint_at: Option<usize>,
     max_tokens: usize,
     seed: u64,
     sampler: Sampler,
@@ -89,6 +91,7 @@ impl Sequence {
             parked: None,
             arrival,
             share_at: None,
+            checkpoint_at: None,
             max_tokens,
             seed,
             sampler,

@@ -136,21 +136,27 @@ fn a_repeated_prompt_prefills_one_token() {
 }
 
 #[test]
-fn what_a_cache_cannot_cut_back_is_computed_again() {
+fn what_a_cache_cannot_cut_back_comes_from_a_checkpoint_or_is_computed_again() {
     for memory in [Memory::SlidingWindow(4), Memory::Recurrent] {
-        let setup = FakeEngine { memory, ..FakeEngine::default() };
-        let engine = setup.start();
-        let text = prompt(3);
-        let first = collect(&engine.submit(greedy(&text, 20), None)).unwrap();
-        let again = collect(&engine.submit(greedy(&text, 20), None)).unwrap();
-        assert_eq!(again.tokens, first.tokens);
-        assert_eq!(again.finished.usage.num_cached_tokens, 0);
-        // A conversation that goes on extends the whole state, which every kind can.
-        let longer = format!("{text}{}", first.text);
-        let computed = first.tokens.len() - 1;
-        let output = collect(&engine.submit(greedy(&format!("{longer} more"), 20), None)).unwrap();
-        assert_eq!(output.finished.usage.num_cached_tokens, text.len() + computed);
-        assert_expected(&output, &format!("{longer} more"), 20);
+        for parking_bytes in [0, 1 << 20] {
+            let scheduler = SchedulerConfig { parking_bytes, ..SchedulerConfig::default() };
+            let setup = FakeEngine { memory, scheduler, ..FakeEngine::default() };
+            let engine = setup.start();
+            let text = prompt(3);
+            let first = collect(&engine.submit(greedy(&text, 20), None)).unwrap();
+            for _ in 0..3 {
+                let again = collect(&engine.submit(greedy(&text, 20), None)).unwrap();
+                assert_eq!(again.tokens, first.tokens);
+                let cached = if parking_bytes == 0 { 0 } else { text.len() - 1 };
+                assert_eq!(again.finished.usage.num_cached_tokens, cached);
+            }
+            // A conversation that goes on extends the whole state, which every kind can.
+            let longer = format!("{text}{}", first.text);
+            let computed = first.tokens.len() - 1;
+            let output = collect(&engine.submit(greedy(&format!("{longer} more"), 20), None)).unwrap();
+            assert_eq!(output.finished.usage.num_cached_tokens, text.len() + computed);
+            assert_expected(&output, &format!("{longer} more"), 20);
+        }
     }
 }
 

@@ -173,6 +173,24 @@ fn a_conversation_that_goes_on_reuses_its_cells() {
     }
 }
 
+#[test]
+fn a_repeated_prompt_reuses_its_cells_or_a_checkpoint() {
+    for path in synthetic_models() {
+        for layout in [KvLayout::PerSequence, KvLayout::Unified] {
+            let engine = load_engine(&path, config(512, 2, layout));
+            let what = format!("{} {layout:?}", path.file_stem().unwrap().to_string_lossy());
+            let prompt = "A prompt that is asked again and again, and is long enough to be kept.";
+            let first = collect_watched(&engine.submit(watched(prompt, 100), None));
+            for _ in 0..2 {
+                let again = collect_watched(&engine.submit(watched(prompt, 100), None));
+                let usage = again.finished.usage;
+                assert_eq!(usage.num_cached_tokens, usage.num_prompt_tokens - 1, "{what}");
+                parted(&first, &again, &what);
+            }
+        }
+    }
+}
+
 /// Guesses what was said before, wrong at every third token.
 struct Recorded {
     prompt_len: usize,

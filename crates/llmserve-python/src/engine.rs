@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use llmserve_engine::{Delivery, Engine, Error, RequestHandle};
 use pyo3::prelude::*;
@@ -154,11 +153,7 @@ impl Drop for PyEngine {
         if self.is_joined.load(Ordering::Acquire) {
             return;
         }
-        // The last holder waits for the engine's thread: not on a thread of Python's.
-        let release = thread::Builder::new().name("llmserve-release".to_owned());
-        if let Err(error) = release.spawn(move || drop(shared)) {
-            log::warn!("no thread to release an engine: {error}");
-        }
+        registry::release(shared);
     }
 }
 

@@ -44,6 +44,15 @@ pub(crate) fn probe(py: Python<'_>, path: PathBuf) -> i32 {
 #[pyclass(frozen, module = "llmserve._core")]
 pub(crate) struct Load(OwnedByProcess<Arc<LoadHandle>>);
 
+impl Drop for Load {
+    fn drop(&mut self) {
+        // An engine that was loaded and not fetched goes with it.
+        if let Some(handle) = self.0.take() {
+            registry::release(handle);
+        }
+    }
+}
+
 #[pymethods]
 impl Load {
     /// The events since the last call, or `None`: `("progress", 0 to 1)`, `("ready", Engine)`,

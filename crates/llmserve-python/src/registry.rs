@@ -1,7 +1,9 @@
 //! The engines and loads of this process: who shares one engine, and what is to end at exit.
 
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{Builder, JoinHandle};
 
 use llmserve_engine::{Engine, LoadEvent, LoadHandle};
 
@@ -33,10 +35,11 @@ struct Registry {
     process: Option<Process>,
     engines: Vec<Weak<SharedEngine>>,
     loads: Vec<Weak<LoadHandle>>,
+    releases: Vec<JoinHandle<()>>,
 }
 
 static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { process: None, engines: Vec::new(), loads: Vec::new() });
+    Mutex::new(Registry { process: None, engines: Vec::new(), loads: Vec::new(), releases: Vec::new() });
 
 /// Held for a few instructions only, and always with the GIL, so that no fork finds it locked.
 fn registry() -> MutexGuard<'static, Registry> {
@@ -46,6 +49,8 @@ fn registry() -> MutexGuard<'static, Registry> {
         // Weak references: dropping them touches no lock of the parent's.
         registry.engines.clear();
         registry.loads.clear();
+        // The threads do not exist here: they must not even be detached.
+        mem::forget(mem::take(&mut registry.releases));
     }
     registry
 }
@@ -74,16 +79,32 @@ pub(crate) fn track_load(load: &Arc<LoadHandle>) {
     registry.loads.push(Arc::downgrade(load));
 }
 
+/// Drops a value whose drop may wait for an engine's thread, on a thread that is none of Python's.
+pub(crate) fn release(value: impl Send + 'static) {
+    let thread = Builder::new().name("llmserve-release".to_owned()).spawn(move || drop(value));
+    match thread {
+        Ok(release) => {
+            let mut registry = registry();
+            registry.releases.retain(|other| !other.is_finished());
+            registry.releases.push(release);
+        }
+        // The closure is gone, and with it the value: it was dropped here.
+        Err(error) => log::warn!("no thread to release an engine: {error}"),
+    }
+}
+
 /// What is to end before the process does.
 pub(crate) struct Everything {
     engines: Vec<Arc<SharedEngine>>,
     loads: Vec<Arc<LoadHandle>>,
+    releases: Vec<JoinHandle<()>>,
 }
 
-/// Every engine and load that is alive.
+/// Every engine and load that is alive or on its way out.
 pub(crate) fn everything() -> Everything {
-    let registry = registry();
+    let mut registry = registry();
     Everything {
+        releases: mem::take(&mut registry.releases),
         engines: registry.engines.iter().filter_map(Weak::upgrade).collect(),
         loads: registry.loads.iter().filter_map(Weak::upgrade).collect(),
     }
@@ -103,6 +124,11 @@ impl Everything {
         }
         for shared in &self.engines {
             shared.engine.join();
+        }
+        for release in self.releases {
+            if release.join().is_err() {
+                log::error!("an engine could not be released");
+            }
         }
     }
 }

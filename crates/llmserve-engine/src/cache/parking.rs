@@ -71,6 +71,11 @@ impl Parking {
         matches.filter(|&(_, shared)| shared > 0).max_by_key(|&(_, shared)| shared)
     }
 
+    /// Whether exactly these tokens are parked.
+    pub(crate) fn has(&self, tokens: &[TokenId]) -> bool {
+        self.prefixes.iter().any(|prefix| prefix.tokens == tokens)
+    }
+
     /// Takes a parked prefix out, to be restored.
     pub(crate) fn take(&mut self, index: usize) -> Option<ParkedPrefix> {
         let prefix = self.prefixes.remove(index)?;

@@ -124,6 +124,7 @@ impl Core {
         sequence.num_computed = num_computed;
         self.slots.set_busy(slot, sequence.id());
         if sequence.note_admitted(num_computed) {
+            sequence.checkpoint_at = self.checkpoint_position(&sequence);
             self.stats.prompt_tokens += sequence.num_prompt as u64;
             self.stats.cached_tokens += num_computed as u64;
             let started = Event::Started { num_cached_tokens: num_computed };
@@ -150,10 +151,14 @@ impl Core {
                 Some((slot, len))
             }
             Source::Parked(index) => {
-                // Taken first: making a slot free may park another and so move the indices.
+                // Taken out first: making a slot free may park another and so move the indices.
                 let parked = self.parking.take(index)?;
                 let slot = self.free_slot(None)?;
                 let len = if self.context.restore(slot, &parked.state) { self.trim_to(slot, len) } else { 0 };
+                if !parked.can_trim {
+                    // The state in the slot moves on and cannot come back here: keep the copy.
+                    self.parking.park_prefix(parked);
+                }
                 Some((slot, len))
             }
         }

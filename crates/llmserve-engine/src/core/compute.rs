@@ -118,6 +118,7 @@ impl Core {
 
     fn advance(&mut self, part: &Part) -> Outcome {
         self.running[part.index].num_computed += part.num_tokens;
+        self.take_checkpoint(part.index);
         let Some(output_row) = part.output_row else {
             return Outcome::Goes;
         };

@@ -1,6 +1,7 @@
 //! The engine thread: one step after the other, each admit, plan, compute, emit, retire.
 
 mod admit;
+mod checkpoint;
 mod compute;
 mod room;
 
@@ -240,11 +241,12 @@ impl End {
     }
 }
 
-/// The request's own limit, and the place up to which others wait to share.
+/// The request's own limit, and the positions where a chunk must end: others wait to share what is
+/// before, or a checkpoint is taken there.
 fn max_chunk(sequence: &Sequence) -> usize {
     let own = sequence.request.prefill_step_size.map_or(usize::MAX, |n| n as usize);
-    match sequence.share_at {
-        Some(position) if position > sequence.num_computed => own.min(position - sequence.num_computed),
-        Some(_) | None => own,
-    }
+    let borders = [sequence.share_at, sequence.checkpoint_at];
+    let ahead =
+        borders.into_iter().flatten().filter_map(|position| position.checked_sub(sequence.num_computed));
+    ahead.filter(|&len| len > 0).fold(own, usize::min)
 }

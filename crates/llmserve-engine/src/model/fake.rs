@@ -41,7 +41,7 @@ impl FakeContext {
     #[must_use]
     pub fn new(limits: ContextLimits, memory: Memory) -> Self {
         Self {
-            limits,
+            limits: ContextLimits { trims_anywhere: memory == Memory::Attention, ..limits },
             memory,
             slots: vec![Vec::new(); limits.num_slots],
             logits: Vec::new(),
@@ -79,6 +79,7 @@ pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cel
         batch_size: 64,
         max_outputs: 64,
         num_threads: 1,
+        trims_anywhere: true,
     }
 }
 

@@ -42,6 +42,8 @@ pub struct ContextLimits {
     pub max_outputs: usize,
     /// Compute threads.
     pub num_threads: usize,
+    /// Whether a slot can be trimmed at any position; sliding windows and recurrent states cannot.
+    pub trims_anywhere: bool,
 }
 
 /// Why a batch was not computed.

@@ -73,14 +73,15 @@ impl LlamaContext {
         // SAFETY: the vocabulary is live.
         let vocabulary_size = unsafe { sys::llama_vocab_n_tokens(weights.vocab()) };
         drop(guard);
+        let trimming = trimming(&weights, config);
         let mut context = Self {
             ctx,
             batch,
             adapters: Vec::new(),
             memory,
-            limits: limits(config, shape),
+            limits: limits(config, shape, trimming),
             vocabulary_size: usize::try_from(vocabulary_size).unwrap_or(0),
-            trimming: trimming(&weights, config),
+            trimming,
             weights,
         };
         context.add_adapters(&config.lora)?;
@@ -237,7 +238,7 @@ impl Context for LlamaContext {
     }
 }
 
-fn limits(config: &ContextConfig, shape: &ContextShape) -> ContextLimits {
+fn limits(config: &ContextConfig, shape: &ContextShape, trimming: Trimming) -> ContextLimits {
     let batch_size = config.batch_size as usize;
     ContextLimits {
         num_slots: shape.num_slots,
@@ -247,6 +248,7 @@ fn limits(config: &ContextConfig, shape: &ContextShape) -> ContextLimits {
         batch_size,
         max_outputs: shape.max_outputs(batch_size),
         num_threads: shape.num_threads,
+        trims_anywhere: matches!(trimming, Trimming::Anywhere),
     }
 }
 

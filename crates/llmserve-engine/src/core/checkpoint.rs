@@ -1,0 +1,39 @@
+//! Checkpoints: where cells cannot be cut back, the state at the end of a prompt is kept in host
+//! memory, so that a repeated or regenerated prompt need not be computed again.
+
+use crate::cache::ParkedPrefix;
+use crate::sequence::Sequence;
+
+use super::Core;
+
+/// Shorter prompts are not worth a copy.
+const MIN_CHECKPOINT_TOKENS: usize = 32;
+
+impl Core {
+    /// Where the state of a new sequence is to be kept: before the last token of its prompt, whose
+    /// logits are needed again.
+    pub(super) fn checkpoint_position(&self, sequence: &Sequence) -> Option<usize> {
+        let is_wanted = !self.context.limits().trims_anywhere
+            && self.parking.is_enabled()
+            && self.config.prefix_cache
+            && sequence.request.cache_prompt
+            && sequence.num_prompt > MIN_CHECKPOINT_TOKENS;
+        is_wanted.then(|| sequence.num_prompt - 1)
+    }
+
+    /// Keeps the state of a sequence that has come to its checkpoint.
+    pub(super) fn take_checkpoint(&mut self, index: usize) {
+        let sequence = &mut self.running[index];
+        if sequence.checkpoint_at != Some(sequence.num_computed) {
+            return;
+        }
+        sequence.checkpoint_at = None;
+        let tokens = &sequence.tokens[..sequence.num_computed];
+        if let Some(slot) = sequence.slot
+            && !self.parking.has(tokens)
+            && let Some(state) = self.context.save(slot)
+        {
+            self.parking.park_prefix(ParkedPrefix { tokens: tokens.to_vec(), state, can_trim: false });
+        }
+    }
+}
