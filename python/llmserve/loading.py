@@ -33,7 +33,8 @@ class Loading:
 
     def __init__(self, path: str | os.PathLike[str], config: ModelConfig) -> None:
         self._mailbox = Mailbox()
-        self._progress: deque[float] = deque()
+        # The engine merges values for a slow reader; the first is always 0.
+        self._progress: deque[float] = deque([0.0])
         self._engine: Engine | None = None
         self._error: LoadError | None = None
         # None once it is over or closed.
@@ -67,10 +68,11 @@ class Loading:
         return self._engine
 
     async def aclose(self) -> None:
-        """Cancel the load, if it is not over. An engine that is ready stays open."""
+        """Cancel the load, if it is not over, and end the iteration. An engine that was fetched stays open."""
         if self._load is not None:
             self._load.cancel()
             self._load = None
+        self._progress.clear()
 
     async def __aenter__(self) -> Loading:
         return self
@@ -83,7 +85,8 @@ class Loading:
     async def _receive(self, load: _core.Load) -> None:
         for event in await self._mailbox.next(load.take):
             if event[0] == "progress":
-                self._progress.append(event[1])
+                if event[1] > 0:
+                    self._progress.append(event[1])
             elif event[0] == "ready":
                 from llmserve.engine import Engine
 

@@ -62,13 +62,15 @@ class SyncEngine:
         """Load a model. Raises `LoadError`."""
         mailbox = _Mailbox()
         load = loading.begin(path, config or ModelConfig(), mailbox.listener)
+        if on_progress is not None:
+            on_progress(0.0)
         while True:
             for event in mailbox.next(load.take):
                 if event[0] == "ready":
                     return cls(event[1])
                 if event[0] == "failed":
                     raise event[1]
-                if on_progress is not None:
+                if on_progress is not None and event[1] > 0:
                     on_progress(event[1])
 
     def generate(

@@ -1,0 +1,71 @@
+"""What the tests of more than one file need: models, engines, and both event loop libraries."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from synthetic import main_file, write_all
+
+from llmserve import Engine, ModelConfig
+
+DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+# Generous: these limits end a hanging test, they time nothing.
+PATIENCE_S = 120
+
+
+@pytest.fixture(scope="module", params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Tests marked `anyio` run on both."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def model_path() -> Path:
+    """The default model, which `llmserve pull` gets; `LLMSERVE_TEST_MODEL` names another."""
+    cache = Path(os.environ.get("LLMSERVE_CACHE_DIR") or Path.home() / ".cache" / "llmserve")
+    path = Path(os.environ.get("LLMSERVE_TEST_MODEL") or cache / "models" / DEFAULT_MODEL)
+    if not path.is_file():
+        pytest.fail("the default model is missing: run `llmserve pull`", pytrace=False)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of generated models that load in milliseconds (see `synthetic`)."""
+    folder = tmp_path_factory.mktemp("models")
+    write_all(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_models: Path) -> Path:
+    """A generated model with an attention cache."""
+    return tiny_models / main_file("llama")
+
+
+@pytest.fixture(scope="module")
+def engine(model_path: Path) -> Iterator[Engine]:
+    """The default model. Belongs to no event loop."""
+    # One thread: compute threads that wait for each other are slow on a busy machine.
+    config = ModelConfig(context_length=2048, max_sequences=16, threads=1)
+    engine = asyncio.run(Engine.load(model_path, config))
+    yield engine
+    asyncio.run(engine.close())
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], object]:
+    """Waits, in any event loop, until something holds."""
+
+    async def wait(holds: Callable[[], bool]) -> None:
+        with anyio.fail_after(PATIENCE_S):
+            while not holds():
+                await anyio.sleep(0.01)
+
+    return wait

@@ -1,0 +1,378 @@
+"""Generating with the default model, on asyncio and trio."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from llmserve import (
+    Completion,
+    ContextExceededError,
+    Delta,
+    EmptyPromptError,
+    Engine,
+    EngineClosedError,
+    InvalidParameterError,
+    SamplingParams,
+    Stream,
+    Token,
+    TokenizeError,
+)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.model]
+
+Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
+
+PROMPT = "The capital of France is"
+EMOJI = "Reply with emoji and Chinese only: 🙂🎉你好世界 🙂🎉你好"
+
+
+async def read(stream: Stream) -> list[Delta]:
+    return [delta async for delta in stream]
+
+
+def is_idle(engine: Engine) -> bool:
+    stats = engine.stats()
+    return stats.num_preparing == stats.num_waiting == stats.num_running == 0
+
+
+def without_times(completion: Completion) -> tuple[object, ...]:
+    usage = completion.usage
+    return (
+        completion.text,
+        completion.tokens,
+        completion.finish_reason,
+        completion.stop,
+        usage.prompt_tokens,
+        usage.completion_tokens,
+    )
+
+
+async def test_a_stream_gives_what_generate_gives(engine: Engine) -> None:
+    whole = await engine.generate(PROMPT, max_tokens=12)
+    stream = engine.stream(PROMPT, max_tokens=12)
+    assert await stream.accepted() == 5
+    assert stream.completion is None
+    deltas = await read(stream)
+    assert stream.completion is not None
+    assert without_times(stream.completion) == without_times(whole)
+    assert "".join(delta.text for delta in deltas) == whole.text
+    assert [token for delta in deltas for token in delta.tokens] == list(whole.tokens)
+    assert whole.text.startswith(" Paris")
+    assert whole.finish_reason == "length"
+    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens, whole.usage.total_tokens) == (5, 12, 17)
+    assert len(whole.tokens) == 12
+    assert 0 < whole.timings.time_to_first_token_s
+    assert whole.timings.queue_s <= whole.timings.time_to_first_token_s
+
+
+async def test_a_repeated_prompt_is_taken_from_the_cache(engine: Engine) -> None:
+    prompt = "The prefix cache keeps the cells of this sentence, which is long enough to be seen."
+    cold = await engine.generate(prompt, max_tokens=4, cache_prompt=False)
+    await engine.generate(prompt, max_tokens=4)
+    warm = await engine.generate(prompt, max_tokens=4)
+    assert cold.usage.cached_tokens == 0
+    assert 0 < warm.usage.cached_tokens < warm.usage.prompt_tokens
+    assert (warm.text, warm.usage.prompt_tokens) == (cold.text, cold.usage.prompt_tokens)
+
+
+async def test_characters_of_several_tokens_come_whole(engine: Engine) -> None:
+    whole = await engine.generate(EMOJI, max_tokens=40)
+    deltas = await read(stream := engine.stream(EMOJI, max_tokens=40, logprobs=1))
+    assert stream.completion is not None
+    assert "".join(delta.text for delta in deltas) == whole.text
+    raw = b"".join(token.bytes for token in stream.completion.tokens)
+    assert raw.decode(errors="replace").startswith(whole.text.rstrip("\ufffd"))
+
+
+async def test_stop_strings_do_not_appear(engine: Engine) -> None:
+    prompt = "one two three four five six seven eight nine ten\none two three"
+    deltas = await read(stream := engine.stream(prompt, max_tokens=20, stop="five six"))
+    assert stream.completion is not None
+    assert stream.completion.finish_reason == "stop"
+    assert stream.completion.stop == "five six"
+    assert "".join(delta.text for delta in deltas) == stream.completion.text == " four "
+
+
+async def test_log_probabilities(engine: Engine) -> None:
+    completion = await engine.generate(PROMPT, max_tokens=3, logprobs=2)
+    for token in completion.tokens:
+        assert token.logprobs is not None
+        (best, highest), (_, second) = token.logprobs.top
+        assert (token.id, token.logprobs.logprob) == (best, highest)
+        assert second <= highest < 0
+    alone = await engine.generate(PROMPT, max_tokens=1, logprobs=0)
+    assert alone.tokens[0].logprobs is not None
+    assert alone.tokens[0].logprobs.top == ()
+    assert math.isclose(
+        alone.tokens[0].logprobs.logprob, completion.tokens[0].logprobs.logprob, abs_tol=0.01  # type: ignore[union-attr]
+    )
+
+
+async def test_a_seed_repeats_and_is_reported(engine: Engine) -> None:
+    params = SamplingParams(max_tokens=12, temperature=1.0, seed=2**64 - 1)
+    first = await engine.generate(PROMPT, params)
+    again = await engine.generate(PROMPT, params)
+    other = await engine.generate(PROMPT, params, seed=8)
+    assert (first.text, first.seed) == (again.text, 2**64 - 1)
+    assert (other.text != first.text, other.seed) == (True, 8)
+    unseeded = await engine.generate(PROMPT, max_tokens=12, temperature=1.0)
+    assert (await engine.generate(PROMPT, params, seed=unseeded.seed)).text == unseeded.text
+
+
+async def test_refusals(engine: Engine) -> None:
+    with pytest.raises(EmptyPromptError):
+        await engine.generate("", add_special=False)
+    with pytest.raises(EmptyPromptError):
+        await engine.generate([])
+    with pytest.raises(ContextExceededError) as refusal:
+        await engine.generate([1] * 2048)
+    assert (refusal.value.prompt_tokens, refusal.value.context_length) == (2048, 2048)
+    assert "2048 tokens" in str(refusal.value)
+    with pytest.raises(InvalidParameterError, match=r"^prompt: must be a token id, got 'a'$"):
+        await engine.generate([1, "a"])  # type: ignore[list-item]
+    with pytest.raises(InvalidParameterError, match=r"^prompt: must be valid Unicode text, got '.*'$"):
+        await engine.generate("\ud800")
+    with pytest.raises(InvalidParameterError, match=r"^prompt: must be a sequence of token ids, got 5$"):
+        engine.stream(5)  # type: ignore[arg-type]
+    with pytest.raises((InvalidParameterError, TokenizeError)):
+        await engine.generate([10**9])
+    assert (await engine.generate(PROMPT, max_tokens=1)).text == " Paris"
+
+
+async def test_a_refused_stream_says_so_at_every_door(engine: Engine) -> None:
+    stream = engine.stream([1] * 4000)
+    with pytest.raises(ContextExceededError):
+        await stream.accepted()
+    with pytest.raises(ContextExceededError):
+        await read(stream)
+    assert await read(stream) == []
+    with pytest.raises(ContextExceededError):
+        await stream.accepted()
+    assert stream.completion is None
+
+
+async def test_unknown_overrides_name_the_closest(engine: Engine) -> None:
+    with pytest.raises(TypeError, match="`temprature` is no sampling parameter; the closest are `temperature`"):
+        await engine.generate(PROMPT, temprature=1)
+    with pytest.raises(TypeError, match="there are `max_tokens`, `temperature`"):
+        engine.stream(PROMPT, zzzzz=1)
+
+
+async def test_abort_ends_the_iteration(engine: Engine, eventually: Eventually) -> None:
+    stream = engine.stream(PROMPT, max_tokens=1500, ignore_eos=True)
+    texts = [(await stream.__anext__()).text]
+    stream.abort()
+    texts += [delta.text for delta in await read(stream)]
+    assert stream.completion is not None
+    assert stream.completion.finish_reason == "cancelled"
+    assert stream.completion.text == "".join(texts)
+    assert stream.completion.usage.completion_tokens == len(stream.completion.tokens) < 1500
+    await eventually(lambda: is_idle(engine))
+
+
+async def test_every_way_to_leave_a_stream_aborts_it(engine: Engine, eventually: Eventually) -> None:
+    endless = SamplingParams(max_tokens=1500, ignore_eos=True)
+    cancelled = engine.stats().requests_cancelled
+
+    async with engine.stream(PROMPT, endless) as stream:
+        await stream.__anext__()
+    assert await read(stream) == []
+    assert stream.completion is None
+    with pytest.raises(RuntimeError, match="closed"):
+        await stream.result()
+
+    stream = engine.stream(PROMPT, endless)
+    assert await stream.accepted() == 5
+    await stream.aclose()
+    await stream.aclose()
+
+    async for _ in engine.stream(PROMPT, endless):
+        break
+    gc.collect()
+
+    await eventually(lambda: engine.stats().requests_cancelled == cancelled + 3)
+    await eventually(lambda: is_idle(engine))
+
+
+async def test_cancelling_the_task_aborts_the_request(engine: Engine, eventually: Eventually) -> None:
+    async def generate() -> None:
+        await engine.generate(PROMPT, max_tokens=1500, ignore_eos=True)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(generate)
+        await eventually(lambda: engine.stats().num_running == 1)
+        group.cancel_scope.cancel()
+    await eventually(lambda: is_idle(engine))
+
+
+async def test_a_slow_reader_gets_merged_deltas_and_loses_nothing(
+    engine: Engine, eventually: Eventually
+) -> None:
+    whole = await engine.generate(PROMPT, max_tokens=60, ignore_eos=True)
+    num_finished = engine.stats().requests_length
+    stream = engine.stream(PROMPT, max_tokens=60, ignore_eos=True)
+    await eventually(lambda: engine.stats().requests_length == num_finished + 1)
+    deltas = await read(stream)
+    assert len(deltas) == 1
+    assert [token for delta in deltas for token in delta.tokens] == list(whole.tokens)
+    assert "".join(delta.text for delta in deltas) == whole.text
+
+
+async def test_two_tasks_may_wait_for_one_stream(engine: Engine) -> None:
+    stream = engine.stream(PROMPT, max_tokens=8)
+    counts: list[int] = []
+    deltas: list[Delta] = []
+
+    async def accepted() -> None:
+        counts.append(await stream.accepted())
+
+    async def everything() -> None:
+        deltas.extend(await read(stream))
+
+    async with anyio.create_task_group() as group:
+        for task in (everything, accepted, accepted):
+            group.start_soon(task)
+    assert counts == [5, 5]
+    assert len([token for delta in deltas for token in delta.tokens]) == 8
+
+
+def prompts() -> list[str]:
+    subjects = ("rivers", "stars", "bread", "trains", "music", "winter", "gardens", "maps")
+    openings = ("A short story about", "Three facts about", "Why people love", "A letter about")
+    return [f"{opening} {subject}:" for opening in openings for subject in subjects]
+
+
+async def test_32_streams_give_the_texts_of_each_alone(engine: Engine) -> None:
+    params = SamplingParams(max_tokens=16, logprobs=2)
+    together: dict[str, Completion] = {}
+
+    async def run(prompt: str) -> None:
+        stream = engine.stream(prompt, params)
+        deltas = await read(stream)
+        assert stream.completion is not None
+        assert "".join(delta.text for delta in deltas) == stream.completion.text
+        together[prompt] = stream.completion
+
+    async with anyio.create_task_group() as group:
+        for prompt in prompts():
+            group.start_soon(run, prompt)
+    assert len(together) == 32
+    for prompt, completion in together.items():
+        alone = await engine.generate(prompt, params)
+        assert equal_up_to_a_near_tie(alone.tokens, completion.tokens), (alone.text, completion.text)
+
+
+def equal_up_to_a_near_tie(alone: tuple[Token, ...], together: tuple[Token, ...]) -> bool:
+    """The batch's shape changes the floating-point noise, so two logits closer than this may change places."""
+    epsilon = 0.15
+    for a, b in zip(alone, together, strict=True):
+        if a.id != b.id:
+            assert a.logprobs is not None
+            (_, best), (_, second) = a.logprobs.top
+            return best - second < epsilon
+    return True
+
+
+async def test_streams_go_on_while_a_huge_text_is_tokenized(engine: Engine) -> None:
+    text = "The quick brown fox jumps over the lazy dog. " * ((4 << 20) // 45)
+    stream = engine.stream(PROMPT, max_tokens=1800, ignore_eos=True)
+    await stream.__anext__()
+    ends: list[int] = []
+
+    async def tokenize() -> None:
+        ends.append(len(await engine.tokenize(text)))
+
+    async def refused() -> None:
+        with pytest.raises(ContextExceededError) as refusal:
+            await engine.generate(text)
+        ends.append(refusal.value.prompt_tokens)
+
+    num_deltas = 0
+    async with anyio.create_task_group() as group:
+        group.start_soon(tokenize)
+        group.start_soon(refused)
+        async for _ in stream:
+            num_deltas += 1
+            if len(ends) == 2:
+                break
+    await stream.aclose()
+    assert ends[0] == ends[1] > 500_000
+    # One wake-up a step: had the loop stood still, the tokens would have come in one delta.
+    assert num_deltas > 20
+
+
+async def test_tokenize_and_detokenize(engine: Engine) -> None:
+    tokens = await engine.tokenize("Hello 🙂 world")
+    assert await engine.detokenize(tokens) == "Hello 🙂 world"
+    assert await engine.tokenize("") == []
+    assert await engine.detokenize([]) == ""
+    marked = "<|im_start|>user"
+    control = await engine.tokenize(marked)
+    plain = await engine.tokenize(marked, parse_special=False)
+    assert len(control) < len(plain)
+    assert await engine.detokenize(control, render_special=True) == marked
+    assert await engine.detokenize(control) == "user"
+    assert await engine.detokenize(plain) == marked
+    assert "\ufffd" in [await engine.detokenize([token]) for token in tokens]
+    many = tokens * 20_000
+    assert await engine.detokenize(many) == "Hello 🙂 world" * 20_000
+    with pytest.raises(TokenizeError):
+        await engine.detokenize([10**9])
+    with pytest.raises(InvalidParameterError, match=r"^tokens: must be a token id, got True$"):
+        await engine.detokenize([True])
+    with pytest.raises(InvalidParameterError, match=r"^text: must be a str, got b'a'$"):
+        await engine.tokenize(b"a")  # type: ignore[arg-type]
+
+
+async def test_metadata_and_chat_template(engine: Engine) -> None:
+    assert engine.metadata["general.architecture"] == engine.info.architecture == "llama"
+    assert (engine.info.context_length, engine.info.num_slots) == (2048, 16)
+    assert engine.chat_template == engine.info.chat_template
+    prompt = engine.apply_chat_template([{"role": "user", "content": "Hi"}])
+    assert prompt.endswith("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+    tokens = await engine.tokenize(prompt)
+    assert (await engine.generate(prompt, max_tokens=4)).usage.prompt_tokens == len(tokens)
+
+
+async def test_the_counters_add_up(engine: Engine, eventually: Eventually) -> None:
+    await eventually(lambda: is_idle(engine))
+    before = engine.stats()
+    done = await engine.generate(PROMPT, max_tokens=3)
+    with pytest.raises(EmptyPromptError):
+        await engine.generate("", add_special=False)
+    await eventually(lambda: engine.stats().requests_length == before.requests_length + 1)
+    after = engine.stats()
+    assert after.requests_accepted == before.requests_accepted + 1
+    assert after.requests_refused == before.requests_refused + 1
+    assert after.completion_tokens == before.completion_tokens + 3
+    assert after.prompt_tokens == before.prompt_tokens + done.usage.prompt_tokens
+    assert after.cached_tokens == before.cached_tokens + done.usage.cached_tokens
+    engine.check_alive()
+    assert not engine.is_closed
+
+
+async def test_a_fault_raises_once_from_the_iteration(model_path: object, engine: Engine) -> None:
+    other = await Engine.load(str(model_path))
+    stream = other.stream(PROMPT, max_tokens=1500, ignore_eos=True)
+    await stream.__anext__()
+    await other.close()
+    await other.close()
+    with pytest.raises(EngineClosedError):
+        while True:
+            await stream.__anext__()
+    assert await read(stream) == []
+    assert other.is_closed
+    with pytest.raises(EngineClosedError):
+        await other.generate(PROMPT)
+    with pytest.raises(EngineClosedError):
+        other.stream(PROMPT)
+    with pytest.raises(EngineClosedError):
+        await other.tokenize(PROMPT)
+    with pytest.raises(EngineClosedError):
+        other.check_alive()
+    assert (await engine.generate(PROMPT, max_tokens=1)).text == " Paris"

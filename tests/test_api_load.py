@@ -1,0 +1,278 @@
+"""Loading models: progress, sharing, cancelling, failing, freeing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import os
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from synthetic import main_file
+
+from llmserve import (
+    Engine,
+    EngineClosedError,
+    LoadError,
+    LoraAdapter,
+    ModelConfig,
+)
+
+SMALL = ModelConfig(context_length=256, max_sequences=2, threads=1)
+PROMPT = list(range(20, 40))
+
+
+@pytest.mark.anyio
+async def test_progress_rises_from_0_to_1(tiny_model: Path) -> None:
+    values: list[float] = []
+    async with await Engine.load(tiny_model, SMALL, on_progress=values.append) as engine:
+        assert values[0] == 0
+        assert values[-1] == 1
+        assert values == sorted(values)
+        assert (engine.info.context_length, engine.info.num_slots) == (256, 2)
+        assert engine.info.kv_layout == "per_sequence"
+    assert engine.is_closed
+
+
+@pytest.mark.anyio
+async def test_progress_can_be_iterated(tiny_model: Path) -> None:
+    async with Engine.loading(str(tiny_model), SMALL) as loading:
+        values = [progress async for progress in loading]
+        engine = await loading.engine()
+        assert await loading.engine() is engine
+    assert (values[0], values[-1]) == (0, 1)
+    assert not engine.is_closed
+    await engine.close()
+
+
+@pytest.mark.anyio
+async def test_a_load_that_is_left_is_cancelled(tiny_model: Path) -> None:
+    loading = Engine.loading(tiny_model, SMALL)
+    await loading.aclose()
+    assert [progress async for progress in loading] == []
+    with pytest.raises(LoadError) as cancelled:
+        await loading.engine()
+    assert cancelled.value.reason == "cancelled"
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await Engine.load(tiny_model, SMALL)
+    assert scope.cancelled_caught
+    async with await Engine.load(tiny_model, SMALL) as engine:
+        assert len((await engine.generate(PROMPT, max_tokens=3)).tokens) == 3
+
+
+@pytest.mark.anyio
+async def test_an_engine_that_nobody_fetched_goes_with_its_loading(tiny_model: Path) -> None:
+    loading = Engine.loading(tiny_model, SMALL)
+    assert [progress async for progress in loading][-1] == 1
+    del loading
+    gc.collect()
+    async with await Engine.load(tiny_model, SMALL) as engine:
+        engine.check_alive()
+
+
+@pytest.mark.anyio
+async def test_loads_of_one_file_at_a_time_share_an_engine(tiny_model: Path) -> None:
+    engines: list[Engine] = []
+    loadings = [Engine.loading(tiny_model, SMALL) for _ in range(3)]
+    await loadings[0].aclose()
+    for loading in loadings[1:]:
+        engines.append(await loading.engine())
+    first, second = engines
+    await first.close()
+    assert first.is_closed
+    with pytest.raises(EngineClosedError):
+        await first.generate(PROMPT)
+    assert not second.is_closed
+    assert len((await second.generate(PROMPT, max_tokens=3)).tokens) == 3
+    await second.close()
+    with pytest.raises(EngineClosedError):
+        second.check_alive()
+
+
+@pytest.mark.anyio
+async def test_engines_of_one_file_and_of_others_live_side_by_side(tiny_models: Path) -> None:
+    llama = tiny_models / main_file("llama")
+    async with (
+        await Engine.load(llama, SMALL) as one,
+        await Engine.load(llama, SMALL) as two,
+        await Engine.load(tiny_models / main_file("recurrent"), SMALL) as other,
+        await Engine.load(tiny_models / "split-00001-of-00002.gguf", SMALL) as split,
+    ):
+        assert other.info.is_recurrent
+        assert not one.info.is_recurrent
+        texts: dict[Engine, str] = {}
+
+        async def generate(engine: Engine) -> None:
+            texts[engine] = (await engine.generate(PROMPT, max_tokens=12, ignore_eos=True)).text
+
+        async with anyio.create_task_group() as group:
+            for engine in (one, two, other, split):
+                group.start_soon(generate, engine)
+        assert texts[one] == texts[two] == texts[split]
+        assert texts[one] != texts[other]
+        await one.close()
+        assert (await two.generate(PROMPT, max_tokens=12, ignore_eos=True)).text == texts[two]
+
+
+def bad_files(folder: Path, good: Path) -> dict[str, Path]:
+    whole = good.read_bytes()
+    contents = {
+        "empty": b"",
+        "text": b"This is no model.\n" * 100,
+        "version": whole[:4] + (99).to_bytes(4, "little") + whole[8:],
+        "truncated": whole[: len(whole) // 2],
+        "header": whole[:40],
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return {name: folder / name for name in contents} | {"missing": folder / "missing", "folder": folder}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("name", "reasons"),
+    [
+        ("missing", {"not_found"}),
+        ("folder", {"not_readable"}),
+        ("empty", {"not_gguf", "truncated"}),
+        ("text", {"not_gguf"}),
+        ("version", {"unsupported_version"}),
+        ("truncated", {"truncated"}),
+        ("header", {"truncated", "damaged"}),
+    ],
+)
+async def test_a_bad_file_gives_its_reason_without_its_path(
+    name: str, reasons: set[str], tiny_model: Path, tmp_path: Path
+) -> None:
+    path = bad_files(tmp_path, tiny_model)[name]
+    values: list[float] = []
+    with pytest.raises(LoadError) as failure:
+        await Engine.load(path, SMALL, on_progress=values.append)
+    assert failure.value.reason in reasons
+    assert failure.value.code == "load_failed"
+    assert str(tmp_path) not in str(failure.value)
+    assert values[:1] == [0]
+    assert 1 not in values
+    loading = Engine.loading(path, SMALL)
+    for _ in range(2):
+        with pytest.raises(LoadError):
+            await loading.engine()
+    async with await Engine.load(tiny_model, SMALL) as engine:
+        engine.check_alive()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"context_length": 0}, "context_length: must be from 1 to"),
+        ({"context_length": -1}, "context_length: must be an integer from 0 to 4294967295, got -1"),
+        ({"context_length": True}, "context_length: must be an integer from 0 to 4294967295, got True"),
+        ({"context_length": 2.0}, "context_length: must be an integer from 0 to 4294967295, got 2.0"),
+        ({"context_length": 1 << 40}, f"context_length: must be .*, got {1 << 40}"),
+        ({"max_sequences": 257}, "max_sequences: must be from 1 to 256, got 257"),
+        ({"kv_layout": "pooled"}, "kv_layout: must be one of 'auto', 'per_sequence', 'unified', got 'pooled'"),
+        ({"kv_type_k": 5}, "kv_type_k: must be one of 'f32', 'f16', .*, got 5"),
+        ({"rope_scaling": "cubic"}, "rope_scaling: must be one of 'none', 'linear', .*, got 'cubic'"),
+        ({"use_mmap": 1}, "use_mmap: must be True or False, got 1"),
+        ({"flash_attention": "on"}, "flash_attention: must be True or False, got 'on'"),
+        ({"rope_freq_base": "x"}, "rope_freq_base: must be a number, got 'x'"),
+        ({"tensor_split": "1,2"}, "tensor_split: must be a sequence, got '1,2'"),
+        ({"metadata_overrides": []}, r"metadata_overrides: must be a mapping, got \[\]"),
+        ({"metadata_overrides": {"a": None}}, "metadata_overrides: must be an int of 64 bits, .*, got None"),
+        ({"metadata_overrides": {1: 1}}, "metadata_overrides: must be a str, got 1"),
+        ({"lora": ["adapter.gguf"]}, "lora: must be an object with `path`, got 'adapter.gguf'"),
+        ({"lora": [LoraAdapter(path="a", scale=math.nan)]}, "lora: "),
+        ({"max_queued_requests": None}, "max_queued_requests: must be an integer from 0 to .*, got None"),
+    ],
+)
+async def test_a_bad_option_is_named(options: dict[str, object], message: str, tiny_model: Path) -> None:
+    with pytest.raises(LoadError, match=f"^{message}") as failure:
+        await Engine.load(tiny_model, ModelConfig(**options))  # type: ignore[arg-type]
+    assert failure.value.reason in {"invalid_option", "not_found"}
+
+
+@pytest.mark.anyio
+async def test_too_long_a_context_is_refused_with_the_numbers(tiny_model: Path) -> None:
+    with pytest.raises(LoadError, match=r"needs \d+ MiB and \d+ MiB are free; lower `context_length`") as failure:
+        await Engine.load(tiny_model, ModelConfig(context_length=1 << 26, max_sequences=16))
+    assert failure.value.reason == "not_enough_memory"
+
+
+@pytest.mark.anyio
+async def test_a_config_has_its_effect(tiny_models: Path) -> None:
+    config = ModelConfig(
+        context_length=128,
+        max_sequences=3,
+        kv_layout="unified",
+        kv_cells=300,
+        kv_type_k="f32",
+        kv_type_v="bf16",
+        threads=1,
+        use_mmap=False,
+        metadata_overrides={"general.name": "renamed", "llama.context_length": 64},
+        lora=(LoraAdapter(path=tiny_models / "lora.gguf", scale=0.5),),
+    )
+    llama = tiny_models / main_file("llama")
+    async with await Engine.load(llama, SMALL) as plain, await Engine.load(llama, config) as engine:
+        info = engine.info
+        assert (info.context_length, info.num_slots, info.num_threads) == (128, 3, 1)
+        assert info.num_cells >= 300
+        assert (info.kv_layout, info.kv_type_k, info.kv_type_v) == ("unified", "f32", "bf16")
+        assert engine.stats().num_slots == 3
+        prompt = {"prompt": PROMPT, "max_tokens": 12, "ignore_eos": True}
+        assert (await engine.generate(**prompt)).text != (await plain.generate(**prompt)).text  # type: ignore[arg-type]
+
+
+def test_loading_needs_an_event_loop(tiny_model: Path) -> None:
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        Engine.loading(tiny_model)
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.model
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_unloading_gives_the_memory_back(model_path: Path) -> None:
+    config = ModelConfig(context_length=2048, max_sequences=8, threads=1, use_mmap=False)
+
+    async def round_trip() -> int:
+        async with await Engine.load(model_path, config) as engine:
+            await engine.generate("Hello", max_tokens=2)
+            loaded = resident_bytes()
+        del engine
+        gc.collect()
+        return loaded
+
+    loaded = [asyncio.run(round_trip())]
+    start = resident_bytes()
+    loaded += [asyncio.run(round_trip()) for _ in range(3)]
+    end = resident_bytes()
+    held = min(loaded) - start
+    assert held > 100 << 20
+    assert end - start < held / 10
+
+
+@pytest.mark.model
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_engines_of_one_file_share_its_weights(model_path: Path) -> None:
+    config = ModelConfig(context_length=256, max_sequences=1, threads=1, use_mmap=False)
+
+    async def load_two() -> tuple[int, int]:
+        start = resident_bytes()
+        async with await Engine.load(model_path, config) as one:
+            await one.generate("Hello", max_tokens=1)
+            with_one = resident_bytes()
+            async with await Engine.load(model_path, config) as two:
+                await two.generate("Hello", max_tokens=1)
+                return with_one - start, resident_bytes() - with_one
+
+    first, second = asyncio.run(load_two())
+    assert first > 90 << 20
+    assert second < first / 2
