@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from llmserve.errors import LlmserveError
+from llmserve.refusals import ServerStoppingError
 from llmserve.registry import Model
 from llmserve.services import Services
 
@@ -56,6 +57,8 @@ class FirstModel:
                     if self._observer is not None:
                         self._observer.on_progress(progress)
             self._report(self._services.registry.pick(path))
+        except ServerStoppingError:
+            logger.info("the load was cancelled: the server is stopping")
         except LlmserveError as error:
             logger.error("the model could not be loaded: %s", error)
             if self._observer is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -115,7 +116,7 @@ def test_no_repeat_ngram(complete: Any) -> None:
     options = {"no_repeat_ngram_size": 2, "random_seed": 1}
     made = stream_events(complete(prompt="la la la la la", max_tokens=20, stream=True, options=options))
     ids = [event["token"] for event in made]
-    pairs = list(zip(ids, ids[1:], strict=False))
+    pairs = list(itertools.pairwise(ids))
     assert len(pairs) == len(set(pairs))
 
 

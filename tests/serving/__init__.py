@@ -1,7 +1,7 @@
 """Real servers in processes of their own, and a client that sees the bytes as they come."""
 
 from serving.client import Answer, RawStream, events, get, post, read_metrics, wait_until
-from serving.process import ServerProcess, free_port, serve, serve_with_uvicorn
+from serving.process import ServerProcess, free_port, serve, serve_with_small_buffers, serve_with_uvicorn
 
 __all__ = [
     "Answer",
@@ -13,6 +13,7 @@ __all__ = [
     "post",
     "read_metrics",
     "serve",
+    "serve_with_small_buffers",
     "serve_with_uvicorn",
     "wait_until",
 ]

@@ -73,6 +73,10 @@ class RawStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves."""
         self._file.close()
         self._socket.close()
 

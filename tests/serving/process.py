@@ -73,11 +73,13 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def _running(
-    command: Sequence[str], env: Mapping[str, str], port: int, folder: Path
+    command: Sequence[str], env: Mapping[str, str], port: int, folder: Path, pass_fds: Sequence[int] = ()
 ) -> Iterator[ServerProcess]:
     log_file = folder / f"server-{port}.log"
     with log_file.open("wb") as log:
-        process = subprocess.Popen(command, env=environment(env), stdout=log, stderr=log, cwd=folder)
+        process = subprocess.Popen(
+            command, env=environment(env), stdout=log, stderr=log, cwd=folder, pass_fds=pass_fds
+        )
     try:
         yield ServerProcess(process, port, log_file)
     finally:
@@ -105,3 +107,17 @@ def serve_with_uvicorn(
     command = [sys.executable, "-m", "uvicorn", app, "--port", str(port), *arguments]
     with _running(command, {**SMALL, **(env or {})}, port, folder) as server:
         yield server
+
+
+@contextmanager
+def serve_with_small_buffers(folder: Path, env: Mapping[str, str]) -> Iterator[ServerProcess]:
+    """uvicorn whose connections hold a few KiB instead of some MiB: a client that does not read is felt "
+    "soon."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        descriptor, port = listener.fileno(), listener.getsockname()[1]
+        command = [sys.executable, "-m", "uvicorn", "llmserve.app:app", "--fd", str(descriptor)]
+        with _running(command, {**SMALL, **env}, port, folder, [descriptor]) as server:
+            yield server

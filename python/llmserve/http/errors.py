@@ -10,7 +10,6 @@ import orjson
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from llmserve.errors import LoadError
 from llmserve.http.error_table import INTERNAL, Rule, retry_after, rule_for
 from llmserve.http.request_id import current_request_id
 from llmserve.http.sse import ClientStalledError
@@ -57,8 +56,6 @@ def fault_of(error: BaseException, dialect: str) -> Fault:
     if rule is None:
         logger.error("request %s failed", current_request_id(), exc_info=error)
         return Fault(500, f"internal error (request {current_request_id()})", INTERNAL, error)
-    if isinstance(error, LoadError) and error.detail:
-        logger.warning("request %s: %s: %s", current_request_id(), error, error.detail)
     return Fault(rule.status_for(dialect), str(error), rule, error)
 
 

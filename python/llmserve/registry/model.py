@@ -39,7 +39,8 @@ class Model:
         if self.engine is None:
             return "loading"
         stats = self.engine.stats()
-        return "busy" if stats.num_preparing + stats.num_waiting + stats.num_running else "ready"
+        num_requests = self.num_uses + stats.num_preparing + stats.num_waiting + stats.num_running
+        return "busy" if num_requests else "ready"
 
     @property
     def is_dead(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmserve.engine import Engine
-from llmserve.errors import LlmserveError
+from llmserve.errors import LlmserveError, LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
 from llmserve.registry.loading import LoadTicket, SharedLoad
@@ -144,7 +144,7 @@ class Registry:
         elif isinstance(failure, LoadAbandonedError | ServerStoppingError):
             self._forget(model)
         else:
-            logger.warning("model %s: %s", model.id, failure, exc_info=_unexpected(failure))
+            _log_failure(model, failure)
             self._forget_old_failures()
 
     def _new_id(self, path: Path) -> str:
@@ -175,5 +175,8 @@ class Registry:
             self._forget(model)
 
 
-def _unexpected(failure: BaseException | None) -> BaseException | None:
-    return None if isinstance(failure, LlmserveError) else failure
+def _log_failure(model: Model, failure: BaseException | None) -> None:
+    """What clients must not see: the path and llama.cpp's own words."""
+    detail = f"\n{failure.detail}" if isinstance(failure, LoadError) and failure.detail else ""
+    trace = None if isinstance(failure, LlmserveError) else failure
+    logger.warning("model %s (%s): %s%s", model.id, model.path, failure, detail, exc_info=trace)

@@ -105,7 +105,8 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
         "kv_layout",
         choice("auto", "per_sequence", "unified"),
         "auto",
-        "One pool of KV cells per sequence, or one for all; `auto` takes the first where the memory allows it.",
+        "One pool of KV cells per sequence, or one for all; `auto` takes the first where the memory "
+        "allows it.",
     ),
     Variable("batch_size", integer(1, INT31_MAX), "512", "The most rows of one step."),
     Variable("ubatch_size", integer(1, INT31_MAX), "512", "The most rows that are computed together."),

@@ -1,0 +1,81 @@
+"""Bodies over the limit, full queues, unknown routes."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from serving import Answer, RawStream, ServerProcess, get, post, serve, wait_until
+
+MAX_BODY_BYTES = 200_000  # as the fixture `server` sets it
+
+pytestmark = pytest.mark.model
+
+
+def test_a_declared_body_over_the_limit_is_refused_before_it_is_sent(server: ServerProcess) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as sock:
+        head = f"POST /completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {2 * 10**9}\r\n\r\n"
+        sock.sendall(head.encode())
+        answer = sock.recv(65536).decode()
+    assert answer.startswith("HTTP/1.1 413 ")
+    assert f'{{"error":"the body exceeds the limit of {MAX_BODY_BYTES} bytes"}}' in answer
+
+
+def test_a_chunked_body_over_the_limit_is_refused_while_it_comes(server: ServerProcess) -> None:
+    chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as sock:
+        head = "POST /models/load HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        sock.sendall(head.encode())
+        for _ in range(MAX_BODY_BYTES // 0x8000 + 1):  # and no last chunk
+            sock.sendall(chunk)
+        assert sock.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_just_below_the_limit_is_read(server: ServerProcess) -> None:
+    answer = post(server.port, "/completions", b" " * (MAX_BODY_BYTES - 2) + b"{}")
+    assert (answer.status, answer.json) == (400, {"error": "model is required"})
+    answer = post(server.port, "/completions", b" " * (MAX_BODY_BYTES - 1) + b"{}")
+    assert answer.status == 413
+
+
+def test_unknown_routes_and_methods(server: ServerProcess) -> None:
+    for path in ("/nope", "/health/", "/completions/x", "//", "/docs/../etc"):
+        answer = get(server.port, path)
+        assert (answer.status, answer.json) == (404, {"error": "no such route"})
+    answer = get(server.port, "/completions")
+    assert answer.status == 405
+    assert answer.header("allow") == "POST"
+    assert answer.json == {"error": "method GET is not allowed here, only POST"}
+    answer = post(server.port, "/health", {})
+    assert answer.status == 405
+    assert answer.header("allow") == "GET, HEAD"
+    assert get(server.port, "/health", method="HEAD").status == 200
+    assert get(server.port, "/health", method="DELETE").status == 405
+
+
+def test_a_full_queue_is_503_with_a_hint_and_drains(model_path: Path, tmp_path: Path) -> None:
+    arguments = ("--max-sequences", "1", "--max-queued-requests", "2")
+    with serve(tmp_path, model_path, *arguments) as server:
+        server.wait_until_ready()
+        body = {"model": str(model_path), "prompt": "Once", "max_tokens": 1900, "stream": True}
+        with RawStream(server.port, "/completions", body) as running:
+            running.read_head()
+            next(running.lines())
+
+            def ask(number: int) -> Answer:
+                return post(server.port, "/completions", {**body, "max_tokens": 2, "stream": number % 2 == 0})
+
+            with ThreadPoolExecutor(12) as pool:
+                asked = [pool.submit(ask, number) for number in range(12)]
+                wait_until(lambda: sum(one.done() for one in asked) == 10)
+                assert get(server.port, "/health").json["models"][0]["state"] == "busy"
+                running.close()
+                answers = [one.result() for one in asked]
+        assert sorted(answer.status for answer in answers) == [200] * 2 + [503] * 10
+        for answer in answers:
+            if answer.status == 503:
+                assert int(answer.header("retry-after") or "0") >= 1
+                assert "queue is full" in answer.json["error"]

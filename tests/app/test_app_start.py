@@ -1,0 +1,104 @@
+"""Starting: what is printed, what is refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from serving import get, serve, serve_with_uvicorn
+from serving.process import environment
+
+pytestmark = pytest.mark.model
+
+
+def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "llmserve", *arguments]
+    return subprocess.run(
+        command, env=environment(env or {}), capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_serve_prints_what_it_serves(tiny_model: Path, tmp_path: Path) -> None:
+    with serve(tmp_path, tiny_model, "--context-length", "1024", "--max-sequences", "3") as server:
+        server.wait_until_ready()
+        assert f"loading {tiny_model.name}: 100 %" in server.log
+        assert re.search(rf"serves {tiny_model.stem} \(.+\)\n", server.log)
+        for line in (
+            r"context length +1024 tokens",
+            r"KV cells +3072 \(per_sequence, f16/f16\)",
+            r"sequences +3 at once",
+            r"threads +1\n",
+            rf"address +http://127\.0\.0\.1:{server.port}\n",
+            rf"documentation +http://127\.0\.0\.1:{server.port}/docs\n",
+        ):
+            assert re.search(line, server.log), line
+        command = re.search(r"try: (curl .*)\n", server.log)
+        assert command is not None
+        done = subprocess.run(["/bin/sh", "-c", command[1]], capture_output=True, text=True, check=True)
+        assert done.stdout.endswith("data: [DONE]\n\n")
+
+
+def test_a_model_that_cannot_be_loaded_ends_serve_with_the_reason(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(b"no model at all")
+    done = run("serve", str(bad), "--port", "0")
+    assert done.returncode == 1
+    assert "llmserve: the model could not be loaded: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken(tiny_model: Path, tmp_path: Path) -> None:
+    with serve(tmp_path, tiny_model) as server:
+        server.wait_until_ready()
+        done = run("serve", str(tiny_model), "--port", str(server.port))
+        assert done.returncode != 0
+        assert "address already in use" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "message"),
+    [
+        (["serve", "--threads", "0"], {}, "llmserve: --threads must be from 1 to 1024, got 0\n"),
+        (
+            ["serve"],
+            {"LLMSERVE_PORTS": "1"},
+            "llmserve: LLMSERVE_PORTS is not a setting of llmserve\nhint: did you mean LLMSERVE_PORT?\n",
+        ),
+    ],
+)
+def test_bad_settings_are_one_sentence(arguments: list[str], env: dict[str, str], message: str) -> None:
+    done = run(*arguments, env=env)
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert re.fullmatch(r"llmserve \d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+def test_bad_settings_under_uvicorn_end_it_with_the_reason(tmp_path: Path) -> None:
+    with serve_with_uvicorn(tmp_path, env={"LLMSERVE_THREADS": "none"}) as server:
+        assert server.wait() == 3
+        assert "LLMSERVE_THREADS must be a whole number, got 'none'" in server.log
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_more_than_one_uvicorn_worker_is_refused(tmp_path: Path, by_environment: bool) -> None:
+    arguments = [] if by_environment else ["--workers", "2"]
+    env = {"WEB_CONCURRENCY": "2"} if by_environment else {}
+    with serve_with_uvicorn(tmp_path, *arguments, env=env) as server:
+        assert server.wait() == 0 or server.process.returncode > 0
+        assert "llmserve runs in one process" in server.log
+        assert "several servers on ports of their own behind a proxy" in server.log
+
+
+def test_serve_takes_no_notice_of_web_concurrency(tiny_model: Path, tmp_path: Path) -> None:
+    with serve(tmp_path, tiny_model, env={"WEB_CONCURRENCY": "4"}) as server:
+        server.wait_until_ready()
+        assert get(server.port, "/health").status == 200
