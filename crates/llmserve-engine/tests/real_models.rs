@@ -10,8 +10,10 @@ use common::{Output, collect, request, wait_for_delta};
 use llmserve_engine::*;
 
 /// Greedy texts may part where the two best logits differ by less than this: the order of
-/// floating point sums depends on the batch.
+/// floating point sums depends on the batch. Measured errors on the default model are below 0.1; on
+/// the tiny models, whose caches hold 32 bit here, below 0.003.
 const EPSILON: f32 = 0.1;
+const TINY_EPSILON: f32 = 0.01;
 
 fn default_model() -> PathBuf {
     from_env("LLMSERVE_TEST_MODEL")
@@ -58,6 +60,15 @@ fn config(context_length: u32, max_sequences: u32, kv_layout: KvLayout) -> Model
     }
 }
 
+/// For the tiny models: what depends least on the shape of the batch.
+fn exact(context_length: u32, max_sequences: u32, kv_layout: KvLayout) -> ModelConfig {
+    let mut config = config(context_length, max_sequences, kv_layout);
+    config.context.kv_type_k = KvType::F32;
+    config.context.kv_type_v = KvType::F32;
+    config.context.flash_attention = FlashAttention::Disabled;
+    config
+}
+
 /// Greedy with log-probabilities, so that near-ties can be told from mistakes.
 fn watched(prompt: &str, max_tokens: u32) -> GenerationRequest {
     let stopping = StopParams { max_tokens: Some(max_tokens), ignore_eos: true, ..StopParams::default() };
@@ -89,13 +100,13 @@ fn collect_watched(handle: &RequestHandle) -> Watched {
 }
 
 /// Equal up to a near-tie; true if they parted there.
-fn parted(alone: &Watched, other: &Watched, what: &str) -> bool {
+fn parted(alone: &Watched, other: &Watched, epsilon: f32, what: &str) -> bool {
     assert_eq!(alone.tokens.len(), other.tokens.len(), "{what}");
     let Some(at) = (0..alone.tokens.len()).find(|&at| alone.tokens[at] != other.tokens[at]) else {
         return false;
     };
     let margin = alone.margins[at];
-    assert!(margin < EPSILON, "{what}: parted at token {at} with a margin of {margin}");
+    assert!(margin < epsilon, "{what}: parted at token {at} with a margin of {margin}");
     true
 }
 
@@ -111,13 +122,15 @@ fn run_alone(engine: &Engine, prompts: &[String], max_tokens: u32) -> Vec<Watche
     prompts.iter().map(|prompt| collect_watched(&engine.submit(watched(prompt, max_tokens), None))).collect()
 }
 
-fn compare_batched(engine: &Engine, prompts: &[String], alone: &[Watched], max_tokens: u32, what: &str) {
+/// Submits all at once and compares with each alone.
+fn compare_batched(engine: &Engine, prompts: &[String], alone: &[Watched], epsilon: f32, what: &str) {
+    let max_tokens = alone.first().map_or(0, |alone| alone.tokens.len() as u32);
     let handles: Vec<_> =
         prompts.iter().map(|prompt| engine.submit(watched(prompt, max_tokens), None)).collect();
     let batched: Vec<Watched> = handles.iter().map(collect_watched).collect();
     let num_parted =
-        alone.iter().zip(&batched).filter(|(alone, batched)| parted(alone, batched, what)).count();
-    println!("{what}: {num_parted} of {} texts parted at a near-tie (< {EPSILON})", prompts.len());
+        alone.iter().zip(&batched).filter(|(alone, batched)| parted(alone, batched, epsilon, what)).count();
+    println!("{what}: {num_parted} of {} texts parted at a near-tie (< {epsilon})", prompts.len());
 }
 
 #[test]
@@ -126,7 +139,7 @@ fn thirty_two_streams_of_the_default_model_equal_each_alone() {
     let engine = load_engine(&path, config(512, 16, KvLayout::PerSequence));
     let prompts = prompts(32);
     let alone = run_alone(&engine, &prompts, 24);
-    compare_batched(&engine, &prompts, &alone, 24, "default model, per sequence");
+    compare_batched(&engine, &prompts, &alone, EPSILON, "default model, per sequence");
     assert_eq!(engine.stats().requests_failed, 0);
 }
 
@@ -134,7 +147,7 @@ fn thirty_two_streams_of_the_default_model_equal_each_alone() {
 fn every_kind_of_cache_gives_the_same_text_batched_reused_and_preempted() {
     for path in synthetic_models() {
         for layout in [KvLayout::PerSequence, KvLayout::Unified] {
-            let mut tight = config(256, 6, layout);
+            let mut tight = exact(256, 6, layout);
             if layout == KvLayout::Unified {
                 tight.context.kv_cells = Some(512);
             }
@@ -142,9 +155,9 @@ fn every_kind_of_cache_gives_the_same_text_batched_reused_and_preempted() {
             let what = format!("{} {layout:?}", path.file_stem().unwrap().to_string_lossy());
             let prompts = prompts(12);
             let alone = run_alone(&engine, &prompts, 120);
-            compare_batched(&engine, &prompts, &alone, 120, &what);
+            compare_batched(&engine, &prompts, &alone, TINY_EPSILON, &what);
             // Again, now with cached prefixes.
-            compare_batched(&engine, &prompts, &alone, 120, &what);
+            compare_batched(&engine, &prompts, &alone, TINY_EPSILON, &what);
             if layout == KvLayout::Unified {
                 assert!(engine.stats().preemptions > 0, "{what}: nothing was preempted");
             }
@@ -155,7 +168,7 @@ fn every_kind_of_cache_gives_the_same_text_batched_reused_and_preempted() {
 #[test]
 fn a_conversation_that_goes_on_reuses_its_cells() {
     for path in synthetic_models() {
-        let engine = load_engine(&path, config(512, 2, KvLayout::PerSequence));
+        let engine = load_engine(&path, exact(512, 2, KvLayout::PerSequence));
         let what = path.file_stem().unwrap().to_string_lossy().into_owned();
         let first = collect_watched(&engine.submit(watched("A first turn.", 40), None));
         let prompt = engine.tokenize("A first turn.".to_owned(), true, true, None).wait().unwrap();
@@ -169,7 +182,7 @@ fn a_conversation_that_goes_on_reuses_its_cells() {
         let reused = collect_watched(&engine.submit(request(parts(true)), None));
         assert_eq!(reused.finished.usage.num_cached_tokens, prompt.len() + first.tokens.len() - 1, "{what}");
         let fresh = collect_watched(&engine.submit(request(parts(false)), None));
-        parted(&fresh, &reused, &what);
+        parted(&fresh, &reused, TINY_EPSILON, &what);
     }
 }
 
@@ -177,7 +190,7 @@ fn a_conversation_that_goes_on_reuses_its_cells() {
 fn a_repeated_prompt_reuses_its_cells_or_a_checkpoint() {
     for path in synthetic_models() {
         for layout in [KvLayout::PerSequence, KvLayout::Unified] {
-            let engine = load_engine(&path, config(512, 2, layout));
+            let engine = load_engine(&path, exact(512, 2, layout));
             let what = format!("{} {layout:?}", path.file_stem().unwrap().to_string_lossy());
             let prompt = "A prompt that is asked again and again, and is long enough to be kept.";
             let first = collect_watched(&engine.submit(watched(prompt, 100), None));
@@ -185,7 +198,7 @@ fn a_repeated_prompt_reuses_its_cells_or_a_checkpoint() {
                 let again = collect_watched(&engine.submit(watched(prompt, 100), None));
                 let usage = again.finished.usage;
                 assert_eq!(usage.num_cached_tokens, usage.num_prompt_tokens - 1, "{what}");
-                parted(&first, &again, &what);
+                parted(&first, &again, TINY_EPSILON, &what);
             }
         }
     }
@@ -210,7 +223,7 @@ impl Drafter for Recorded {
 #[test]
 fn rejected_drafts_are_rolled_back_on_every_kind_of_cache() {
     for path in synthetic_models() {
-        let engine = load_engine(&path, config(512, 4, KvLayout::PerSequence));
+        let engine = load_engine(&path, exact(512, 4, KvLayout::PerSequence));
         let what = path.file_stem().unwrap().to_string_lossy().into_owned();
         let prompts = prompts(4);
         let alone = run_alone(&engine, &prompts, 60);
@@ -232,7 +245,7 @@ fn rejected_drafts_are_rolled_back_on_every_kind_of_cache() {
                 usage.num_accepted_tokens > 0 && usage.num_accepted_tokens < usage.num_draft_tokens,
                 "{what}"
             );
-            parted(alone, &drafted, &what);
+            parted(alone, &drafted, TINY_EPSILON, &what);
         }
     }
 }

@@ -35,6 +35,7 @@ impl PyEngine {
 
     /// The engine, unless this is a forked child or it was shut down.
     fn open(&self, py: Python<'_>) -> PyResult<&Engine> {
+        exit::hold_caller_at_exit(py);
         let shared = self.shared.get().map_err(|error| exception(py, &error))?;
         if self.is_shut_down.load(Ordering::Acquire) {
             return Err(exception(py, &Error::ShutDown));
@@ -173,6 +174,7 @@ impl Request {
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
         let handle = self.0.get().map_err(|error| exception(py, &error))?;
         let events = handle.take();
+        exit::hold_caller_at_exit(py);
         if events.is_empty() {
             return Ok(None);
         }

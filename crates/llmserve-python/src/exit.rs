@@ -24,6 +24,14 @@ pub(crate) fn is_exiting() -> bool {
     EXITING.get().is_some()
 }
 
+/// Keeps what the end of the interpreter does to a request from the threads that wait for it: they
+/// never see it. Called after something was taken.
+pub(crate) fn hold_caller_at_exit(py: Python<'_>) {
+    if is_exiting() {
+        py.detach(hold_thread_at_exit);
+    }
+}
+
 /// Holds any thread but the one that ends the interpreter. Called without the GIL, at the end of
 /// every wait.
 pub(crate) fn hold_thread_at_exit() {

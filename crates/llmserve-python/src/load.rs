@@ -13,8 +13,8 @@ use crate::config::model_config;
 use crate::engine::PyEngine;
 use crate::errors::{exception, load_exception};
 use crate::fork::OwnedByProcess;
-use crate::registry;
 use crate::wakeup::PyListener;
+use crate::{exit, registry};
 
 /// Begins to load a model. `probe_command` is the program that opens the file in a process of its
 /// own first; the path is appended.
@@ -60,6 +60,7 @@ impl Load {
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
         let handle = self.0.get().map_err(|error| exception(py, &error))?;
         let events = handle.take();
+        exit::hold_caller_at_exit(py);
         if events.is_empty() {
             return Ok(None);
         }

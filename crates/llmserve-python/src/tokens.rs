@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString};
 
 use crate::errors::{exception, invalid_parameter};
+use crate::exit;
 use crate::fields::Field;
 use crate::fork::OwnedByProcess;
 
@@ -77,7 +78,9 @@ impl TokenizeJob {
         let job = self.job.get().map_err(|error| exception(py, &error))?;
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         if rest.is_none() {
-            let result = job.take().transpose().map_err(|error| exception(py, &error))?;
+            let result = job.take();
+            exit::hold_caller_at_exit(py);
+            let result = result.transpose().map_err(|error| exception(py, &error))?;
             *rest = result.map(IntoIterator::into_iter);
         }
         Ok(rest.as_mut().map(|rest| rest.by_ref().take(limit).map(|token| token.0).collect()))
@@ -99,7 +102,9 @@ impl DetokenizeJob {
     /// The bytes, once; `None` while the job runs.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let job = self.0.get().map_err(|error| exception(py, &error))?;
-        let bytes = job.take().transpose().map_err(|error| exception(py, &error))?;
+        let result = job.take();
+        exit::hold_caller_at_exit(py);
+        let bytes = result.transpose().map_err(|error| exception(py, &error))?;
         Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
     }
 }

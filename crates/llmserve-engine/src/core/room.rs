@@ -52,7 +52,7 @@ impl Core {
             return;
         };
         if self.parking.is_enabled() && prefix.tokens.len() >= MIN_PARKED_TOKENS {
-            let can_trim = self.context.can_trim(slot, 1);
+            let can_trim = self.context.limits().trims_anywhere;
             if let Some(state) = self.context.save(slot) {
                 self.parking.park_prefix(ParkedPrefix { tokens: prefix.tokens, state, can_trim });
             }

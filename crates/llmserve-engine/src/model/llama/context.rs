@@ -210,7 +210,9 @@ impl Context for LlamaContext {
 
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
         self.clear(to);
-        let is_copied = if self.limits.layout == KvLayout::Unified {
+        // A saved state leaves out the cells that a window masks, and could not be trimmed.
+        let is_window = matches!(self.trimming, Trimming::WithinWindow(_));
+        let is_copied = if self.limits.layout == KvLayout::Unified || is_window {
             // SAFETY: the context is live and only used here.
             unsafe { shim::copy(self.memory, from.0.cast_signed(), to.0.cast_signed()) }
         } else {
