@@ -6,8 +6,10 @@ depending on who answers.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
+import logging
 import os
 import signal
 import socket
@@ -16,6 +18,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
+
+logger = logging.getLogger(__name__)
 
 _REASON = (
     "llmserve runs in one process: each worker would load its own models and keep its own sessions.\n"
@@ -63,9 +67,11 @@ class OneWorkerLock:
         name = hashlib.sha256(f"{_network_namespace()} {address}".encode()).hexdigest()[:16]
         if name in self._held:
             return
-        folder = Path(tempfile.gettempdir()) / f"llmserve-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        file = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            file = _open_lock_file(name)
+        except OSError as error:
+            logger.warning("cannot tell whether other workers run: no lock file (%s)", error.strerror)
+            return
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -73,6 +79,14 @@ class OneWorkerLock:
             raise SeveralWorkersError from None
         self._held[name] = file
         self._mine.append(name)
+
+
+def _open_lock_file(name: str) -> int:
+    folder = Path(tempfile.gettempdir()) / f"llmserve-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "the folder for locks belongs to another user")
+    return os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def uvicorn_server() -> Any | None:

@@ -1,0 +1,212 @@
+"""The registry with real engines of a model that loads in milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from llmserve import Engine, EngineClosedError, LoadError, ModelConfig
+from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
+from llmserve.registry import ModelReport, Registry
+
+CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)
+Scenario = Callable[[Registry], Awaitable[None]]
+
+
+def run(scenario: Scenario) -> None:
+    async def main() -> None:
+        registry = Registry(CONFIG)
+        try:
+            await scenario(registry)
+        finally:
+            await registry.close()
+        assert registry.models == ()
+
+    asyncio.run(main())
+
+
+async def load(registry: Registry, path: Path, pin: str, config: ModelConfig | None = None) -> None:
+    with registry.load(path, pin, config) as ticket:
+        await ticket.wait()
+
+
+def test_a_model_goes_with_its_last_pin(tiny_model: Path) -> None:
+    async def scenario(registry: Registry) -> None:
+        await load(registry, tiny_model, "a")
+        engine = registry.pick(tiny_model).engine
+        await load(registry, tiny_model, "b")
+        assert registry.pick(tiny_model).engine is engine
+        registry.unpin(tiny_model, "a")
+        with registry.use(tiny_model) as used:
+            assert used is engine
+            registry.unpin(tiny_model, "b")
+            # Not while it is used.
+            assert (await used.generate("sea", max_tokens=3)).usage.completion_tokens > 0
+        with pytest.raises(UnknownModelError), registry.use(tiny_model):
+            pass
+        await registry.close()
+        assert engine is not None
+        assert engine.is_closed
+        with pytest.raises(EngineClosedError):
+            await engine.generate("sea", max_tokens=1)
+
+    run(scenario)
+
+
+def test_while_a_model_is_loading_it_cannot_be_used(tiny_model: Path) -> None:
+    async def scenario(registry: Registry) -> None:
+        with registry.load(tiny_model, "a") as ticket:
+            assert registry.states() == [ModelReport("llama", "loading")]
+            with pytest.raises(ModelLoadingError), registry.use(tiny_model):
+                pass
+            await ticket.wait()
+        assert registry.states() == [ModelReport("llama", "ready")]
+        with registry.use(tiny_model):
+            assert registry.states() == [ModelReport("llama", "busy")]
+
+    run(scenario)
+
+
+def test_all_callers_see_progress_that_never_falls(tiny_model: Path) -> None:
+    async def scenario(registry: Registry) -> None:
+        async def watch(pin: str) -> list[float]:
+            with registry.load(tiny_model, pin) as ticket:
+                return [progress async for progress in ticket.progress()]
+
+        for seen in await asyncio.gather(watch("a"), watch("b"), watch("c")):
+            assert seen[0] == 0.0
+            assert seen == sorted(seen)
+            assert all(0 <= value <= 1 for value in seen)
+        (model,) = registry.models
+        assert model.pins == {"a", "b", "c"}
+
+    run(scenario)
+
+
+def test_the_last_ticket_that_leaves_cancels_the_load_and_it_can_begin_again(tiny_model: Path) -> None:
+    async def scenario(registry: Registry) -> None:
+        first, second = registry.load(tiny_model, "a"), registry.load(tiny_model, "b")
+        with first, second:
+            pass
+        # The load is being cancelled: the next one does not join it.
+        await load(registry, tiny_model, "c")
+        (model,) = registry.models
+        assert model.pins == {"c"}
+
+    run(scenario)
+
+
+def test_one_that_stays_keeps_the_load(tiny_model: Path) -> None:
+    async def scenario(registry: Registry) -> None:
+        with registry.load(tiny_model, "a") as stays:
+            with registry.load(tiny_model, "b"):
+                pass
+            await stays.wait()
+        (model,) = registry.models
+        assert model.pins == {"a"}
+
+    run(scenario)
+
+
+def test_failures_reach_every_caller_and_can_be_tried_again(tiny_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+
+    async def scenario(registry: Registry) -> None:
+        results = await asyncio.gather(*(load(registry, path, "a") for _ in range(3)), return_exceptions=True)
+        assert [type(result) for result in results] == [LoadError] * 3
+        assert registry.states() == [ModelReport("model", "failed")]
+        with pytest.raises(UnknownModelError), registry.use(path):
+            pass
+        shutil.copy(tiny_model, path)
+        await load(registry, path, "a")
+        assert registry.states() == [ModelReport("model", "ready")]
+
+    run(scenario)
+
+
+def test_failed_loads_are_remembered_up_to_a_bound(tmp_path: Path) -> None:
+    async def scenario(registry: Registry) -> None:
+        for number in range(20):
+            with pytest.raises(LoadError):
+                await load(registry, tmp_path / f"{number}.gguf", "a")
+        assert [report.id for report in registry.states()] == [str(number) for number in range(4, 20)]
+
+    run(scenario)
+
+
+def test_other_options_make_another_engine_and_the_servers_own_is_preferred(tiny_model: Path) -> None:
+    other = ModelConfig(context_length=256, max_sequences=1, threads=1)
+
+    async def scenario(registry: Registry) -> None:
+        await load(registry, tiny_model, "a", other)
+        assert registry.pick(tiny_model).config == other
+        await load(registry, tiny_model, "b")
+        assert registry.pick(tiny_model).config == CONFIG
+        assert [report.id for report in registry.states()] == ["llama", "llama-2"]
+
+    run(scenario)
+
+
+def test_a_stopping_server_ends_loads_with_the_reason(tiny_model: Path) -> None:
+    async def scenario(registry: Registry) -> None:
+        with registry.load(tiny_model, "a") as ticket:
+            await registry.cancel_loads()
+            with pytest.raises(ServerStoppingError):
+                await ticket.wait()
+        assert registry.states() == []
+
+    run(scenario)
+
+
+def test_an_engine_that_was_closed_elsewhere_is_replaced(tiny_model: Path) -> None:
+    async def scenario(registry: Registry) -> None:
+        await load(registry, tiny_model, "a")
+        closed = registry.pick(tiny_model).engine
+        assert isinstance(closed, Engine)
+        await closed.close()
+        with pytest.raises(UnknownModelError), registry.use(tiny_model):
+            pass
+        await load(registry, tiny_model, "b")
+        (model,) = registry.models
+        assert model.engine is not closed
+        assert model.pins == {"a", "b"}
+
+    run(scenario)
+
+
+DEAD = """
+    import asyncio, os, sys
+    from pathlib import Path
+    from llmserve import ModelConfig
+    from llmserve.registry import Registry
+
+    async def main():
+        registry = Registry(ModelConfig(context_length=512, max_sequences=1, threads=1))
+        with registry.load(Path(sys.argv[1]), "a") as ticket:
+            await ticket.wait()
+        assert not registry.has_dead_engine
+        if (child := os.fork()) == 0:
+            dead, states = registry.has_dead_engine, [report.state for report in registry.states()]
+            os._exit(0 if dead and states == ["failed"] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        await registry.close()
+
+    asyncio.run(main())
+"""
+
+
+def test_a_dead_engine_shows(tiny_model: Path) -> None:
+    # In a forked child engines are dead, which is the one way to die that can be had on purpose.
+    command = [sys.executable, "-c", textwrap.dedent(DEAD), str(tiny_model)]
+    subprocess.run(command, check=True, timeout=60)
+
+
+def test_abandoned_is_what_a_cancelled_load_says() -> None:
+    assert str(LoadAbandonedError()) == "the load was cancelled"
