@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, RawStream, ServerProcess, events, get, post, read_metrics
+from serving import Answer, RawStream, ServerProcess, events, get, post, read_metrics, wait_until
 
 pytestmark = pytest.mark.model
 
@@ -243,19 +243,17 @@ def test_answers_in_parallel_are_those_given_alone(complete: Any) -> None:
 
 
 def test_the_counters_tell_what_happened(server: ServerProcess, model_path: Path, complete: Any) -> None:
-    name = f'{{model="{model_path.stem}"}}'
-    before = read_metrics(server.port)
-    complete(prompt="Once upon a time", max_tokens=7, temperature=0)
-    after = read_metrics(server.port)
-    assert (
-        after[f"llmserve_completion_tokens_total{name}"] - before[f"llmserve_completion_tokens_total{name}"]
-        == 7
-    )
-    assert (
-        after[f"llmserve_requests_length_total{name}"] - before[f"llmserve_requests_length_total{name}"] == 1
-    )
+    label = f'{{model="{model_path.stem}"}}'
     route = 'llmserve_http_requests_total{route="/completions",method="POST",status="200"}'
-    assert after[route] - before[route] == 1
+    # Counted once its answer is complete, which the client may see a moment earlier.
+    wait_until(lambda: read_metrics(server.port)["llmserve_http_requests_open"] == 1)
+    before = read_metrics(server.port)
+    complete(prompt="Once upon a time", max_tokens=7)
+    wait_until(lambda: read_metrics(server.port)[route] == before[route] + 1)
+    after = read_metrics(server.port)
+    for name, growth in (("completion_tokens", 7), ("requests_length", 1), ("requests_accepted", 1)):
+        full_name = f"llmserve_{name}_total{label}"
+        assert after[full_name] - before[full_name] == growth
     assert after["llmserve_http_requests_open"] == 1  # this very one
 
 
