@@ -85,8 +85,8 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
         "context_length",
         integer(1, INT31_MAX),
         "",
-        "The most tokens that one sequence may hold. Unset: the trained "
-        "length, or less where half of the free memory does not hold one such sequence.",
+        "The most tokens that one sequence may hold. Unset: the trained length, or less where half of the "
+        "free memory does not hold one such sequence.",
     ),
     Variable(
         "max_sequences",
@@ -98,15 +98,15 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
         "kv_cells",
         integer(1, INT31_MAX),
         "",
-        "KV cells of all sequences together, for the unified layout. Unset: "
-        "what half of the free memory holds.",
+        "KV cells of all sequences together, for the unified layout. Unset: what half of the free memory "
+        "holds.",
     ),
     Variable(
         "kv_layout",
         choice("auto", "per_sequence", "unified"),
         "auto",
-        "One pool of KV cells per sequence, or one for all; `auto` takes the first where the memory "
-        "allows it.",
+        "One pool of KV cells per sequence, or one for all; `auto` takes the first where the memory allows "
+        "it.",
     ),
     Variable("batch_size", integer(1, INT31_MAX), "512", "The most rows of one step."),
     Variable("ubatch_size", integer(1, INT31_MAX), "512", "The most rows that are computed together."),

@@ -38,9 +38,8 @@ LOAD_RESPONSES: Mapping[int, Content] = {
         {
             "text/event-stream": _events(
                 "Each `data:` line holds a JSON object with `progress`, rising from above 0 to exactly 1. "
-                "The stream ends "
-                "with `data: [DONE]`. On error an `event: error` is sent, whose data is a JSON string, "
-                "and no `[DONE]`.",
+                "The stream ends with `data: [DONE]`. On error an `event: error` is sent, whose data is a "
+                "JSON string, and no `[DONE]`.",
                 {
                     "progress": (
                         "A load",
@@ -67,15 +66,13 @@ LOAD_RESPONSES: Mapping[int, Content] = {
 
 COMPLETION_RESPONSES: Mapping[int, Content] = {
     200: Content(
-        "Streaming: SSE stream of completion events. Non-streaming: a single JSON object. "
-        "`X-LLMServe-Seed` holds the seed "
-        "that was used, `X-LLMServe-Ignored` the fields without effect.",
+        "Streaming: SSE stream of completion events. Non-streaming: a single JSON object. `X-LLMServe-Seed` "
+        "holds the seed that was used, `X-LLMServe-Ignored` the fields without effect.",
         {
             "text/event-stream": _events(
-                "Each `data:` line holds a JSON `CompletionResponse`, one for every token. The stream "
-                "ends with "
-                "`data: [DONE]`. On error an `event: error` is sent, whose data is a JSON string, and no "
-                "`[DONE]`.",
+                "Each `data:` line holds a JSON `CompletionResponse`, one for every token. The stream ends "
+                "with `data: [DONE]`. On error an `event: error` is sent, whose data is a JSON string, and "
+                "no `[DONE]`.",
                 {
                     "streaming": (
                         "Token by token",

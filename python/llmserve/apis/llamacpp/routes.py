@@ -49,11 +49,10 @@ class LlamaCppApi:
                 operation_id="loadModel",
                 summary="Load a model",
                 description=(
-                    "Loads a GGUF model. Returns an SSE stream of progress events; the model is ready "
-                    "after the final "
-                    "`[DONE]`. If it is already loaded, the operation completes immediately. Clients that "
-                    "load one "
-                    "path at the same time share one load; the last one to leave cancels it."
+                    "Loads a GGUF model. Returns an SSE stream of progress events; the model is ready after "
+                    "the final `[DONE]`. If it is already loaded, the operation completes immediately. "
+                    "Clients that load one path at the same time share one load; the last one to leave "
+                    "cancels it."
                 ),
                 body=LoadModelRequest,
                 responses=LOAD_RESPONSES,
@@ -65,11 +64,9 @@ class LlamaCppApi:
                 operation_id="completions",
                 summary="Generate text completion",
                 description=(
-                    "Generates text from a prompt using a loaded model. With `stream` true the answer is "
-                    "an SSE stream "
-                    "with one event per token, which ends with `data: [DONE]`; else a single JSON object "
-                    "with the whole "
-                    "text. A client that disconnects cancels its request."
+                    "Generates text from a prompt using a loaded model. With `stream` true the answer is an "
+                    "SSE stream with one event per token, which ends with `data: [DONE]`; else a single "
+                    "JSON object with the whole text. A client that disconnects cancels its request."
                 ),
                 body=CompletionRequest,
                 responses=COMPLETION_RESPONSES,

@@ -18,8 +18,7 @@ class LoadModelRequest:
         str,
         Field(
             "Filesystem path to the GGUF model file. With MODELS_DIR set it must resolve inside that "
-            "folder, and "
-            "relative paths start there.",
+            "folder, and relative paths start there.",
             example="/models/SmolLM2-135M-Instruct-Q4_K_M.gguf",
             non_empty=True,
         ),
@@ -96,8 +95,7 @@ class CompletionOptions:
         int | None,
         Field(
             "Layer index where quantized KV cache starts: a setting of the server, reported as ignored "
-            "unless it "
-            "is the model's (0 with a quantized cache).",
+            "unless it is the model's (0 with a quantized cache).",
             format="int32",
         ),
     ] = None

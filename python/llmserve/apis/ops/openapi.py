@@ -9,11 +9,10 @@ from llmserve.http.endpoint import Content, Endpoint
 from llmserve.http.schema import json_schema, nested
 
 _DESCRIPTION = (
-    "Serves GGUF language models over llama.cpp. Models are loaded with progress events; text is "
-    "generated as one answer "
-    "or token by token over server-sent events. A stream that is quiet for a while gets SSE comments. "
-    "Every response "
-    "carries `X-Request-ID`; fields without effect are named in `X-LLMServe-Ignored`."
+    "Serves GGUF language models over llama.cpp. Models are loaded with progress events; text is generated "
+    "as one answer or token by token over server-sent events. A stream that is quiet for a while gets SSE "
+    "comments. Every response carries `X-Request-ID`; fields without effect are named in "
+    "`X-LLMServe-Ignored`."
 )
 
 

@@ -74,9 +74,8 @@ class OpsApi:
                 summary="Health check",
                 description=(
                     "Answers 200 while the process serves, also while a model is being loaded or is busy. "
-                    "503 with status "
-                    "`error` while an engine that died has not been replaced, and with `draining` before "
-                    "the server ends."
+                    "503 with status `error` while an engine that died has not been replaced, and with "
+                    "`draining` before the server ends."
                 ),
                 responses={
                     200: Content("The server is healthy.", health),
