@@ -11,7 +11,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from synthetic import main_file
 
 from llmserve import (
     Engine,
@@ -20,6 +19,7 @@ from llmserve import (
     LoraAdapter,
     ModelConfig,
 )
+from synthetic import main_file
 
 SMALL = ModelConfig(context_length=256, max_sequences=2, threads=1)
 PROMPT = list(range(20, 40))
@@ -175,7 +175,10 @@ async def test_a_bad_file_gives_its_reason_without_its_path(
         ({"context_length": 2.0}, "context_length: must be an integer from 0 to 4294967295, got 2.0"),
         ({"context_length": 1 << 40}, f"context_length: must be .*, got {1 << 40}"),
         ({"max_sequences": 257}, "max_sequences: must be from 1 to 256, got 257"),
-        ({"kv_layout": "pooled"}, "kv_layout: must be one of 'auto', 'per_sequence', 'unified', got 'pooled'"),
+        (
+            {"kv_layout": "pooled"},
+            "kv_layout: must be one of 'auto', 'per_sequence', 'unified', got 'pooled'",
+        ),
         ({"kv_type_k": 5}, "kv_type_k: must be one of 'f32', 'f16', .*, got 5"),
         ({"rope_scaling": "cubic"}, "rope_scaling: must be one of 'none', 'linear', .*, got 'cubic'"),
         ({"use_mmap": 1}, "use_mmap: must be True or False, got 1"),
@@ -198,7 +201,9 @@ async def test_a_bad_option_is_named(options: dict[str, object], message: str, t
 
 @pytest.mark.anyio
 async def test_too_long_a_context_is_refused_with_the_numbers(tiny_model: Path) -> None:
-    with pytest.raises(LoadError, match=r"needs \d+ MiB and \d+ MiB are free; lower `context_length`") as failure:
+    with pytest.raises(
+        LoadError, match=r"needs \d+ MiB and \d+ MiB are free; lower `context_length`"
+    ) as failure:
         await Engine.load(tiny_model, ModelConfig(context_length=1 << 26, max_sequences=16))
     assert failure.value.reason == "not_enough_memory"
 

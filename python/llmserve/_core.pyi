@@ -8,6 +8,24 @@ from llmserve.errors import LlmserveError, LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
 
+__all__ = [
+    "DetokenizeJob",
+    "Engine",
+    "Listener",
+    "Load",
+    "Request",
+    "TokenBuffer",
+    "TokenizeJob",
+    "Wakeup",
+    "__version__",
+    "begin_exit",
+    "check_params",
+    "load",
+    "probe",
+    "set_log_level",
+    "take_log_records",
+]
+
 __version__: str
 
 _Logprobs: TypeAlias = tuple[float, tuple[tuple[int, float], ...]]

@@ -127,7 +127,7 @@ class Engine:
     async def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
         """The text of token ids; with `render_special` that of control tokens too.
 
-        Bytes that are no UTF-8 become U+FFFD. Raises `TokenizeError` for an id that is not in the vocabulary.
+        Bytes that are no UTF-8 become U+FFFD. Raises `InvalidParameterError` for an unknown id.
         """
         mailbox = Mailbox()
         buffer = _core.TokenBuffer()

@@ -68,7 +68,7 @@ class Loading:
         return self._engine
 
     async def aclose(self) -> None:
-        """Cancel the load, if it is not over, and end the iteration. An engine that was fetched stays open."""
+        """Cancel the load, if it is not over, and end the iteration. A fetched engine stays open."""
         if self._load is not None:
             self._load.cancel()
             self._load = None

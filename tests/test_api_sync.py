@@ -1,0 +1,107 @@
+"""The engine without an event loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from llmserve import (
+    ContextExceededError,
+    EngineClosedError,
+    InvalidParameterError,
+    LoadError,
+    ModelConfig,
+    SamplingParams,
+    sync,
+)
+
+# Generous: it ends a hanging test, it times nothing.
+PATIENCE_S = 120
+
+PROMPT = list(range(20, 60))
+CONFIG = ModelConfig(context_length=512, max_sequences=4, threads=1)
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_model: Path) -> Iterator[sync.SyncEngine]:
+    values: list[float] = []
+    with sync.load(tiny_model, CONFIG, on_progress=values.append) as engine:
+        assert values[0] == 0
+        assert values[-1] == 1
+        assert values == sorted(values)
+        yield engine
+    assert engine.is_closed
+
+
+def test_a_stream_gives_what_generate_gives(engine: sync.SyncEngine) -> None:
+    params = SamplingParams(max_tokens=30, ignore_eos=True)
+    whole = engine.generate(PROMPT, params)
+    with engine.stream(PROMPT, params) as stream:
+        deltas = list(stream)
+    assert stream.completion is not None
+    assert stream.completion.tokens == whole.tokens
+    assert "".join(delta.text for delta in deltas) == whole.text
+    assert list(stream) == []
+
+
+def test_threads_share_an_engine(engine: sync.SyncEngine) -> None:
+    expected = engine.generate(PROMPT, max_tokens=30).text
+    texts: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: texts.append(engine.generate(PROMPT, max_tokens=30).text))
+        for _ in range(12)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert texts == [expected] * 12
+
+
+def test_a_stream_can_be_left(engine: sync.SyncEngine) -> None:
+    stream = engine.stream(PROMPT, ignore_eos=True)
+    next(stream)
+    stream.abort()
+    assert len(list(stream)) < 400
+    assert stream.completion is not None
+    assert stream.completion.finish_reason == "cancelled"
+    with engine.stream(PROMPT, ignore_eos=True) as stream:
+        next(stream)
+    assert list(stream) == []
+    with pytest.raises(RuntimeError, match="closed"):
+        stream.result()
+
+
+def test_texts_and_tokens(engine: sync.SyncEngine) -> None:
+    tokens = engine.tokenize("tea sea")
+    assert engine.detokenize(tokens) == "tea sea"
+    assert engine.info.architecture == engine.metadata["general.architecture"]
+    assert engine.chat_template is not None
+    assert "tea" in engine.apply_chat_template([{"role": "user", "content": "tea"}])
+    assert engine.stats().num_slots == 4
+    engine.check_alive()
+
+
+def test_errors(engine: sync.SyncEngine, tmp_path: Path, tiny_model: Path) -> None:
+    with pytest.raises(ContextExceededError):
+        engine.generate([1] * 600)
+    stream = engine.stream([1] * 600)
+    with pytest.raises(ContextExceededError):
+        next(stream)
+    assert list(stream) == []
+    with pytest.raises(InvalidParameterError):
+        engine.generate(PROMPT, top_p=2.0)
+    with pytest.raises(LoadError) as failure:
+        sync.load(tmp_path / "missing.gguf")
+    assert failure.value.reason == "not_found"
+    other = sync.load(tiny_model, CONFIG)
+    running = other.stream(PROMPT, ignore_eos=True)
+    other.close()
+    other.close()
+    with pytest.raises(EngineClosedError):
+        list(running)
+    with pytest.raises(EngineClosedError):
+        other.generate(PROMPT)
