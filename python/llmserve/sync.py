@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
@@ -114,7 +115,7 @@ class SyncEngine:
         """The token ids of a text."""
         mailbox = _Mailbox()
         job = self._core.tokenize(text, add_special, parse_special, mailbox.listener)
-        return mailbox.next(functools.partial(job.take, len(text.encode()) + 2))
+        return mailbox.next(functools.partial(job.take, sys.maxsize))
 
     def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
         """The text of token ids."""

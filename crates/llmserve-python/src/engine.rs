@@ -56,17 +56,17 @@ impl PyEngine {
     /// ids, `add_special`, `parse_special`). With `at_end` there are wake-ups for acceptance and the
     /// end only.
     fn submit(
-        &self,
+        slf: &Bound<'_, Self>,
         prompt: PromptArgument<'_>,
         params: &Bound<'_, PyAny>,
         at_end: bool,
         listener: &PyListener,
     ) -> PyResult<Request> {
         let delivery = if at_end { Delivery::AtEnd } else { Delivery::Streaming };
-        let engine = self.open(params.py())?;
+        let engine = slf.get().open(params.py())?;
         let request = generation_request(prompt.into_prompt()?, params, delivery)?;
         let handle = engine.submit(request, Some(listener.0.clone()));
-        Ok(Request(OwnedByProcess::new(handle)))
+        Ok(Request { handle: OwnedByProcess::new(handle), _engine: slf.clone().unbind() })
     }
 
     /// Begins to tokenize a text.
@@ -160,19 +160,23 @@ impl Drop for PyEngine {
 
 /// A submitted request. Dropping it aborts the request.
 #[pyclass(frozen, module = "llmserve._core")]
-pub(crate) struct Request(OwnedByProcess<RequestHandle>);
+pub(crate) struct Request {
+    handle: OwnedByProcess<RequestHandle>,
+    /// An engine that nobody else holds stays open until its requests are read.
+    _engine: Py<PyEngine>,
+}
 
 #[pymethods]
 impl Request {
     /// The request's number, unique within its engine.
     #[getter]
     fn id(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.0.get().map_err(|error| exception(py, &error))?.id().0)
+        Ok(self.handle.get().map_err(|error| exception(py, &error))?.id().0)
     }
 
     /// The events since the last call, or `None`.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
-        let handle = self.0.get().map_err(|error| exception(py, &error))?;
+        let handle = self.handle.get().map_err(|error| exception(py, &error))?;
         let events = handle.take();
         exit::hold_caller_at_exit(py);
         if events.is_empty() {
@@ -183,7 +187,7 @@ impl Request {
 
     /// Ends the request within one step; its last event says so.
     fn abort(&self) {
-        if let Ok(handle) = self.0.get() {
+        if let Ok(handle) = self.handle.get() {
             handle.abort();
         }
     }
