@@ -32,7 +32,8 @@ class Engine:
 
     Made by `Engine.load`. Works on asyncio and trio, from any number of event loops and threads; in a forked
     child every use raises `EngineDeadError`. Use `async with`, or `close()`, to free its memory at a known
-    time."""
+    time.
+    """
 
     __slots__ = ("__weakref__", "_core", "_info")
 
@@ -81,7 +82,8 @@ class Engine:
         `add_special` adds what the vocabulary puts around a text (BOS); `parse_special` reads the text of
         control tokens as control tokens, which is for trusted text only. `overrides` are fields of
         `SamplingParams`. Cancelling the task aborts the request within a step. Raises `RequestError` if the
-        request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails."""
+        request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails.
+        """
         submit = functools.partial(
             self._core.submit,
             (prompt, add_special, parse_special),

@@ -55,7 +55,8 @@ class LoadError(LlmserveError):
     `reason` is a stable name: `not_found`, `not_readable`, `not_gguf`, `unsupported_version`, `truncated`,
     `damaged`, `missing_part`, `wrong_part`, `unsupported`, `not_enough_memory`, `invalid_option`,
     `cancelled`, `probe_failed` or `load_failed`. `detail` holds llama.cpp's own words, for logs; it is no
-    part of `str()`."""
+    part of `str()`.
+    """
 
     code = "load_failed"
 

@@ -27,7 +27,8 @@ class Loading:
     """The progress of one load: an async iterator of floats from 0 to 1 that never fall.
 
     It belongs to the event loop in which it was made. Leaving `async with`, `aclose()`, or dropping it before
-    the end cancels the load, unless another caller loads the same file with the same options."""
+    the end cancels the load, unless another caller loads the same file with the same options.
+    """
 
     __slots__ = ("_engine", "_error", "_load", "_mailbox", "_progress")
 

@@ -29,7 +29,8 @@ class ModelConfig:
     """How a model is loaded and run; `None` leaves a choice to the engine, which logs it.
 
     It is checked when a model is loaded with it: `LoadError` with the reason `invalid_option` names the
-    field."""
+    field.
+    """
 
     context_length: int | None = None
     """The most tokens that one sequence may hold. By default the trained length, or less where half of the

@@ -17,7 +17,8 @@ class SamplingParams:
     """How tokens are drawn and when the generation ends.
 
     Checked when made: `InvalidParameterError` names the first field that is out of range. The order at the
-    sampler is penalties and bias, temperature, then truncation."""
+    sampler is penalties and bias, temperature, then truncation.
+    """
 
     max_tokens: int | None = None
     """The most tokens to generate; `None`: up to the context length."""

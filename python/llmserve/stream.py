@@ -18,7 +18,8 @@ class Stream:
 
     It belongs to the event loop in which it was made. Leaving `async with`, `aclose()`, or dropping the
     stream aborts the request. A fault raises from the iteration, once. A slow reader gets fewer, larger
-    deltas; it loses nothing and slows nobody."""
+    deltas; it loses nothing and slows nobody.
+    """
 
     __slots__ = ("_error_was_raised", "_mailbox", "_request", "_transcript")
 

@@ -2,7 +2,8 @@
 
 Each event loop has one wake-up channel, made at its first use and dropped with the loop. Engine threads
 signal it at most once a step; the loop then drains it in one call and tells the mailboxes that have
-something."""
+something.
+"""
 
 from __future__ import annotations
 
