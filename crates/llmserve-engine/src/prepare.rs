@@ -80,8 +80,10 @@ impl Preparer {
     fn run(&self, job: Job) {
         match job {
             Job::Request(new) => {
-                self.prepare_request(*new);
-                self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
+                // The engine thread takes what is queued out of the count, once it has counted it.
+                if !self.prepare_request(*new) {
+                    self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
+                }
             }
             Job::Tokenize { text, add_special, parse_special, result } => {
                 if !result.is_cancelled() {
@@ -101,14 +103,19 @@ impl Preparer {
         Ok(tokens.iter().flat_map(|&token| self.vocabulary.piece(token, render_special)).collect())
     }
 
-    fn prepare_request(&self, new: NewRequest) {
+    /// Whether the request is in the queue now.
+    fn prepare_request(&self, new: NewRequest) -> bool {
         let outbox = Arc::clone(&new.outbox);
         if outbox.is_aborted() {
-            return self.cancel(&outbox, 0);
+            self.cancel(&outbox, 0);
+            return false;
         }
         match self.prepare(new) {
             Ok((prepared, place)) => self.enqueue(prepared, place),
-            Err(error) => self.shared.refuse(&outbox, error),
+            Err(error) => {
+                self.shared.refuse(&outbox, error);
+                false
+            }
         }
     }
 
@@ -171,23 +178,26 @@ impl Preparer {
         }
     }
 
-    fn enqueue(&self, prepared: Prepared, place: Place) {
+    fn enqueue(&self, prepared: Prepared, place: Place) -> bool {
         let outbox = Arc::clone(&prepared.outbox);
         let num_prompt_tokens = prepared.prompt.len();
         if outbox.is_aborted() {
-            return self.cancel(&outbox, num_prompt_tokens);
+            self.cancel(&outbox, num_prompt_tokens);
+            return false;
         }
         outbox.push_now(Event::Accepted { num_prompt_tokens });
-        if let Err(unsent) = self.commands.send(Command::Submit(Box::new(prepared), place)) {
-            drop(unsent);
+        let is_sent = self.commands.send(Command::Submit(Box::new(prepared), place)).is_ok();
+        if !is_sent {
             self.shared.forget(outbox.id);
             outbox.push_now(Event::Failed(self.shared.refusal().unwrap_or(Error::ShutDown)));
         }
+        is_sent
     }
 
     /// Ends a request that its client gave up before it was queued.
     fn cancel(&self, outbox: &Outbox, num_prompt_tokens: usize) {
         self.shared.forget(outbox.id);
+        self.shared.num_cancelled.fetch_add(1, Ordering::Relaxed);
         outbox.push_now(Event::Finished(Finished {
             reason: FinishReason::Cancelled,
             usage: Usage { num_prompt_tokens, ..Usage::default() },

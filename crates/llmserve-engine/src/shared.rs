@@ -14,8 +14,11 @@ use crate::stats::Stats;
 /// State of an engine that outlives its threads.
 pub(crate) struct Shared {
     pub(crate) queue: Arc<Queue>,
+    /// From submission until the engine thread has counted the request as waiting or running.
     pub(crate) num_preparing: AtomicUsize,
     pub(crate) num_refused: AtomicU64,
+    /// Given up before they were queued.
+    pub(crate) num_cancelled: AtomicU64,
     is_shut_down: AtomicBool,
     dead: OnceLock<&'static str>,
     /// As the engine thread left it after its last step.
@@ -32,6 +35,7 @@ impl Shared {
             queue: Arc::new(queue),
             num_preparing: AtomicUsize::new(0),
             num_refused: AtomicU64::new(0),
+            num_cancelled: AtomicU64::new(0),
             is_shut_down: AtomicBool::new(false),
             dead: OnceLock::new(),
             stats: Mutex::default(),
@@ -45,6 +49,7 @@ impl Shared {
         let mut stats = *lock(&self.stats);
         stats.num_preparing = self.num_preparing.load(Ordering::Relaxed);
         stats.requests_refused = self.num_refused.load(Ordering::Relaxed);
+        stats.requests_cancelled += self.num_cancelled.load(Ordering::Relaxed);
         stats
     }
 

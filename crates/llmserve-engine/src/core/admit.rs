@@ -136,9 +136,9 @@ impl Core {
     /// A slot for the sequence, and how many of its tokens have their cells there.
     fn fill_slot(&mut self, sequence: &mut Sequence, source: Source, len: usize) -> Option<(SlotId, usize)> {
         match source {
-            Source::Nothing => Some((self.free_slot(None)?, 0)),
+            Source::Nothing => Some((self.free_slot()?, 0)),
             Source::Own => {
-                let slot = self.free_slot(None)?;
+                let slot = self.free_slot()?;
                 let parked = sequence.parked.take()?;
                 self.parking.release_sequence(parked.bytes.len());
                 let is_restored = self.context.restore(slot, &parked.bytes);
@@ -146,14 +146,14 @@ impl Core {
             }
             Source::Idle(slot) => self.reuse_idle(slot, len),
             Source::Running(from) => {
-                let slot = self.free_slot(None)?;
+                let slot = self.free_slot()?;
                 let len = if self.context.copy(from, slot) { self.trim_to(slot, len) } else { 0 };
                 Some((slot, len))
             }
             Source::Parked(index) => {
                 // Taken out first: making a slot free may park another and so move the indices.
                 let parked = self.parking.take(index)?;
-                let slot = self.free_slot(None)?;
+                let slot = self.free_slot()?;
                 let len = if self.context.restore(slot, &parked.state) { self.trim_to(slot, len) } else { 0 };
                 if !parked.can_trim {
                     // The state in the slot moves on and cannot come back here: keep the copy.
@@ -164,26 +164,21 @@ impl Core {
         }
     }
 
-    /// Takes an idle slot over, or copies from it, whichever loses fewer cached tokens.
+    /// Takes an idle slot over where it is as good a place as any, else copies from it.
     fn reuse_idle(&mut self, slot: SlotId, len: usize) -> Option<(SlotId, usize)> {
-        self.slots.touch(slot);
-        let lost_by_trimming =
-            self.slots.idle().find(|&(id, _)| id == slot).map_or(0, |(_, prefix)| prefix.tokens.len() - len);
-        let lost_by_copying = if self.slots.empty().is_some() {
-            0
-        } else {
-            match self.slots.least_recently_used() {
-                Some((other, prefix)) if other != slot => prefix.tokens.len(),
-                Some(_) | None => usize::MAX,
-            }
-        };
-        if len < MIN_COPIED || lost_by_trimming <= lost_by_copying {
-            self.slots.take_idle(slot);
-            return Some((slot, self.trim_to(slot, len)));
+        let target = self.choose_slot(Some(slot))?;
+        if target != slot {
+            self.slots.touch(slot);
+            self.evict(target);
+            let len = if self.context.copy(slot, target) { self.trim_to(target, len) } else { 0 };
+            return Some((target, len));
         }
-        let target = self.free_slot(Some(slot))?;
-        let len = if self.context.copy(slot, target) { self.trim_to(target, len) } else { 0 };
-        Some((target, len))
+        let prefix = self.slots.take_idle(slot)?;
+        // What is cut off for a prompt that shares little may be much of another conversation.
+        if prefix.tokens.len() - len > len {
+            self.park_prefix(slot, prefix.tokens);
+        }
+        Some((slot, self.trim_to(slot, len)))
     }
 
     /// Cuts a slot back; what cannot be cut is computed again.

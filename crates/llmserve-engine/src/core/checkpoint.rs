@@ -1,7 +1,6 @@
 //! Checkpoints: where cells cannot be cut back, the state at the end of a prompt is kept in host
 //! memory, so that a repeated or regenerated prompt need not be computed again.
 
-use crate::cache::ParkedPrefix;
 use crate::sequence::Sequence;
 
 use super::Core;
@@ -28,12 +27,9 @@ impl Core {
             return;
         }
         sequence.checkpoint_at = None;
-        let tokens = &sequence.tokens[..sequence.num_computed];
-        if let Some(slot) = sequence.slot
-            && !self.parking.has(tokens)
-            && let Some(state) = self.context.save(slot)
-        {
-            self.parking.park_prefix(ParkedPrefix { tokens: tokens.to_vec(), state, can_trim: false });
+        let tokens = sequence.tokens[..sequence.num_computed].to_vec();
+        if let Some(slot) = sequence.slot {
+            self.park_prefix(slot, tokens);
         }
     }
 }

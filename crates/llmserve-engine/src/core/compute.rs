@@ -58,7 +58,10 @@ impl Core {
 
     pub(super) fn build_batch(&self, plan: &Plan, mut drafts: Vec<Vec<TokenId>>) -> Batch {
         let mut batch = Batch { rows: Vec::new(), parts: Vec::new() };
-        for share in plan.shares() {
+        let mut shares: Vec<&Share> = plan.shares().collect();
+        // llama.cpp computes rows together as far as their sequence ids are consecutive.
+        shares.sort_unstable_by_key(|share| self.running[share.index].slot);
+        for share in shares {
             let mut draft = drafts.get_mut(share.index).map(std::mem::take).unwrap_or_default();
             draft.truncate(share.num_drafted);
             batch.add(&self.running[share.index], *share, draft);

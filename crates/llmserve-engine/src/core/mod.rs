@@ -7,6 +7,7 @@ mod room;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crossbeam_channel::Receiver;
@@ -59,6 +60,8 @@ pub(crate) struct Core {
     pending: PendingFlush,
     stats: Stats,
     next_arrival: u64,
+    /// Sequences that came in since the stats were published.
+    num_arrived: usize,
     is_shutting_down: bool,
 }
 
@@ -92,6 +95,7 @@ impl Core {
             scratch: Scratch::default(),
             pending: PendingFlush::default(),
             next_arrival: 0,
+            num_arrived: 0,
             is_shutting_down: false,
         }
     }
@@ -113,6 +117,8 @@ impl Core {
     fn step(&mut self) {
         self.retire_aborted();
         self.admit();
+        self.close_gaps();
+        self.publish();
         let drafts = self.draft();
         let Some(plan) = self.plan(&drafts) else {
             return;
@@ -143,6 +149,7 @@ impl Core {
                 self.stats.requests_accepted += 1;
                 let sequence = Sequence::new(*prepared, self.next_arrival);
                 self.next_arrival += 1;
+                self.num_arrived += 1;
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
             Command::Wake => {}
@@ -228,6 +235,8 @@ impl Core {
         self.stats.num_used_cells = self.num_used_cells();
         self.stats.parked_bytes = self.parking.num_bytes();
         self.shared.publish(self.stats);
+        let num_arrived = std::mem::take(&mut self.num_arrived);
+        self.shared.num_preparing.fetch_sub(num_arrived, Ordering::Relaxed);
     }
 }
 

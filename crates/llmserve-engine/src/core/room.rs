@@ -2,7 +2,7 @@
 
 use crate::cache::ParkedPrefix;
 use crate::config::KvLayout;
-use crate::ids::SlotId;
+use crate::ids::{SlotId, TokenId};
 use crate::sequence::{ParkedState, Sequence};
 
 use super::{Core, Waiting};
@@ -26,7 +26,7 @@ impl Core {
     /// Whether a waiting sequence can be admitted now: a slot, and in a unified pool cells for all
     /// its tokens beside what the running ones are bound to need.
     pub(super) fn has_room_for(&self, sequence: &Sequence) -> bool {
-        let has_slot = self.slots.empty().is_some() || self.slots.idle().next().is_some();
+        let has_slot = self.slots.has_free();
         if !has_slot || !self.is_unified() || self.running.is_empty() {
             return has_slot;
         }
@@ -35,29 +35,57 @@ impl Core {
         bound + sequence.tokens.len() < self.context.limits().num_cells
     }
 
-    /// An empty slot, if need be that of the least recently used cached prefix but `protected`.
-    pub(super) fn free_slot(&mut self, protected: Option<SlotId>) -> Option<SlotId> {
-        if let Some(slot) = self.slots.empty() {
-            return Some(slot);
-        }
-        let idle = self.slots.idle().filter(|&(slot, _)| Some(slot) != protected);
-        let (slot, _) = idle.min_by_key(|(_, prefix)| prefix.last_used)?;
+    /// The best slot for a new sequence, emptied.
+    pub(super) fn free_slot(&mut self) -> Option<SlotId> {
+        let slot = self.choose_slot(None)?;
         self.evict(slot);
         Some(slot)
     }
 
-    /// Empties an idle slot; what it held goes to host memory if it is worth it.
-    fn evict(&mut self, slot: SlotId) {
-        let Some(prefix) = self.slots.take_idle(slot) else {
+    pub(super) fn choose_slot(&self, preferred: Option<SlotId>) -> Option<SlotId> {
+        self.slots.choose(self.context.limits().wants_adjacent_slots, preferred)
+    }
+
+    /// Moves a sequence beside the others where llama.cpp would compute them apart. A copy costs less
+    /// than a step, and every further step would read all weights once more.
+    pub(super) fn close_gaps(&mut self) {
+        if !self.context.limits().wants_adjacent_slots {
+            return;
+        }
+        let Some((from, to)) = self.slots.closing_move() else {
             return;
         };
-        if self.parking.is_enabled() && prefix.tokens.len() >= MIN_PARKED_TOKENS {
-            let can_trim = self.context.limits().trims_anywhere;
-            if let Some(state) = self.context.save(slot) {
-                self.parking.park_prefix(ParkedPrefix { tokens: prefix.tokens, state, can_trim });
+        let Some(index) = self.running.iter().position(|sequence| sequence.slot == Some(from)) else {
+            return;
+        };
+        if let Some(state) = self.context.save(from) {
+            self.evict(to);
+            if self.context.restore(to, &state) {
+                self.context.clear(from);
+                self.slots.set_empty(from);
+                self.slots.set_busy(to, self.running[index].id());
+                self.running[index].slot = Some(to);
             }
         }
-        self.context.clear(slot);
+    }
+
+    /// Empties an idle slot; what it held goes to host memory if it is worth it.
+    pub(super) fn evict(&mut self, slot: SlotId) {
+        if let Some(prefix) = self.slots.take_idle(slot) {
+            self.park_prefix(slot, prefix.tokens);
+            self.context.clear(slot);
+        }
+    }
+
+    /// Copies what a slot holds to host memory, if it is worth it.
+    pub(super) fn park_prefix(&mut self, slot: SlotId, tokens: Vec<TokenId>) {
+        if !self.parking.is_enabled() || tokens.len() < MIN_PARKED_TOKENS || self.parking.has(&tokens) {
+            return;
+        }
+        let can_trim = self.context.limits().trims_anywhere;
+        if let Some(state) = self.context.save(slot) {
+            self.parking.park_prefix(ParkedPrefix { tokens, state, can_trim });
+        }
     }
 
     /// The most rows that the next step may have; in a unified pool, idle cells and then the

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::ModelConfig;
 use crate::error::{LoadError, LoadErrorReason};
+use crate::process::Owner;
 
 use super::open::open;
 use super::{LoadEvent, LoadOptions, Subscriber};
@@ -16,6 +17,8 @@ static LOADS: Mutex<Vec<Arc<Loading>>> = Mutex::new(Vec::new());
 pub(super) struct Loading {
     path: PathBuf,
     config: ModelConfig,
+    /// A forked child must not join: the thread that loads is not there.
+    owner: Owner,
     is_cancelled: AtomicBool,
     waiting: Mutex<Waiting>,
 }
@@ -42,6 +45,7 @@ pub(super) fn join_or_start(
     let loading = Arc::new(Loading {
         path,
         config,
+        owner: Owner::current(),
         is_cancelled: AtomicBool::new(false),
         waiting: Mutex::new(Waiting { subscribers: vec![Arc::clone(subscriber)], progress: 0.0 }),
     });
@@ -58,7 +62,7 @@ pub(super) fn join_or_start(
 
 impl Loading {
     fn is_of(&self, path: &Path, config: &ModelConfig) -> bool {
-        self.path == path && self.config == *config && !self.is_cancelled()
+        self.owner.is_current() && self.path == path && self.config == *config && !self.is_cancelled()
     }
 
     pub(super) fn is_cancelled(&self) -> bool {

@@ -41,7 +41,11 @@ impl FakeContext {
     #[must_use]
     pub fn new(limits: ContextLimits, memory: Memory) -> Self {
         Self {
-            limits: ContextLimits { trims_anywhere: memory == Memory::Attention, ..limits },
+            limits: ContextLimits {
+                trims_anywhere: memory == Memory::Attention,
+                wants_adjacent_slots: memory == Memory::Recurrent || limits.layout == KvLayout::PerSequence,
+                ..limits
+            },
             memory,
             slots: vec![Vec::new(); limits.num_slots],
             logits: Vec::new(),
@@ -80,6 +84,7 @@ pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cel
         max_outputs: 64,
         num_threads: 1,
         trims_anywhere: true,
+        wants_adjacent_slots: false,
     }
 }
 
