@@ -84,6 +84,7 @@ impl Core {
             if self.context.can_trim(slot, shared) { shared } else { 0 }
         };
         let idle = self.slots.idle().map(|(slot, prefix)| (Source::Idle(slot), usable(slot, &prefix.tokens)));
+        let trims_anywhere = self.context.limits().trims_anywhere;
         let running = self.running.iter().filter(|other| other.request.cache_prompt).filter_map(|other| {
             let slot = other.slot?;
             let len = usable(slot, &other.tokens[..other.num_computed]);
@@ -166,7 +167,9 @@ impl Core {
 
     /// Takes an idle slot over where it is as good a place as any, else copies from it.
     fn reuse_idle(&mut self, slot: SlotId, len: usize) -> Option<(SlotId, usize)> {
-        let target = self.choose_slot(Some(slot))?;
+        // A copy that could not be cut back would be of no use.
+        let is_copied = self.context.limits().trims_anywhere;
+        let target = if is_copied { self.choose_slot(Some(slot))? } else { slot };
         if target != slot {
             self.slots.touch(slot);
             self.evict(target);

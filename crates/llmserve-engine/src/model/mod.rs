@@ -86,7 +86,8 @@ pub trait Context {
     /// Removes all cells of a slot.
     fn clear(&mut self, slot: SlotId);
 
-    /// Makes `to` hold what `from` holds. False: it could not, and `to` is empty.
+    /// Makes `to` hold what `from` holds; of a sliding window only what later rows can see, so that it
+    /// may not be trimmed. False: it could not, and `to` is empty.
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool;
 
     /// The slot's state as bytes that [`Self::restore`] takes, or `None` if that failed.

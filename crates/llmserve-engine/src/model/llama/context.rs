@@ -142,8 +142,8 @@ impl LlamaContext {
         }
     }
 
-    /// Copies through host memory: only the used cells, where llama.cpp's own copy between pools
-    /// moves all cells of a sequence, used or not.
+    /// Copies through host memory. llama.cpp's own copy between pools moves all cells of a sequence,
+    /// used or not, and only at the next decode: until then neither slot could be saved or restored.
     fn copy_state(&mut self, from: SlotId, to: SlotId) -> bool {
         self.save(from).is_some_and(|state| self.restore(to, &state))
     }
@@ -210,9 +210,7 @@ impl Context for LlamaContext {
 
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
         self.clear(to);
-        // A saved state leaves out the cells that a window masks, and could not be trimmed.
-        let is_window = matches!(self.trimming, Trimming::WithinWindow(_));
-        let is_copied = if self.limits.layout == KvLayout::Unified || is_window {
+        let is_copied = if self.limits.layout == KvLayout::Unified {
             // SAFETY: the context is live and only used here.
             unsafe { shim::copy(self.memory, from.0.cast_signed(), to.0.cast_signed()) }
         } else {
