@@ -12,7 +12,8 @@ from toolchain import ROOT, BuildSetupError
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("CARGO_TARGET_DIR", "LLMSERVE_CARGO_FEATURES", "RUSTFLAGS", "CXXFLAGS"):
+    # `make test` runs the tests under the native environment itself.
+    for name in ("CARGO_TARGET_DIR", "LIBCLANG_PATH", "LLMSERVE_CARGO_FEATURES", "RUSTFLAGS", "CXXFLAGS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LLMSERVE_CACHE_DIR", str(tmp_path / "cache"))
 
