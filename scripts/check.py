@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "build_support"))
 
-from native import requested_features  # noqa: E402
+from native import cache_dir, requested_features  # noqa: E402
 from run import build_environment  # noqa: E402
 from toolchain import BuildSetupError  # noqa: E402
 
@@ -24,6 +24,8 @@ LINT_STAGES = ("fmt", "ruff", "ruff-format", "mypy", "stubtest", "clippy", "rust
 # The documentation is read by developers, so that it may link to what is private.
 RUSTDOC_FLAGS = "-D warnings -A rustdoc::private-intra-doc-links"
 STAGE_LIMIT_S = 40 * 60
+DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
+GENERATED_MODELS = ROOT / "target" / "test-models"
 
 
 def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
@@ -44,17 +46,28 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
         "stubtest": [*python, "mypy.stubtest", "--mypy-config-file", "pyproject.toml", "llmserve._core"],
         "clippy": ["cargo", "clippy", *cargo, "--all-targets", "--", "-D", "warnings"],
         "rustdoc": ["cargo", "doc", *cargo, "--no-deps", "--document-private-items"],
+        "test-models": [*python, "tests.synthetic", "--all", str(GENERATED_MODELS)],
         # The binding crate is an extension module: it has no Rust tests, Python tests it.
         "cargo-test": ["cargo", "test", *cargo, "--exclude", "llmserve-python"],
         "pytest": [*python, "pytest"],
     }
 
 
+def variables(stage: str) -> dict[str, str]:
+    """What a stage finds in its environment beyond the native build's."""
+    if stage == "rustdoc":
+        return {"RUSTDOCFLAGS": RUSTDOC_FLAGS}
+    if stage == "cargo-test":
+        model = os.environ.get("LLMSERVE_TEST_MODEL") or str(cache_dir() / "models" / DEFAULT_MODEL)
+        return {"LLMSERVE_TEST_MODEL": model, "LLMSERVE_SYNTHETIC_DIR": str(GENERATED_MODELS)}
+    return {}
+
+
 def main() -> int:
     """Run the stages named on the command line."""
     try:
         commands = stages(requested_features())
-        env = {"RUSTDOCFLAGS": RUSTDOC_FLAGS, **build_environment()}
+        env = build_environment()
     except BuildSetupError as error:
         sys.exit(f"llmserve: {error}")
     parser = argparse.ArgumentParser(description="Run llmserve's checks.")
@@ -62,15 +75,18 @@ def main() -> int:
     wanted = parser.parse_args().stage or list(commands)
     if "lint" in wanted:
         wanted = [*LINT_STAGES, *(name for name in wanted if name != "lint")]
+    if "cargo-test" in wanted and "test-models" not in wanted:
+        wanted.insert(wanted.index("cargo-test"), "test-models")
     if unknown := [name for name in wanted if name not in commands]:
         parser.error(f"unknown stage: {' '.join(unknown)}")
-    results = {name: _run(name, commands[name], env) for name in wanted}
+    results = {name: _run(name, commands[name], env | variables(name)) for name in wanted}
     _summarize(results)
     return 1 if any(status != 0 for status, _ in results.values()) else 0
 
 
 def _run(name: str, command: list[str], env: dict[str, str]) -> tuple[int, float]:
-    shown = " ".join("python" if part == sys.executable else part for part in command)
+    plain = ("python" if part == sys.executable else part.removeprefix(f"{ROOT}/") for part in command)
+    shown = " ".join(plain)
     print(f"\n=== {name}: {shown}", flush=True)
     start_s = time.monotonic()
     try:
