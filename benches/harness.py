@@ -121,6 +121,16 @@ def interleave(runs: int, sides: Mapping[str, Callable[[int], T]]) -> dict[str, 
     return results
 
 
+def retried(measure: Callable[[int], T], number: int, tries: int = 6) -> T:
+    """`measure(number)`, with further numbers where a stream ended by itself and spoiled the run."""
+    for attempt in range(tries - 1):
+        try:
+            return measure(number + 100 * attempt)
+        except BenchError as error:
+            print(f"    again with other prompts: {error}", flush=True)
+    return measure(number + 100 * (tries - 1))
+
+
 def show(figures: Sequence[Figure]) -> None:
     """Prints the figures as a table."""
     rows = [("", "unit", "ours", "peer", "judged", "spread", "goal", "")]

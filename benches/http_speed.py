@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .harness import CELLS, DECODE_TOKENS, PROMPT_TOKENS, Figure, Goal, Setting, compared, interleave
+from functools import partial
+
+from .harness import CELLS, DECODE_TOKENS, PROMPT_TOKENS, Figure, Goal, Setting, compared, interleave, retried
 from .peer_tools import batched_decode_rates
 from .prompts import refrain
 from .servers import Server, llama_server, llmserve
@@ -39,7 +41,7 @@ def run(setting: Setting) -> list[Figure]:
 
 def rates(server: Server, sequences: tuple[int, ...], number: int) -> dict[int, float]:
     """Decode speed of `server` for each number of streams; prompts are computed beforehand (prefix cache)."""
-    return {count: _rate(server, count, number) for count in sequences}
+    return {count: retried(partial(_rate, server, count), number) for count in sequences}
 
 
 def _rate(server: Server, count: int, number: int) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from functools import partial
 
-from .harness import BenchError, Figure, Goal, Setting, compared, interleave, measured
+from .harness import BenchError, Figure, Goal, Setting, compared, interleave, measured, retried
 from .prompts import refrain, text
 from .servers import Server, llama_server, llmserve
 from .streams import run_plan
@@ -36,8 +37,8 @@ def run(setting: Setting) -> list[Figure]:
         results = interleave(
             setting.runs,
             {
-                "llmserve": lambda number: _measure(ours, number),
-                "llama-server": lambda number: _measure(theirs, number),
+                "llmserve": lambda number: retried(partial(_measure, ours), number),
+                "llama-server": lambda number: retried(partial(_measure, theirs), number),
             },
         )
     mine, peer = results["llmserve"], results["llama-server"]
