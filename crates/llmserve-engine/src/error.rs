@@ -20,7 +20,9 @@ pub enum Error {
     #[error("prompt: must hold at least one token")]
     EmptyPrompt,
     /// The prompt alone, or with the tokens that must follow it, exceeds what a sequence may hold.
-    #[error("prompt: {prompt_tokens} tokens exceed the context length of {context_length} tokens")]
+    #[error(
+        "prompt: {prompt_tokens} tokens leave no room for output in the context length of {context_length} tokens"
+    )]
     ContextExceeded {
         /// Tokens of the prompt.
         prompt_tokens: usize,

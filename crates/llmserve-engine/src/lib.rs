@@ -61,7 +61,7 @@ pub use error::*;
 pub use event::*;
 pub use ids::*;
 pub use job::Job;
-pub use load::{LoadEvent, LoadHandle, LoadOptions, load, probe_model};
+pub use load::{LoadEvent, LoadHandle, LoadOptions, join_loads, load, probe_model};
 pub use model::ModelInfo;
 pub use notify::{Listener, Notify};
 pub use outbox::RequestHandle;

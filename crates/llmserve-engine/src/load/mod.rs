@@ -17,6 +17,7 @@ use crate::notify::Listener;
 pub use open::probe_model;
 
 use table::Loading;
+pub use table::join_loads;
 
 /// How a load goes on.
 #[derive(Clone)]

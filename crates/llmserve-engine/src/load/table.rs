@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::config::ModelConfig;
 use crate::error::{LoadError, LoadErrorReason};
@@ -53,7 +54,13 @@ pub(super) fn join_or_start(
     drop(loads);
     let own = Arc::clone(&loading);
     let thread = std::thread::Builder::new().name("llmserve-load".to_owned());
-    if let Err(error) = thread.spawn(move || own.run(&options)) {
+    let running = RunningLoad::new();
+    let work = move || {
+        own.run(&options);
+        drop(own);
+        drop(running);
+    };
+    if let Err(error) = thread.spawn(work) {
         let failed = LoadError::new(LoadErrorReason::Other, "a thread could not be started");
         loading.end(&LoadEvent::Failed(failed.with_detail(error.to_string())));
     }
@@ -121,6 +128,37 @@ impl Loading {
         for subscriber in subscribers {
             subscriber.put(end.clone());
         }
+    }
+}
+
+/// Load threads of this process that have not ended.
+static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// Waits until every load thread has ended, at most so long; false: some have not. A program that is
+/// about to exit cancels its loads and waits here, since llama.cpp must not run on while the process
+/// is torn down.
+#[must_use]
+pub fn join_loads(timeout: Duration) -> bool {
+    let (running, ended) = &RUNNING;
+    let result = ended.wait_timeout_while(lock(running), timeout, |running| *running > 0);
+    let (running, _) = result.unwrap_or_else(PoisonError::into_inner);
+    *running == 0
+}
+
+/// Counts a load thread until it is dropped.
+struct RunningLoad;
+
+impl RunningLoad {
+    fn new() -> Self {
+        *lock(&RUNNING.0) += 1;
+        Self
+    }
+}
+
+impl Drop for RunningLoad {
+    fn drop(&mut self) {
+        *lock(&RUNNING.0) -= 1;
+        RUNNING.1.notify_all();
     }
 }
 
