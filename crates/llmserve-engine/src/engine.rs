@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 
 use crate::config::SchedulerConfig;
 use crate::core::{Command, Core};
@@ -188,6 +188,12 @@ impl Engine {
         self.inner.shared.is_shut_down()
     }
 
+    /// How many handles of this engine there are.
+    #[must_use]
+    pub fn num_handles(&self) -> usize {
+        Arc::strong_count(&self.inner)
+    }
+
     /// Ends waiting and running requests with [`Error::ShutDown`] and frees the context. Returns at
     /// once.
     pub fn shutdown(&self) {
@@ -237,21 +243,28 @@ impl Inner {
         Ok(())
     }
 
-    /// Hands work to the prepare threads; what cannot be taken is dropped, which its receiver sees.
+    /// Hands work to the prepare threads, or answers why it cannot be taken.
     fn start_job(&self, job: prepare::Job) {
-        if !self.owner.is_current() {
-            return;
-        }
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let unsent = match &*jobs {
-            Some(jobs) => jobs.try_send(job).map_err(crossbeam_channel::TrySendError::into_inner).err(),
-            None => Some(job),
+        let unsent = if self.owner.is_current() {
+            let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*jobs {
+                Some(jobs) => jobs.try_send(job).map_err(TrySendError::into_inner).err(),
+                None => Some(job),
+            }
+        } else {
+            Some(job)
         };
-        drop(jobs);
-        if let Some(prepare::Job::Request(new)) = unsent {
-            self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
-            self.shared.refuse(&new.outbox, self.shared.refusal().unwrap_or(Error::ShutDown));
+        if let Some(job) = unsent {
+            job.refuse(&self.shared, self.refusal());
         }
+    }
+
+    /// Why work was not taken.
+    fn refusal(&self) -> Error {
+        if !self.owner.is_current() {
+            return Error::EngineDead { reason: FORKED };
+        }
+        self.shared.refusal().unwrap_or_else(|| self.shared.queue.full())
     }
 
     fn shut_down(&self) {

@@ -19,12 +19,12 @@ pub enum Error {
     /// The prompt has no token at all.
     #[error("prompt: must hold at least one token")]
     EmptyPrompt,
-    /// The prompt alone, or with the tokens that must follow it, exceeds what a sequence may hold.
+    /// The prompt leaves no room for output in what a sequence may hold.
     #[error(
         "prompt: {prompt_tokens} tokens leave no room for output in the context length of {context_length} tokens"
     )]
     ContextExceeded {
-        /// Tokens of the prompt.
+        /// Tokens of the prompt; for a text that is far too long, the fewest that it can have.
         prompt_tokens: usize,
         /// The most tokens that one sequence may hold.
         context_length: usize,

@@ -24,15 +24,31 @@ use crate::shared::Shared;
 /// Number of prepare threads of an engine: a second one lets short prompts pass a long one.
 pub(crate) const NUM_THREADS: usize = 2;
 
-/// Stack of a prepare thread. Some of llama.cpp's pre-tokenizers use `std::regex`, whose recursion
-/// grows with the text; the pages are only touched when needed.
+/// Stack of a prepare thread; the pages are only touched when needed.
 const STACK_BYTES: usize = 256 << 20;
+/// Stack for each byte of a text. Many of llama.cpp's pre-tokenizers use `std::regex`, which recurses
+/// for each character of a match: a long run of letters would overflow any fixed stack.
+const STACK_PER_BYTE: usize = 1 << 10;
 
 /// Work for a prepare thread.
 pub(crate) enum Job {
     Request(Box<NewRequest>),
     Tokenize { text: String, add_special: bool, parse_special: bool, result: JobSender<Vec<TokenId>> },
     Detokenize { tokens: Vec<TokenId>, render_special: bool, result: JobSender<Vec<u8>> },
+}
+
+impl Job {
+    /// Answers work that was not taken.
+    pub(crate) fn refuse(self, shared: &Shared, error: Error) {
+        match self {
+            Self::Request(new) => {
+                shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
+                shared.refuse(&new.outbox, error);
+            }
+            Self::Tokenize { result, .. } => result.send(Err(error)),
+            Self::Detokenize { result, .. } => result.send(Err(error)),
+        }
+    }
 }
 
 /// A submitted request with its place in the queue.
@@ -86,12 +102,12 @@ impl Preparer {
                 }
             }
             Job::Tokenize { text, add_special, parse_special, result } => {
-                if !result.is_cancelled() {
-                    result.send(self.vocabulary.tokenize(&text, add_special, parse_special));
+                if !result.is_cancelled() && self.shared.refusal().is_none() {
+                    result.send(self.tokenize(&text, add_special, parse_special));
                 }
             }
             Job::Detokenize { tokens, render_special, result } => {
-                if !result.is_cancelled() {
+                if !result.is_cancelled() && self.shared.refusal().is_none() {
                     result.send(self.detokenize(&tokens, render_special));
                 }
             }
@@ -108,6 +124,10 @@ impl Preparer {
         let outbox = Arc::clone(&new.outbox);
         if outbox.is_aborted() {
             self.cancel(&outbox, 0);
+            return false;
+        }
+        if let Some(error) = self.shared.refusal() {
+            self.shared.refuse(&outbox, error);
             return false;
         }
         match self.prepare(new) {
@@ -139,13 +159,44 @@ impl Preparer {
                 tokens
             }
             Prompt::Text { text, add_special, parse_special } => {
-                self.vocabulary.tokenize(&text, add_special, parse_special)?
+                self.check_bytes(text.len())?;
+                self.tokenize(&text, add_special, parse_special)?
             }
         };
         if tokens.is_empty() {
             return Err(Error::EmptyPrompt);
         }
         Ok(tokens)
+    }
+
+    /// Refuses a text that cannot fit without tokenizing it.
+    fn check_bytes(&self, len: usize) -> Result<(), Error> {
+        let fewest = len / self.vocabulary.max_piece_bytes().max(1);
+        if fewest < self.context_length {
+            return Ok(());
+        }
+        Err(Error::ContextExceeded { prompt_tokens: fewest, context_length: self.context_length })
+    }
+
+    /// Tokenizes with a stack that the text cannot overflow.
+    fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error> {
+        let stack = text.len().saturating_mul(STACK_PER_BYTE);
+        if stack <= STACK_BYTES {
+            return self.vocabulary.tokenize(text, add_special, parse_special);
+        }
+        let failed = |_| Error::Tokenize { reason: format!("a text of {} bytes is too long", text.len()) };
+        std::thread::scope(|scope| {
+            let work = || {
+                lower_priority();
+                self.vocabulary.tokenize(text, add_special, parse_special)
+            };
+            let thread = std::thread::Builder::new().name("llmserve-prepare".to_owned()).stack_size(stack);
+            thread
+                .spawn_scoped(scope, work)
+                .map_err(failed)?
+                .join()
+                .unwrap_or(Err(Error::Tokenize { reason: "the text could not be tokenized".to_owned() }))
+        })
     }
 
     /// The most tokens of prompt and output together.

@@ -32,6 +32,12 @@ impl Queue {
         Self { max_requests, max_tokens, waiting: Mutex::default() }
     }
 
+    /// The refusal of work for which there is no place.
+    pub(crate) fn full(&self) -> Error {
+        let retry_after = self.lock().retry_after();
+        Error::QueueFull { limit: self.max_requests, unit: "requests", retry_after }
+    }
+
     /// Takes a place for a request whose length is not known yet.
     pub(crate) fn enter(self: &Arc<Self>) -> Result<Place, Error> {
         let mut waiting = self.lock();

@@ -94,6 +94,29 @@ fn twice_as_many_requests_as_the_cells_hold_all_finish() {
 }
 
 #[test]
+fn a_pool_that_is_full_before_the_count_says_so_slows_down_and_fails_nobody() {
+    let setup = FakeEngine {
+        limits: fake::limits(8, 500, KvLayout::Unified, 4000),
+        // llama.cpp's own count may be larger: here it has far fewer cells than it says.
+        num_real_cells: Some(900),
+        ..FakeEngine::default()
+    };
+    let engine = setup.start();
+    let prompts: Vec<String> = (0..8).map(prompt).collect();
+    let parts = |prompt: &String| RequestParts {
+        stopping: StopParams { max_tokens: Some(300), ignore_eos: true, ..StopParams::default() },
+        ..RequestParts::text(prompt, 300)
+    };
+    let handles: Vec<_> = prompts.iter().map(|prompt| engine.submit(request(parts(prompt)), None)).collect();
+    for handle in &handles {
+        assert_eq!(collect(handle).unwrap().tokens.len(), 300);
+    }
+    let stats = stats_when(&engine, |stats| stats.num_running == 0);
+    assert!(stats.preemptions > 0);
+    assert!(stats.preemptions < 100, "{} preemptions: nobody moved", stats.preemptions);
+}
+
+#[test]
 fn a_shared_preamble_is_computed_once() {
     let setup = FakeEngine {
         limits: fake::limits(16, 2048, KvLayout::PerSequence, 16 * 2048),
@@ -114,11 +137,21 @@ fn a_shared_preamble_is_computed_once() {
 
 #[test]
 fn a_recurrent_state_is_shared_where_the_prompts_part() {
-    let setup = FakeEngine { memory: Memory::Recurrent, ..FakeEngine::default() };
+    let setup = FakeEngine {
+        limits: fake::limits(8, 1 << 16, KvLayout::PerSequence, 8 << 16),
+        memory: Memory::Recurrent,
+        ..FakeEngine::default()
+    };
     let engine = setup.start();
-    let preamble = "shared ".repeat(40);
+    // Long and in small chunks, so that the first has not passed the border when the others come.
+    let preamble = "shared ".repeat(5000);
     let prompts: Vec<String> = (0..4).map(|index| format!("{preamble}{index} and its own end")).collect();
-    let outputs = run_all(&engine, &prompts, 8);
+    let parts = |text: &String| RequestParts { prefill_step_size: Some(4), ..RequestParts::text(text, 8) };
+    let handles: Vec<_> = prompts.iter().map(|text| engine.submit(request(parts(text)), None)).collect();
+    let outputs: Vec<Output> = handles.iter().map(|handle| collect(handle).unwrap()).collect();
+    for (output, text) in outputs.iter().zip(&prompts) {
+        assert_expected(output, text, 8);
+    }
     let cached: Vec<usize> = outputs.iter().map(|output| output.finished.usage.num_cached_tokens).collect();
     assert_eq!(cached.iter().filter(|&&cached| cached == preamble.len()).count(), 3, "{cached:?}");
 }
@@ -262,13 +295,13 @@ fn simulate_drafting(len: usize, max_tokens: usize, period: usize, text: &str) -
 #[test]
 fn abort_ends_a_request_in_every_phase_and_nobody_else() {
     let setup = FakeEngine {
-        limits: fake::limits(2, 4096, KvLayout::PerSequence, 2 * 4096),
+        limits: fake::limits(2, 1 << 20, KvLayout::PerSequence, 2 << 20),
         ..FakeEngine::default()
     };
     let engine = setup.start();
     let endless = |prompt: &str| {
-        let stopping = StopParams { max_tokens: Some(3000), ignore_eos: true, ..StopParams::default() };
-        request(RequestParts { stopping, ..RequestParts::text(prompt, 3000) })
+        let stopping = StopParams { max_tokens: Some(1_000_000), ignore_eos: true, ..StopParams::default() };
+        request(RequestParts { stopping, ..RequestParts::text(prompt, 1_000_000) })
     };
     let decoding = engine.submit(endless("decoding"), None);
     let other = engine.submit(endless("other"), None);
@@ -356,11 +389,13 @@ fn a_panic_in_the_engine_thread_ends_every_request_and_says_so() {
 
 #[test]
 fn shutdown_ends_waiting_and_running_requests() {
-    let setup =
-        FakeEngine { limits: fake::limits(1, 4096, KvLayout::PerSequence, 4096), ..FakeEngine::default() };
+    let setup = FakeEngine {
+        limits: fake::limits(1, 1 << 20, KvLayout::PerSequence, 1 << 20),
+        ..FakeEngine::default()
+    };
     let engine = setup.start();
-    let stopping = StopParams { max_tokens: Some(4000), ignore_eos: true, ..StopParams::default() };
-    let parts = RequestParts { stopping, ..RequestParts::text("running", 4000) };
+    let stopping = StopParams { max_tokens: Some(1_000_000), ignore_eos: true, ..StopParams::default() };
+    let parts = RequestParts { stopping, ..RequestParts::text("running", 1_000_000) };
     let running = engine.submit(request(parts.clone()), None);
     let waiting = engine.submit(request(parts), None);
     wait_for_delta(&running);

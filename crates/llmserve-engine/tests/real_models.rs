@@ -187,6 +187,41 @@ fn a_conversation_that_goes_on_reuses_its_cells() {
 }
 
 #[test]
+fn a_window_whose_cells_are_kept_gives_the_same_text_after_every_cut() {
+    let path = synthetic_models().swap_remove(1);
+    for layout in [KvLayout::PerSequence, KvLayout::Unified] {
+        let mut config = exact(512, 2, layout);
+        config.context.swa_full = true;
+        let engine = load_engine(&path, config);
+        let what = format!("swa_full {layout:?}");
+        // Far longer than the window, evicted by the others, then shared in part.
+        let long = "A long text that is kept and cut back. ".repeat(8);
+        let texts: Vec<String> = vec![long.clone(), "Another. ".repeat(30), "A third. ".repeat(30)];
+        run_alone(&engine, &texts, 20);
+        let half = format!("{} and on it goes", &long[..long.len() / 2]);
+        let ask = |cache_prompt| {
+            let stopping = StopParams { max_tokens: Some(60), ignore_eos: true, ..StopParams::default() };
+            let parts =
+                RequestParts { stopping, logprobs: Some(2), cache_prompt, ..RequestParts::text(&half, 60) };
+            collect_watched(&engine.submit(request(parts), None))
+        };
+        let reused = ask(true);
+        parted(&ask(false), &reused, TINY_EPSILON, &what);
+    }
+}
+
+#[test]
+fn a_long_run_of_letters_overflows_no_stack() {
+    // The tiny models use the `default` pre-tokenizer, which recurses for each letter.
+    let engine = load_engine(&synthetic_models()[0], config(256, 1, KvLayout::PerSequence));
+    let text = "a".repeat(1 << 20);
+    let tokens = engine.tokenize(text.clone(), false, false, None).wait().unwrap();
+    assert!(tokens.len() > 1000);
+    let error = collect(&engine.submit(watched(&text, 1), None)).unwrap_err();
+    assert_eq!(error.code(), "context_exceeded");
+}
+
+#[test]
 fn a_repeated_prompt_reuses_its_cells_or_a_checkpoint() {
     for path in synthetic_models() {
         for layout in [KvLayout::PerSequence, KvLayout::Unified] {

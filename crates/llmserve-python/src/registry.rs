@@ -17,9 +17,10 @@ pub(crate) struct SharedEngine {
 }
 
 impl SharedEngine {
-    /// Gives up one holder's part; the last one shuts the engine down.
+    /// Gives up one holder's part; the last one shuts the engine down, unless another load that
+    /// shared it has not taken its handle yet.
     pub(crate) fn leave(&self) {
-        if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 && self.engine.num_handles() == 1 {
             self.engine.shutdown();
         }
     }

@@ -35,13 +35,16 @@ impl Parking {
         self.prefix_bytes + self.sequence_bytes
     }
 
-    /// Whether parking is on at all, so that nobody saves a state for nothing.
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.limit > self.sequence_bytes
+    /// Whether a state of this size would find room, so that nobody saves one for nothing.
+    pub(crate) fn can_hold(&self, bytes: usize) -> bool {
+        bytes > 0 && self.sequence_bytes + bytes <= self.limit
     }
 
     /// Keeps a prefix; the oldest ones go. One that does not fit at all is dropped.
     pub(crate) fn park_prefix(&mut self, prefix: ParkedPrefix) {
+        if !self.can_hold(prefix.state.len()) {
+            return;
+        }
         self.prefix_bytes += prefix.state.len();
         self.prefixes.push_back(prefix);
         self.shrink();
@@ -112,8 +115,9 @@ mod tests {
         assert_eq!(parking.num_bytes(), 90);
         assert!(!parking.reserve_sequence(20));
         parking.release_sequence(90);
+        parking.park_prefix(prefix(&[8], 10, true));
         parking.park_prefix(prefix(&[7], 101, true));
-        assert_eq!(parking.num_bytes(), 0);
+        assert_eq!(parking.num_bytes(), 10, "what cannot fit pushes nobody out");
     }
 
     #[test]

@@ -88,7 +88,9 @@ impl Core {
         let running = self.running.iter().filter(|other| other.request.cache_prompt).filter_map(|other| {
             let slot = other.slot?;
             let len = usable(slot, &other.tokens[..other.num_computed]);
-            (len >= MIN_COPIED).then_some((Source::Running(slot), len))
+            // A copy of a sliding window cannot be cut back.
+            let can_cut = trims_anywhere || len == other.num_computed;
+            (can_cut && len >= MIN_COPIED).then_some((Source::Running(slot), len))
         });
         let parked = self.parking.best_match(wanted).map(|(index, len)| (Source::Parked(index), len));
         // On equal lengths the first: an idle slot may be taken over without copying.
@@ -131,6 +133,7 @@ impl Core {
             let started = Event::Started { num_cached_tokens: num_computed };
             sequence.outbox.push(started, &mut self.pending);
         }
+        self.is_gap_accepted = false;
         self.running.push(sequence);
     }
 
@@ -142,6 +145,7 @@ impl Core {
                 let slot = self.free_slot()?;
                 let parked = sequence.parked.take()?;
                 self.parking.release_sequence(parked.bytes.len());
+                self.make_cells(parked.num_computed);
                 let is_restored = self.context.restore(slot, &parked.bytes);
                 Some((slot, if is_restored { parked.num_computed } else { 0 }))
             }
@@ -155,6 +159,7 @@ impl Core {
                 // Taken out first: making a slot free may park another and so move the indices.
                 let parked = self.parking.take(index)?;
                 let slot = self.free_slot()?;
+                self.make_cells(parked.tokens.len());
                 let len = if self.context.restore(slot, &parked.state) { self.trim_to(slot, len) } else { 0 };
                 if !parked.can_trim {
                     // The state in the slot moves on and cannot come back here: keep the copy.

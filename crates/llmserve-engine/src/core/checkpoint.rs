@@ -13,7 +13,7 @@ impl Core {
     /// logits are needed again.
     pub(super) fn checkpoint_position(&self, sequence: &Sequence) -> Option<usize> {
         let is_wanted = !self.context.limits().trims_anywhere
-            && self.parking.is_enabled()
+            && self.config.parking_bytes > 0
             && self.config.prefix_cache
             && sequence.request.cache_prompt
             && sequence.num_prompt > MIN_CHECKPOINT_TOKENS;

@@ -60,6 +60,10 @@ pub(crate) struct Core {
     pending: PendingFlush,
     stats: Stats,
     next_arrival: u64,
+    /// llama.cpp had no cells although the count said so: nobody is admitted until one has ended.
+    is_admission_closed: bool,
+    /// A move that closes a gap failed: not tried again until the running sequences change.
+    is_gap_accepted: bool,
     /// Sequences that came in since the stats were published.
     num_arrived: usize,
     is_shutting_down: bool,
@@ -95,6 +99,8 @@ impl Core {
             scratch: Scratch::default(),
             pending: PendingFlush::default(),
             next_arrival: 0,
+            is_admission_closed: false,
+            is_gap_accepted: false,
             num_arrived: 0,
             is_shutting_down: false,
         }
@@ -194,15 +200,21 @@ impl Core {
 
     /// Takes a running sequence out and tells its client how it ended; its cells stay for others.
     fn finish(&mut self, index: usize, end: End) {
-        let mut sequence = self.running.swap_remove(index);
+        let mut sequence = self.remove_running(index);
         self.report_end(&sequence, end);
         self.shared.queue.note_service(sequence.timings().decode.as_secs_f64(), self.stats.num_slots);
         self.keep_cells(&mut sequence);
     }
 
+    fn remove_running(&mut self, index: usize) -> Sequence {
+        self.is_admission_closed = false;
+        self.is_gap_accepted = false;
+        self.running.swap_remove(index)
+    }
+
     /// Takes a running sequence out with an error; its cells are gone.
     fn fail(&mut self, index: usize, error: Error) {
-        let sequence = self.running.swap_remove(index);
+        let sequence = self.remove_running(index);
         if let Some(slot) = sequence.slot {
             self.context.clear(slot);
             self.slots.set_empty(slot);

@@ -26,7 +26,7 @@ impl Core {
     /// Whether a waiting sequence can be admitted now: a slot, and in a unified pool cells for all
     /// its tokens beside what the running ones are bound to need.
     pub(super) fn has_room_for(&self, sequence: &Sequence) -> bool {
-        let has_slot = self.slots.has_free();
+        let has_slot = self.slots.has_free() && (!self.is_admission_closed || self.running.is_empty());
         if !has_slot || !self.is_unified() || self.running.is_empty() {
             return has_slot;
         }
@@ -49,7 +49,7 @@ impl Core {
     /// Moves a sequence beside the others where llama.cpp would compute them apart. A copy costs less
     /// than a step, and every further step would read all weights once more.
     pub(super) fn close_gaps(&mut self) {
-        if !self.context.limits().wants_adjacent_slots {
+        if !self.context.limits().wants_adjacent_slots || self.is_gap_accepted {
             return;
         }
         let Some((from, to)) = self.slots.closing_move() else {
@@ -58,15 +58,15 @@ impl Core {
         let Some(index) = self.running.iter().position(|sequence| sequence.slot == Some(from)) else {
             return;
         };
-        if let Some(state) = self.context.save(from) {
-            self.evict(to);
-            if self.context.restore(to, &state) {
-                self.context.clear(from);
-                self.slots.set_empty(from);
-                self.slots.set_busy(to, self.running[index].id());
-                self.running[index].slot = Some(to);
-            }
+        self.evict(to);
+        if !self.context.copy(from, to) {
+            self.is_gap_accepted = true;
+            return;
         }
+        self.context.clear(from);
+        self.slots.set_empty(from);
+        self.slots.set_busy(to, self.running[index].id());
+        self.running[index].slot = Some(to);
     }
 
     /// Empties an idle slot; what it held goes to host memory if it is worth it.
@@ -79,7 +79,8 @@ impl Core {
 
     /// Copies what a slot holds to host memory, if it is worth it.
     pub(super) fn park_prefix(&mut self, slot: SlotId, tokens: Vec<TokenId>) {
-        if !self.parking.is_enabled() || tokens.len() < MIN_PARKED_TOKENS || self.parking.has(&tokens) {
+        let is_wanted = tokens.len() >= MIN_PARKED_TOKENS && !self.parking.has(&tokens);
+        if !is_wanted || !self.parking.can_hold(self.context.state_bytes(slot)) {
             return;
         }
         let can_trim = self.context.limits().trims_anywhere;
@@ -110,9 +111,24 @@ impl Core {
         }
     }
 
-    /// Frees cells after llama.cpp found none.
+    /// Frees cells after llama.cpp found none, against the count: sliding windows keep a cell that
+    /// several sequences share.
     pub(super) fn make_room(&mut self) -> bool {
-        self.evict_least_recently_used() || self.preempt_youngest()
+        if self.evict_least_recently_used() {
+            return true;
+        }
+        let is_preempted = self.preempt_youngest();
+        self.is_admission_closed = is_preempted;
+        is_preempted
+    }
+
+    /// In a unified pool, lets idle cells give way to a state that is to be restored.
+    pub(super) fn make_cells(&mut self, num_tokens: usize) {
+        while self.is_unified() && self.context.limits().num_cells < self.num_used_cells() + num_tokens {
+            if !self.evict_least_recently_used() {
+                return;
+            }
+        }
     }
 
     fn evict_least_recently_used(&mut self) -> bool {
@@ -130,7 +146,7 @@ impl Core {
         let Some(index) = youngest.map(|(index, _)| index) else {
             return false;
         };
-        let mut sequence = self.running.swap_remove(index);
+        let mut sequence = self.remove_running(index);
         if let Some(slot) = sequence.slot.take() {
             sequence.parked = self.park_state(slot, sequence.num_computed);
             self.context.clear(slot);
@@ -143,7 +159,7 @@ impl Core {
     }
 
     fn park_state(&mut self, slot: SlotId, num_computed: usize) -> Option<ParkedState> {
-        if num_computed == 0 || !self.parking.is_enabled() {
+        if num_computed == 0 || !self.parking.can_hold(self.context.state_bytes(slot)) {
             return None;
         }
         let bytes = self.context.save(slot)?;

@@ -40,8 +40,8 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
         None if trained <= tokens_in(budget) => trained,
         None => (tokens_in(budget) / ROUNDING * ROUNDING).clamp(ROUNDING.min(trained), trained),
     };
-    let wanted_slots =
-        config.max_sequences.map_or_else(|| default_sequences(num_threads, facts.has_gpu), |n| n as usize);
+    let default_slots = default_sequences(num_threads, facts.has_gpu).min(config.batch_size as usize);
+    let wanted_slots = config.max_sequences.map_or(default_slots, |n| n as usize);
     let all = context_length.saturating_mul(wanted_slots);
     let layout = match config.kv_layout {
         KvLayout::Auto if all <= tokens_in(budget) => KvLayout::PerSequence,
@@ -88,7 +88,7 @@ fn check(config: &ContextConfig) -> Result<(), LoadError> {
     range("threads", config.threads, 512)?;
     range("batch_size", Some(config.batch_size), 1 << 16)?;
     range("ubatch_size", Some(config.ubatch_size), 1 << 16)?;
-    let num_sequences = config.max_sequences.unwrap_or(1);
+    let num_sequences = config.max_sequences.unwrap_or(4);
     if config.batch_size < num_sequences {
         let batch_size = config.batch_size;
         return Err(invalid(format!(

@@ -180,6 +180,10 @@ impl Context for FakeContext {
         true
     }
 
+    fn state_bytes(&mut self, slot: SlotId) -> usize {
+        self.slots[slot.index()].len() * 4
+    }
+
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
         let cells = &self.slots[slot.index()];
         Some(cells.iter().flat_map(|token| token.0.to_le_bytes()).collect())
@@ -215,6 +219,10 @@ impl Vocabulary for FakeVocabulary {
             Err(_) if render_special && token == END => b"<end>".to_vec(),
             Err(_) => Vec::new(),
         }
+    }
+
+    fn max_piece_bytes(&self) -> usize {
+        1
     }
 
     fn end_of_generation(&self) -> &[TokenId] {

@@ -90,6 +90,9 @@ pub trait Context {
     /// may not be trimmed. False: it could not, and `to` is empty.
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool;
 
+    /// How many bytes [`Self::save`] would give.
+    fn state_bytes(&mut self, slot: SlotId) -> usize;
+
     /// The slot's state as bytes that [`Self::restore`] takes, or `None` if that failed.
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>>;
 
@@ -111,6 +114,9 @@ pub trait Vocabulary: Send + Sync {
 
     /// The bytes of a token; a control token has none unless `render_special`.
     fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8>;
+
+    /// The most bytes that one token stands for.
+    fn max_piece_bytes(&self) -> usize;
 
     /// The tokens that end a generation.
     fn end_of_generation(&self) -> &[TokenId];

@@ -9,6 +9,8 @@ const WEIGHT: f64 = 0.3;
 /// A chunk grows at most by this factor from one step to the next: a measurement of a small
 /// chunk says little about a much larger one.
 const MAX_GROWTH: f64 = 2.0;
+/// After so many busy steps a quiet one is measured again.
+const MAX_BUSY_STEPS: u32 = 32;
 /// Prompt tokens of the first chunk while nothing has been measured.
 const FIRST_IDLE_CHUNK: f64 = 128.0;
 const FIRST_BUSY_CHUNK: f64 = 8.0;
@@ -22,6 +24,8 @@ pub(crate) struct StepBudget {
     idle_step: f64,
     /// Seconds of a step with so many decode rows and no prompt; 0: not measured.
     quiet: Vec<f64>,
+    /// Busy steps since the last quiet one.
+    num_busy: u32,
     busy: ChunkCost,
     idle: ChunkCost,
 }
@@ -56,20 +60,24 @@ impl StepBudget {
             busy_factor: f64::from(config.busy_step_factor),
             idle_step: f64::from(config.idle_step_ms) / 1000.0,
             quiet: Vec::new(),
+            num_busy: 0,
             busy: ChunkCost::default(),
             idle: ChunkCost::default(),
         }
     }
 
-    /// Prompt tokens that a step with so many decode rows may carry.
+    /// Prompt tokens that a step with so many decode rows may carry. 0: it is to be a quiet one, since
+    /// what such a step takes is not known, or not any more.
     pub(crate) fn prefill_tokens(&self, decode_rows: usize) -> usize {
         if decode_rows == 0 {
             return self.idle.tokens_in(self.idle_step, FIRST_IDLE_CHUNK);
         }
-        let Some(quiet) = self.quiet_seconds(decode_rows) else {
-            return FIRST_BUSY_CHUNK as usize;
-        };
-        self.busy.tokens_in((self.busy_factor - 1.0) * quiet, FIRST_BUSY_CHUNK)
+        match self.quiet.get(decode_rows) {
+            Some(&quiet) if quiet > 0.0 && self.num_busy < MAX_BUSY_STEPS => {
+                self.busy.tokens_in((self.busy_factor - 1.0) * quiet, FIRST_BUSY_CHUNK)
+            }
+            Some(_) | None => 0,
+        }
     }
 
     /// Enters what a step took.
@@ -79,24 +87,18 @@ impl StepBudget {
             (0, 0) => {}
             (0, tokens) => self.idle.record(seconds, tokens),
             (rows, 0) => {
+                self.num_busy = 0;
                 if self.quiet.len() <= rows {
                     self.quiet.resize(rows + 1, 0.0);
                 }
                 update(&mut self.quiet[rows], seconds);
             }
             (rows, tokens) => {
-                let quiet = self.quiet_seconds(rows).unwrap_or(0.0);
+                self.num_busy += 1;
+                let quiet = self.quiet.get(rows).copied().unwrap_or(0.0);
                 self.busy.record(seconds - quiet, tokens);
             }
         }
-    }
-
-    /// Measured for this number of rows, else for the nearest smaller one, else the nearest larger.
-    fn quiet_seconds(&self, rows: usize) -> Option<f64> {
-        let upto = self.quiet.len().min(rows + 1);
-        let smaller = self.quiet[..upto].iter().rev();
-        let larger = self.quiet[upto..].iter();
-        smaller.chain(larger).copied().find(|&seconds| seconds > 0.0)
     }
 }
 
@@ -118,8 +120,25 @@ mod tests {
 
     #[test]
     fn an_unmeasured_machine_starts_with_small_chunks() {
-        assert_eq!(budget().prefill_tokens(0), 128);
-        assert_eq!(budget().prefill_tokens(4), 8);
+        let mut budget = budget();
+        assert_eq!(budget.prefill_tokens(0), 128);
+        assert_eq!(budget.prefill_tokens(4), 0, "a quiet step first");
+        budget.record(4, 0, ms(30));
+        assert_eq!(budget.prefill_tokens(4), 8);
+    }
+
+    #[test]
+    fn a_quiet_step_is_measured_again_and_for_each_number_of_rows() {
+        let mut budget = budget();
+        budget.record(4, 0, ms(30));
+        for _ in 0..MAX_BUSY_STEPS {
+            assert!(budget.prefill_tokens(4) > 0);
+            budget.record(4, 8, ms(60));
+        }
+        assert_eq!(budget.prefill_tokens(4), 0);
+        budget.record(4, 0, ms(30));
+        assert!(budget.prefill_tokens(4) > 0);
+        assert_eq!(budget.prefill_tokens(5), 0);
     }
 
     #[test]
@@ -157,14 +176,5 @@ mod tests {
         budget.record(1, 0, ms(1));
         budget.record(1, 1, ms(500));
         assert_eq!(budget.prefill_tokens(1), 1);
-    }
-
-    #[test]
-    fn the_nearest_measured_row_count_stands_in() {
-        let mut budget = budget();
-        budget.record(4, 0, ms(40));
-        budget.record(4, 8, ms(80));
-        assert_eq!(budget.quiet_seconds(6), Some(0.04));
-        assert_eq!(budget.quiet_seconds(2), Some(0.04));
     }
 }

@@ -15,8 +15,13 @@ fn share(index: usize, num_tokens: usize) -> Share {
     Share { index, num_tokens, num_drafted: 0 }
 }
 
+/// A machine on which steps that only decode have been measured.
 fn budget() -> StepBudget {
-    StepBudget::new(&SchedulerConfig::default())
+    let mut budget = StepBudget::new(&SchedulerConfig::default());
+    for rows in 1..128 {
+        budget.record(rows, 0, std::time::Duration::from_millis(30));
+    }
+    budget
 }
 
 #[test]

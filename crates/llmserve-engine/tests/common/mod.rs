@@ -75,6 +75,8 @@ pub struct FakeEngine {
     pub memory: Memory,
     pub scheduler: SchedulerConfig,
     pub fault: Arc<Fault>,
+    /// Cells that the context really has, where it says otherwise.
+    pub num_real_cells: Option<usize>,
 }
 
 /// A fault that a test makes happen: the code of the next decode, or a panic for [`Fault::PANIC`].
@@ -96,14 +98,19 @@ impl Default for FakeEngine {
             memory: Memory::Attention,
             scheduler: SchedulerConfig::default(),
             fault: Arc::default(),
+            num_real_cells: None,
         }
     }
 }
 
 impl FakeEngine {
     pub fn start(&self) -> Engine {
-        let context =
-            Faulty { inner: FakeContext::new(self.limits, self.memory), fault: Arc::clone(&self.fault) };
+        let context = Faulty {
+            inner: FakeContext::new(self.limits, self.memory),
+            fault: Arc::clone(&self.fault),
+            cells: vec![0; self.limits.num_slots],
+            num_real_cells: self.num_real_cells.unwrap_or(usize::MAX),
+        };
         let parts = EngineParts {
             open: Box::new(move || Ok(Box::new(context))),
             vocabulary: Arc::new(FakeVocabulary),
@@ -121,6 +128,8 @@ impl FakeEngine {
 struct Faulty {
     inner: FakeContext,
     fault: Arc<Fault>,
+    cells: Vec<usize>,
+    num_real_cells: usize,
 }
 
 impl Context for Faulty {
@@ -129,7 +138,15 @@ impl Context for Faulty {
     }
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
         match self.fault.0.swap(0, Ordering::SeqCst) {
-            0 => self.inner.decode(rows),
+            0 if self.cells.iter().sum::<usize>() + rows.len() > self.num_real_cells => {
+                Err(DecodeError::KvFull)
+            }
+            0 => {
+                for row in rows {
+                    self.cells[row.slot.index()] = row.position as usize + 1;
+                }
+                self.inner.decode(rows)
+            }
             Fault::PANIC => panic!("a fault that the test asked for"),
             code => Err(DecodeError::Failed(code)),
         }
@@ -141,18 +158,25 @@ impl Context for Faulty {
         self.inner.can_trim(slot, position)
     }
     fn trim(&mut self, slot: SlotId, position: usize) -> bool {
+        self.cells[slot.index()] = self.cells[slot.index()].min(position);
         self.inner.trim(slot, position)
     }
     fn clear(&mut self, slot: SlotId) {
+        self.cells[slot.index()] = 0;
         self.inner.clear(slot);
     }
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
+        self.cells[to.index()] = self.cells[from.index()];
         self.inner.copy(from, to)
+    }
+    fn state_bytes(&mut self, slot: SlotId) -> usize {
+        self.inner.state_bytes(slot)
     }
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
         self.inner.save(slot)
     }
     fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool {
+        self.cells[slot.index()] = state.len() / 4;
         self.inner.restore(slot, state)
     }
 }

@@ -73,7 +73,7 @@ impl LlamaContext {
         // SAFETY: the vocabulary is live.
         let vocabulary_size = unsafe { sys::llama_vocab_n_tokens(weights.vocab()) };
         drop(guard);
-        let trimming = trimming(&weights, config);
+        let trimming = trimming(&weights);
         let mut context = Self {
             ctx,
             batch,
@@ -222,6 +222,11 @@ impl Context for LlamaContext {
         is_copied
     }
 
+    fn state_bytes(&mut self, slot: SlotId) -> usize {
+        // SAFETY: the context is live and only used here.
+        unsafe { shim::state_size(self.ctx.as_ptr(), slot.0.cast_signed()) }
+    }
+
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
         // SAFETY: the context is live and only used here.
         let state = unsafe { shim::state_get(self.ctx.as_ptr(), slot.0.cast_signed()) };
@@ -253,11 +258,13 @@ fn limits(config: &ContextConfig, shape: &ContextShape, trimming: Trimming) -> C
     }
 }
 
-fn trimming(weights: &Weights, config: &ContextConfig) -> Trimming {
+fn trimming(weights: &Weights) -> Trimming {
     let window = weights.sliding_window();
     if weights.is_recurrent() {
         Trimming::Never
-    } else if window > 0 && !config.swa_full {
+    } else if window > 0 {
+        // Also with `swa_full`: saved states leave masked cells out. While all cells exist the
+        // window's rule allows every position.
         Trimming::WithinWindow(window)
     } else {
         Trimming::Anywhere

@@ -129,13 +129,22 @@ pub(super) unsafe fn token_to_piece(
     guarded(|err, size| unsafe { llmserve_token_to_piece(vocab, token, pointer, len, special, err, size) })
 }
 
+/// Size of the state of one sequence in bytes; 0 if that failed.
+///
+/// # Safety
+/// The context is live and no other call on it runs.
+pub(super) unsafe fn state_size(ctx: *mut sys::llama_context, seq: i32) -> usize {
+    // SAFETY: the caller's promise.
+    guarded(|err, err_size| unsafe { llmserve_state_size(ctx, seq, err, err_size) })
+}
+
 /// The state of one sequence; empty if that failed.
 ///
 /// # Safety
 /// The context is live and no other call on it runs.
 pub(super) unsafe fn state_get(ctx: *mut sys::llama_context, seq: i32) -> Vec<u8> {
     // SAFETY: the caller's promise.
-    let size = guarded(|err, err_size| unsafe { llmserve_state_size(ctx, seq, err, err_size) });
+    let size = unsafe { state_size(ctx, seq) };
     let mut state: Vec<u8> = Vec::with_capacity(size);
     // SAFETY: the buffer has room for `size` bytes.
     let written = guarded(|err, err_size| unsafe {

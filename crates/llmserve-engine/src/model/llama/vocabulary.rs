@@ -15,6 +15,7 @@ pub(crate) struct LlamaVocabulary {
     size: usize,
     end_of_generation: Vec<TokenId>,
     bos: Option<TokenId>,
+    max_piece_bytes: usize,
 }
 
 impl LlamaVocabulary {
@@ -24,12 +25,16 @@ impl LlamaVocabulary {
         let (size, bos) = unsafe { (sys::llama_vocab_n_tokens(vocab), sys::llama_vocab_bos(vocab)) };
         // SAFETY: as above; every id below the size is a token.
         let ends = |id: &i32| unsafe { sys::llama_vocab_is_eog(vocab, *id) };
-        Self {
+        let mut vocabulary = Self {
             end_of_generation: (0..size).filter(ends).map(TokenId).collect(),
             size: usize::try_from(size).unwrap_or(0),
             bos: (bos >= 0).then_some(TokenId(bos)),
             weights,
-        }
+            max_piece_bytes: 1,
+        };
+        let pieces = (0..vocabulary.size).map(|id| vocabulary.piece(TokenId(id as i32), true).len());
+        vocabulary.max_piece_bytes = pieces.max().unwrap_or(1).max(1);
+        vocabulary
     }
 
     fn has(&self, token: TokenId) -> bool {
@@ -96,6 +101,10 @@ impl Vocabulary for LlamaVocabulary {
                 }
             }
         }
+    }
+
+    fn max_piece_bytes(&self) -> usize {
+        self.max_piece_bytes
     }
 
     fn end_of_generation(&self) -> &[TokenId] {
