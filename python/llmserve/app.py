@@ -13,6 +13,8 @@ from functools import cache
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+# Now, so that no request waits while jinja2 is imported.
+import llmserve.templates  # noqa: F401
 from llmserve.apis.llamacpp import operations, routes
 from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
 from llmserve.first_model import FirstModel, StartObserver

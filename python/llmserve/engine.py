@@ -51,8 +51,9 @@ class Engine:
     ) -> Engine:
         """Load a GGUF model; of a split one, its first part.
 
-        `on_progress` gets floats from 0 to 1 that never fall. Cancelling the task cancels the load, unless
-        another caller loads the same file with the same options. Raises `LoadError`.
+        `on_progress` gets floats from 0 to 1 that never fall, at most one for each percent. Cancelling the
+        task cancels the load, unless another caller loads the same file with the same options. Raises
+        `LoadError`.
         """
         async with cls.loading(path, config) as loading:
             async for progress in loading:
@@ -84,13 +85,8 @@ class Engine:
         `SamplingParams`. Cancelling the task aborts the request within a step. Raises `RequestError` if the
         request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails.
         """
-        submit = functools.partial(
-            self._core.submit,
-            (prompt, add_special, parse_special),
-            sampling_params(params, overrides),
-            True,
-        )
-        async with Stream(submit) as stream:
+        options = {"add_special": add_special, "parse_special": parse_special}
+        async with self.stream(prompt, params, **options, at_end=True, **overrides) as stream:
             return await stream.result()
 
     def stream(
@@ -100,18 +96,19 @@ class Engine:
         *,
         add_special: bool = True,
         parse_special: bool = True,
+        at_end: bool = False,
         **overrides: Any,
     ) -> Stream:
         """Submit a request and return at once; the arguments are those of `generate`.
 
-        Needs a running event loop. Raises `InvalidParameterError`, `EngineClosedError` and `EngineDeadError`;
+        With `at_end` the output comes once it is complete, which costs the event loop less. Needs a running event loop. Raises `InvalidParameterError`, `EngineClosedError` and `EngineDeadError`;
         other refusals raise from the stream.
         """
         submit = functools.partial(
             self._core.submit,
             (prompt, add_special, parse_special),
             sampling_params(params, overrides),
-            False,
+            at_end,
         )
         return Stream(submit)
 

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from llmserve.errors import LlmserveError
+from llmserve.errors import LoadError
 from llmserve.refusals import ServerStoppingError
 from llmserve.registry import Model
 from llmserve.services import Services
@@ -27,7 +27,7 @@ class StartObserver(Protocol):
     def on_ready(self, model: Model) -> None:
         """It is there."""
 
-    def on_failed(self, error: LlmserveError) -> None:
+    def on_failed(self, error: Exception) -> None:
         """It will not come."""
 
 
@@ -59,10 +59,16 @@ class FirstModel:
             self._report(self._services.registry.pick(path))
         except ServerStoppingError:
             logger.info("the load was cancelled: the server is stopping")
-        except LlmserveError as error:
-            logger.error("the model could not be loaded: %s", error)
-            if self._observer is not None:
-                self._observer.on_failed(error)
+        except Exception as error:
+            self._report_failure(error)
+
+    def _report_failure(self, error: Exception) -> None:
+        if not isinstance(error, LoadError):
+            logger.error("the first model failed", exc_info=error)
+        elif self._observer is None:  # which would tell it by itself
+            logger.error("the first model could not be loaded: %s", error)
+        if self._observer is not None:
+            self._observer.on_failed(error)
 
     def _report(self, model: Model) -> None:
         if self._observer is not None:

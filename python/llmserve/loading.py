@@ -18,24 +18,25 @@ from llmserve.wakeups import Mailbox
 if TYPE_CHECKING:
     from llmserve.engine import Engine
 
-__all__ = ["Loading", "begin"]
+__all__ = ["Loading", "WholePercents", "begin"]
 
 _logger = logging.getLogger("llmserve.engine")
 
 
 class Loading:
-    """The progress of one load: an async iterator of floats from 0 to 1 that never fall.
+    """The progress of one load: an async iterator of floats from 0 to 1 that never fall, one a percent.
 
     It belongs to the event loop in which it was made. Leaving `async with`, `aclose()`, or dropping it before
     the end cancels the load, unless another caller loads the same file with the same options.
     """
 
-    __slots__ = ("_engine", "_error", "_load", "_mailbox", "_progress")
+    __slots__ = ("_engine", "_error", "_load", "_mailbox", "_percents", "_progress")
 
     def __init__(self, path: str | os.PathLike[str], config: ModelConfig) -> None:
         self._mailbox = Mailbox()
-        # The engine merges values for a slow reader; the first is always 0.
+        # The first is always 0.
         self._progress: deque[float] = deque([0.0])
+        self._percents = WholePercents()
         self._engine: Engine | None = None
         self._error: LoadError | None = None
         # None once it is over or closed.
@@ -86,7 +87,7 @@ class Loading:
     async def _receive(self, load: _core.Load) -> None:
         for event in await self._mailbox.next(load.take):
             if event[0] == "progress":
-                if event[1] > 0:
+                if self._percents.admits(event[1]):
                     self._progress.append(event[1])
             elif event[0] == "ready":
                 from llmserve.engine import Engine
@@ -96,6 +97,23 @@ class Loading:
             elif event[0] == "failed":
                 self._load = None
                 self._error = event[1]
+
+
+class WholePercents:
+    """Lets the first value of each whole percent through, from 1 on: llama.cpp tells of every tensor."""
+
+    __slots__ = ("_percent",)
+
+    def __init__(self) -> None:
+        self._percent = 0
+
+    def admits(self, progress: float) -> bool:
+        """Whether a progress (0 to 1) is worth telling. 1 is, once."""
+        percent = int(progress * 100)
+        if percent <= self._percent:
+            return False
+        self._percent = percent
+        return True
 
 
 def begin(path: str | os.PathLike[str], config: ModelConfig, listener: _core.Listener) -> _core.Load:

@@ -11,6 +11,15 @@ from typing import Any
 from llmserve.addresses import is_local_server
 from llmserve.refusals import PathNotAllowedError, PathNotLocalError
 
+MAX_PATH_BYTES = 4096
+"""The longest path that is looked at; Linux opens none that is longer. Links are followed on the event
+loop, with a system call for each part."""
+
+
+def shown(name: str | Path) -> str:
+    """A name from the file system as Unicode text: its bytes that are no UTF-8 become U+FFFD."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
 
 @dataclass(frozen=True, slots=True)
 class AllowedFolder:
@@ -26,9 +35,12 @@ class AllowedFolder:
         The file need not exist.
 
         Raises:
-            PathNotAllowedError: No path can be so (NUL, too long, a loop of links).
+            PathNotAllowedError: No path can be so (NUL, too long, no Unicode text).
         """
         try:
+            # The first comparison spares long texts the encoding.
+            if "\0" in text or len(text) > MAX_PATH_BYTES or len(os.fsencode(text)) > MAX_PATH_BYTES:
+                raise PathNotAllowedError
             return Path(os.path.realpath((self.folder or Path.cwd()) / text))
         except (OSError, ValueError):
             raise PathNotAllowedError from None

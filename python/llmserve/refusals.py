@@ -86,7 +86,7 @@ class ModelLoadingError(Refusal):
     code = "model_loading"
 
     def __init__(self) -> None:
-        super().__init__("the model is still being loaded")
+        super().__init__("the model is not ready: it is still being loaded")
 
 
 class LoadAbandonedError(Refusal):

@@ -11,8 +11,8 @@ import uvicorn
 
 from llmserve.addresses import is_loopback_name
 from llmserve.app import Application
-from llmserve.errors import LlmserveError
 from llmserve.models.progress import ProgressLine
+from llmserve.paths import shown
 from llmserve.registry import Model
 from llmserve.server import DrainingServer
 from llmserve.settings import Settings
@@ -45,7 +45,7 @@ class Announcer:
             self._stream.write(describe(model, model.engine.info, self._url()))
             self._stream.flush()
 
-    def on_failed(self, error: LlmserveError) -> None:
+    def on_failed(self, error: Exception) -> None:
         """Prints the reason and ends the server."""
         self._line.close()
         self._stream.write(f"llmserve: the model could not be loaded: {error}\n")
@@ -62,7 +62,7 @@ class Announcer:
 def describe(model: Model, info: ModelInfo, url: str) -> str:
     """What is served, and a first request to try."""
     body = orjson.dumps(
-        {"model": str(model.path), "prompt": "Once upon a time", "max_tokens": 32, "stream": True}
+        {"model": shown(model.path), "prompt": "Once upon a time", "max_tokens": 32, "stream": True}
     ).decode()
     return (
         f"llmserve {version()} serves {model.id} ({info.description})\n"

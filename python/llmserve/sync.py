@@ -63,6 +63,7 @@ class SyncEngine:
         """Load a model. Raises `LoadError`."""
         mailbox = _Mailbox()
         load = loading.begin(path, config or ModelConfig(), mailbox.listener)
+        percents = loading.WholePercents()
         if on_progress is not None:
             on_progress(0.0)
         while True:
@@ -71,7 +72,7 @@ class SyncEngine:
                     return cls(event[1])
                 if event[0] == "failed":
                     raise event[1]
-                if on_progress is not None and event[1] > 0:
+                if on_progress is not None and percents.admits(event[1]):
                     on_progress(event[1])
 
     def generate(

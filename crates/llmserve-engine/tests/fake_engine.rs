@@ -153,7 +153,9 @@ fn a_recurrent_state_is_shared_where_the_prompts_part() {
         assert_expected(output, text, 8);
     }
     let cached: Vec<usize> = outputs.iter().map(|output| output.finished.usage.num_cached_tokens).collect();
-    assert_eq!(cached.iter().filter(|&&cached| cached == preamble.len()).count(), 3, "{cached:?}");
+    // The last few tokens before the border are not worth waiting for.
+    let num_shared = cached.iter().filter(|&&cached| cached + 16 > preamble.len()).count();
+    assert_eq!(num_shared, 3, "{cached:?}");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -36,4 +35,7 @@ class BrowserMiddleware:
     def _is_allowed(self, origin: str, host: str | None) -> bool:
         if "*" in self._allowed_origins or origin in self._allowed_origins:
             return True
-        return host is not None and urlsplit(origin).netloc.lower() == host.lower()
+        if host is None:
+            return False
+        own = host.lower()
+        return origin.lower() in (f"http://{own}", f"https://{own}")

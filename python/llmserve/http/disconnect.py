@@ -8,21 +8,31 @@ queue, in the prompt phase, between two tokens. Nothing behind this middleware n
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import logging
+from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llmserve.http.headers import header
+from llmserve.http.tasks import end_task
 from llmserve.refusals import BodyTooLargeError
+
+logger = logging.getLogger(__name__)
 
 
 class ClientConnection:
-    """One request's ``receive`` and ``send``, counted and watched."""
+    """One request's ``receive`` and ``send``, counted and watched.
 
-    def __init__(self, receive: Receive, send: Send, max_body_bytes: int) -> None:
+    ``on_unwatchable`` is called where no disconnect can be heard of.
+    """
+
+    def __init__(
+        self, receive: Receive, send: Send, max_body_bytes: int, on_unwatchable: Callable[[], object]
+    ) -> None:
         self._receive = receive
         self._send = send
         self._limit = max_body_bytes
+        self._on_unwatchable = on_unwatchable
         self._num_bytes = 0
         self._watch: asyncio.Task[None] | None = None
         self._is_answered = False
@@ -49,8 +59,10 @@ class ClientConnection:
         return message
 
     async def _wait_for_disconnect(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        if (await self._receive())["type"] != "http.disconnect":
+            # Asking on would hold the loop for ever where `receive` never waits.
+            self._on_unwatchable()
+            return
         # Servers also report a disconnect once the answer is complete: the work may then end in peace.
         if not self._is_answered:
             self.gone.set()
@@ -74,6 +86,7 @@ class ConnectionMiddleware:
     def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
         self._app = app
         self._limit = max_body_bytes
+        self._has_warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
@@ -83,15 +96,15 @@ class ConnectionMiddleware:
         declared = header(scope, b"content-length")
         if declared is not None and declared.isdigit() and int(declared) > self._limit:
             raise BodyTooLargeError(self._limit)
-        connection = ClientConnection(receive, send, self._limit)
+        connection = ClientConnection(receive, send, self._limit, self._warn_once)
         work = asyncio.create_task(self._run(scope, connection))
         gone = asyncio.create_task(connection.gone.wait())
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             # Reached by the end of the work, by the client's leaving, or because the server gives up on us.
-            await _end(work)
-            await _end(gone)
+            await end_task(work)
+            await end_task(gone)
             await connection.close()
         if not work.cancelled():
             work.result()
@@ -99,9 +112,10 @@ class ConnectionMiddleware:
     async def _run(self, scope: Scope, connection: ClientConnection) -> None:
         await self._app(scope, connection.receive, connection.send)
 
-
-async def _end(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()  # looked at, so that asyncio does not report it as forgotten
+    def _warn_once(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "a middleware around this application gives bodies again after their end: requests go on "
+                "when their clients leave"
+            )

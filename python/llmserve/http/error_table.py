@@ -55,7 +55,9 @@ RULES: Mapping[type[BaseException], Rule] = {
     ),
     refusals.PathNotLocalError: Rule(403, "permission_error", "PERMISSION_DENIED"),
     refusals.UnknownModelError: Rule(404, _INVALID, "NOT_FOUND", dialects={"llamacpp": 400}),
-    refusals.ModelLoadingError: Rule(503, _BUSY, "UNAVAILABLE", retry_after_s=1.0),
+    refusals.ModelLoadingError: Rule(
+        503, _BUSY, "UNAVAILABLE", retry_after_s=1.0, dialects={"llamacpp": 400}
+    ),
     refusals.ForeignHostError: Rule(403, "permission_error", "PERMISSION_DENIED"),
     refusals.ForeignOriginError: Rule(403, "permission_error", "PERMISSION_DENIED"),
     refusals.RouteNotFoundError: Rule(404, _INVALID, "UNIMPLEMENTED"),

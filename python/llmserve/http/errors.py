@@ -60,9 +60,9 @@ def fault_of(error: BaseException, dialect: str) -> Fault:
 
 
 def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
-    """``Retry-After`` and ``Allow``, where they apply."""
+    """``Retry-After`` (of a 503) and ``Allow``, where they apply."""
     headers: list[tuple[bytes, bytes]] = []
-    if (seconds := retry_after(fault.error, fault.rule)) is not None:
+    if fault.status == 503 and (seconds := retry_after(fault.error, fault.rule)) is not None:
         headers.append((b"retry-after", seconds.encode()))
     if isinstance(fault.error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(fault.error.allowed).encode()))

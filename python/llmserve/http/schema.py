@@ -19,9 +19,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
 
-from llmserve.refusals import FieldError
+from llmserve.refusals import FieldError, MalformedBodyError
 
 T = TypeVar("T")
+
+MAX_FIELDS = 1000
+"""The most fields of one object. Each unknown one is looked at, on the event loop."""
 
 _RANGES: Mapping[str, tuple[float, float]] = {
     "int32": (-(2**31), 2**31 - 1),
@@ -55,8 +58,11 @@ def read(cls: type[T], body: Mapping[str, Any]) -> Parsed[T]:
     """Read a JSON object as the dataclass ``cls``.
 
     Raises:
-        FieldError: The first field that is missing, of a wrong type or out of range.
+        MalformedBodyError: It has too many fields.
+        FieldError: The first field that is missing, of a wrong type, too wide or out of range.
     """
+    if len(body) > MAX_FIELDS:
+        raise MalformedBodyError(f"the body {_too_wide(body)}")
     unknown: list[str] = []
     return Parsed(_read_object(cls, body, "", unknown), tuple(unknown))
 
@@ -97,12 +103,18 @@ def _read_object(cls: Any, body: Mapping[str, Any], where: str, unknown: list[st
         elif dataclasses.is_dataclass(prop.type):
             if not isinstance(value, dict):
                 raise FieldError(name, f"must be an object, got {kind_of(value)}")
+            if len(value) > MAX_FIELDS:
+                raise FieldError(name, _too_wide(value))
             values[prop.name] = _read_object(prop.type, value, name + ".", unknown)
         else:
             values[prop.name] = _SCALARS[prop.type](value, name, prop.field)
     names = {prop.name for prop in known}
     unknown.extend(where + key for key in body if key not in names)
     return cls(**values)
+
+
+def _too_wide(body: Mapping[str, Any]) -> str:
+    return f"must have at most {MAX_FIELDS} fields, got {len(body)}"
 
 
 def _read_text(value: Any, name: str, field: Field) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from starlette.types import Send
 
+from llmserve.http.tasks import end_task
+
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
 
@@ -78,8 +80,8 @@ class EventWriter:
         finally:
             # Also when this task itself is cancelled, because the client has gone.
             was_stalled = watching.done() and not writing.done()
-            await _cancel(writing)
-            await _cancel(watching)
+            await end_task(writing)
+            await end_task(watching)
         if was_stalled:
             watching.result()
         writing.result()
@@ -112,19 +114,16 @@ class EventWriter:
                 if now >= due:
                     await self._ping()
                     continue
-            # A send that begins while this sleeps is looked at in time: pings come more often than stalls.
-            await asyncio.sleep(min(due - now, self._limits.ping_s))
+            # A send that begins while this sleeps is looked at in time.
+            await asyncio.sleep(min(due - now, self._limits.ping_s, self._limits.stall_s))
 
     async def _ping(self) -> None:
+        # Not `wait_for`: until Python 3.12 it may swallow a cancellation that comes with the result.
+        sending = asyncio.create_task(self._send_body(PING, more=True))
         try:
-            await asyncio.wait_for(self._send_body(PING, more=True), self._limits.stall_s)
-        except asyncio.TimeoutError:
-            raise ClientStalledError from None
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    """Cancels a task and waits for its end, whatever that is."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()  # looked at, so that asyncio does not report it as forgotten
+            await asyncio.wait({sending}, timeout=self._limits.stall_s)
+            if not sending.done():
+                raise ClientStalledError
+            sending.result()
+        finally:
+            await end_task(sending)

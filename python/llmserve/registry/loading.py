@@ -59,11 +59,11 @@ class SharedLoad:
             await asyncio.wait({self._task})
 
     async def _run(self, path: Path, config: ModelConfig) -> Engine:
-        async with Engine.loading(path, config) as loading:
-            async for progress in loading:
-                self.progress = progress
-                self._wake_tickets()
-            return await loading.engine()
+        return await Engine.load(path, config, on_progress=self._on_progress)
+
+    def _on_progress(self, progress: float) -> None:
+        self.progress = progress
+        self._wake_tickets()
 
     def _end(self, task: asyncio.Task[Engine]) -> None:
         engine: Engine | None = None

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmserve.engine import Engine
-from llmserve.errors import LlmserveError, LoadError
+from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
+from llmserve.paths import shown
 from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
 from llmserve.registry.loading import LoadTicket, SharedLoad
 from llmserve.registry.model import Model, ModelState
@@ -144,15 +145,18 @@ class Registry:
         elif isinstance(failure, LoadAbandonedError | ServerStoppingError):
             self._forget(model)
         else:
-            _log_failure(model, failure)
+            # The engine has logged a `LoadError`, with llama.cpp's own words.
+            if not isinstance(failure, LoadError):
+                logger.error("model %s could not be loaded", model.id, exc_info=failure)
             self._forget_old_failures()
 
     def _new_id(self, path: Path) -> str:
         taken = {model.id for model in self._models}
-        number, model_id = 1, path.stem
+        name = shown(path.stem)
+        number, model_id = 1, name
         while model_id in taken:
             number += 1
-            model_id = f"{path.stem}-{number}"
+            model_id = f"{name}-{number}"
         return model_id
 
     def _retire_if_unused(self, model: Model) -> None:
@@ -173,10 +177,3 @@ class Registry:
         failed = [model for model in self._models if model.failure is not None]
         for model in failed[:-MAX_FAILED]:
             self._forget(model)
-
-
-def _log_failure(model: Model, failure: BaseException | None) -> None:
-    """What clients must not see: the path and llama.cpp's own words."""
-    detail = f"\n{failure.detail}" if isinstance(failure, LoadError) and failure.detail else ""
-    trace = None if isinstance(failure, LlmserveError) else failure
-    logger.warning("model %s (%s): %s%s", model.id, model.path, failure, detail, exc_info=trace)

@@ -11,9 +11,10 @@ from typing import TypeVar
 import orjson
 
 from llmserve.apis.llamacpp.schema import MAX_SEED, CompletionOptions, CompletionRequest
-from llmserve.errors import InvalidParameterError
+from llmserve.errors import ContextExceededError, InvalidParameterError
 from llmserve.http.errors import Fault
 from llmserve.http.sse import data_frame, error_frame
+from llmserve.refusals import FieldError, MalformedBodyError
 from llmserve.types import Delta, ModelInfo, SamplingParams
 
 Number = TypeVar("Number", int, float)
@@ -77,6 +78,15 @@ def _not_negative(value: Number) -> Number:
     return max(value, type(value)(0))
 
 
+def prompt_refusal(error: ContextExceededError, options: CompletionOptions) -> Exception:
+    """The refusal of a prompt, by the limit that it exceeds: the engine names the context length for both."""
+    limit = options.max_kv_size
+    if error.context_length == limit < error.prompt_tokens:
+        reason = f"must be at least the prompt's {error.prompt_tokens} tokens, got {limit}"
+        return FieldError("options.max_kv_size", reason)
+    return error
+
+
 def ignored_options(options: CompletionOptions, info: ModelInfo) -> list[str]:
     """Options that were given and have no effect on this model."""
     names = [name for name in _NEVER_USED if getattr(options, name) is not None]
@@ -135,12 +145,22 @@ class ProgressSteps:
         return percent / 100
 
 
-def render_fault(fault: Fault) -> object:
-    """``{"error": "..."}``."""
-    return {"error": fault_message(fault)}
+def render_load_fault(fault: Fault) -> object:
+    """``{"error": "..."}`` of a load."""
+    return {"error": load_message(fault)}
 
 
-def fault_message(fault: Fault) -> str:
+def render_completion_fault(fault: Fault) -> object:
+    """``{"error": "..."}`` of a completion."""
+    return {"error": completion_message(fault)}
+
+
+def load_message(fault: Fault) -> str:
+    """The message; a body that cannot be read has no path, says the contract."""
+    return "path is required" if isinstance(fault.error, MalformedBodyError) else fault.message
+
+
+def completion_message(fault: Fault) -> str:
     """The message, with fields as they are named on this wire."""
     if fault.status == 500:
         return f"prediction failed: {fault.message}"

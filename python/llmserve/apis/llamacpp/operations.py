@@ -25,10 +25,7 @@ def _events(description: str, examples: Mapping[str, tuple[str, str]]) -> dict[s
     }
 
 
-_UNAVAILABLE = Content(
-    "The queue is full, the model is still being loaded, or the server is draining; see `Retry-After`.",
-    _ERROR,
-)
+_UNAVAILABLE = Content("The queue is full, or the server is draining; see `Retry-After`.", _ERROR)
 _TOO_LARGE = Content("The body is over the limit.", _ERROR)
 _FORBIDDEN = Content("The request came from a foreign page or host.", _ERROR)
 
@@ -92,7 +89,9 @@ COMPLETION_RESPONSES: Mapping[int, Content] = {
             },
         },
     ),
-    400: Content("Malformed body, unknown model, or a prompt over the context length.", _ERROR),
+    400: Content(
+        "Malformed body, a model that is not loaded (yet), or a prompt over the context length.", _ERROR
+    ),
     403: _FORBIDDEN,
     413: _TOO_LARGE,
     500: Content("Prediction failed.", _ERROR),

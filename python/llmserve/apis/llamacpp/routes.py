@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
 
 from llmserve.apis.llamacpp import convert
 from llmserve.apis.llamacpp.operations import COMPLETION_RESPONSES, LOAD_RESPONSES
 from llmserve.apis.llamacpp.schema import CompletionRequest, LoadModelRequest
-from llmserve.engine import Engine
+from llmserve.errors import ContextExceededError
 from llmserve.http.endpoint import Endpoint
 from llmserve.http.errors import ErrorShape, fault_of
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import header, ignored_header
 from llmserve.http.schema import read
 from llmserve.http.sse import DONE
-from llmserve.refusals import MalformedBodyError, ServerStoppingError
+from llmserve.refusals import ServerStoppingError
 from llmserve.registry import LoadTicket
 from llmserve.services import Services
 from llmserve.stream import Stream
-from llmserve.types import SamplingParams
 
 logger = logging.getLogger(__name__)
 
 DIALECT = "llamacpp"
 
-SHAPES = tuple(
-    ErrorShape(DIALECT, prefix, convert.render_fault) for prefix in ("/models/load", "/completions")
+SHAPES = (
+    ErrorShape(DIALECT, "/models/load", convert.render_load_fault),
+    ErrorShape(DIALECT, "/completions", convert.render_completion_fault),
 )
 
 
@@ -75,15 +73,11 @@ class LlamaCppApi:
 
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
-        try:
-            body = await exchange.read_object()
-        except MalformedBodyError as error:
-            raise MalformedBodyError(f"path is required: {error}") from None
-        parsed = read(LoadModelRequest, body)
+        parsed = read(LoadModelRequest, await exchange.read_object())
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
         with self._services.registry.load(path, DIALECT) as ticket:
             await exchange.send_events(
-                _progress_frames(ticket), _render_error, headers=_headers(exchange, parsed.unknown)
+                _progress_frames(ticket), _render_load_error, headers=_headers(exchange, parsed.unknown)
             )
 
     async def complete(self, exchange: Exchange) -> None:
@@ -98,39 +92,38 @@ class LlamaCppApi:
             headers = {**_headers(exchange, ignored), "X-LLMServe-Seed": str(params.seed)}
             if convert.num_tokens_wanted(request) == 0:
                 await self._send_nothing(exchange, request, headers)
-            elif request.stream:
-                await self._send_stream(exchange, engine.stream(request.prompt, params), headers)
             else:
-                text = await self._generate(engine, request.prompt, params)
-                await exchange.send_json(convert.whole_answer(text), headers=headers)
+                async with engine.stream(request.prompt, params, at_end=not request.stream) as stream:
+                    await self._send_output(exchange, request, stream, headers)
 
     async def _send_nothing(
         self, exchange: Exchange, request: CompletionRequest, headers: dict[str, str]
     ) -> None:
         if request.stream:
-            await exchange.send_events(_no_frames(), _render_error, headers=headers)
+            await exchange.send_events(_no_frames(), _render_completion_error, headers=headers)
         else:
             await exchange.send_json(convert.whole_answer(""), headers=headers)
 
-    async def _send_stream(self, exchange: Exchange, stream: Stream, headers: dict[str, str]) -> None:
-        async with stream:
-            with self._services.lifecycle.running(stream.abort):
-                # Refusals are raised here, while the answer can still have their status.
-                await stream.accepted()
-                await exchange.send_events(_token_frames(stream), _render_error, headers=headers)
-
-    async def _generate(self, engine: Engine, prompt: str, params: SamplingParams) -> str:
-        work = asyncio.ensure_future(engine.generate(prompt, params))
-        with self._services.lifecycle.running(work.cancel):
+    async def _send_output(
+        self, exchange: Exchange, request: CompletionRequest, stream: Stream, headers: dict[str, str]
+    ) -> None:
+        lifecycle = self._services.lifecycle
+        with lifecycle.running(stream.abort):
+            # Refusals are raised here, while the answer can still have their status.
             try:
-                await asyncio.wait({work})
-            except asyncio.CancelledError:  # the client has gone
-                work.cancel()
-                await asyncio.wait({work})
-                raise
-        if work.cancelled():
+                await stream.accepted()
+            except ContextExceededError as error:
+                raise convert.prompt_refusal(error, request.options) from None
+            if lifecycle.is_stopping:  # then it was aborted
+                raise ServerStoppingError
+            if request.stream:
+                frames = _token_frames(stream)
+                await exchange.send_events(frames, _render_completion_error, headers=headers)
+                return
+            completion = await stream.result()
+        if completion.finish_reason == "cancelled":
             raise ServerStoppingError
-        return work.result().text
+        await exchange.send_json(convert.whole_answer(completion.text), headers=headers)
 
     def _report(self, ignored: Sequence[str]) -> None:
         """Logs each option without effect once."""
@@ -161,7 +154,7 @@ async def _token_frames(stream: Stream) -> AsyncGenerator[bytes, None]:
     async for delta in stream:
         # Events of one delta leave together: one write instead of many.
         yield b"".join(frames.render(delta))
-    completion: Any = stream.completion
+    completion = stream.completion
     if completion is not None and completion.finish_reason == "cancelled":
         raise ServerStoppingError
     yield DONE
@@ -171,5 +164,9 @@ async def _no_frames() -> AsyncGenerator[bytes, None]:
     yield DONE
 
 
-def _render_error(error: Exception) -> bytes:
-    return convert.fault_frame(convert.fault_message(fault_of(error, DIALECT)))
+def _render_load_error(error: Exception) -> bytes:
+    return convert.fault_frame(convert.load_message(fault_of(error, DIALECT)))
+
+
+def _render_completion_error(error: Exception) -> bytes:
+    return convert.fault_frame(convert.completion_message(fault_of(error, DIALECT)))
