@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from types import TracebackType
 from typing import Any
 
@@ -13,7 +13,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from llmserve import _core
-from llmserve.errors import TemplateError
+from llmserve.errors import ContextExceededError, TemplateError
 from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
@@ -21,7 +21,7 @@ from llmserve.stream import Stream
 from llmserve.types import ChatMessage, Completion, ModelInfo, Stats
 from llmserve.wakeups import Mailbox
 
-__all__ = ["Engine", "apply_chat_template", "sampling_params"]
+__all__ = ["Engine", "apply_chat_template", "check_length", "sampling_params"]
 
 # Token ids that are converted at a time; between two pieces the event loop serves others.
 _PIECE = 16_384
@@ -85,8 +85,9 @@ class Engine:
         `SamplingParams`. Cancelling the task aborts the request within a step. Raises `RequestError` if the
         request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails.
         """
-        options = {"add_special": add_special, "parse_special": parse_special}
-        async with self.stream(prompt, params, **options, at_end=True, **overrides) as stream:
+        async with self.stream(
+            prompt, params, add_special=add_special, parse_special=parse_special, at_end=True, **overrides
+        ) as stream:
             return await stream.result()
 
     def stream(
@@ -101,15 +102,17 @@ class Engine:
     ) -> Stream:
         """Submit a request and return at once; the arguments are those of `generate`.
 
-        With `at_end` the output comes once it is complete, which costs the event loop less. Needs a running event loop. Raises `InvalidParameterError`, `EngineClosedError` and `EngineDeadError`;
-        other refusals raise from the stream.
+        With `at_end` the output comes once it is complete, which costs the event loop less. Needs a running
+        event loop. Raises `InvalidParameterError`, `EngineClosedError` and `EngineDeadError`; other refusals
+        raise from the stream.
         """
-        submit = functools.partial(
-            self._core.submit,
-            (prompt, add_special, parse_special),
-            sampling_params(params, overrides),
-            at_end,
-        )
+        arguments = (prompt, add_special, parse_special)
+        params = sampling_params(params, overrides)
+
+        def submit(listener: _core.Listener) -> _core.Request:
+            check_length(self._core, self._info, prompt)
+            return self._core.submit(arguments, params, at_end, listener)
+
         return Stream(submit)
 
     async def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
@@ -201,6 +204,21 @@ def sampling_params(params: SamplingParams | None, overrides: Mapping[str, Any])
     """Parameters with some fields replaced. Raises `TypeError` for a name that is no field."""
     params = params or _DEFAULT_PARAMS
     return params.replace(**overrides) if overrides else params
+
+
+def check_length(core: _core.Engine, info: ModelInfo, prompt: object) -> None:
+    """Refuse token ids that cannot fit before they are converted: there may be millions.
+
+    Raises `ContextExceededError`, and what `check_alive` raises.
+    """
+    limit = info.context_length
+    if not isinstance(prompt, str | bytes) and isinstance(prompt, Sized) and len(prompt) >= limit:
+        core.check_alive()
+        raise ContextExceededError(
+            f"prompt: {len(prompt)} tokens leave no room for output in the context length of {limit} tokens",
+            prompt_tokens=len(prompt),
+            context_length=limit,
+        )
 
 
 def apply_chat_template(

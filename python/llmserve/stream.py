@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from llmserve import _core
+from llmserve.errors import ContextExceededError
 from llmserve.transcript import Transcript
 from llmserve.types import Completion, Delta
 from llmserve.wakeups import Mailbox
@@ -28,7 +29,12 @@ class Stream:
         self._transcript = Transcript()
         self._error_was_raised = False
         # None once closed.
-        self._request: _core.Request | None = submit(self._mailbox.listener)
+        self._request: _core.Request | None = None
+        try:
+            self._request = submit(self._mailbox.listener)
+        except ContextExceededError as error:
+            # It comes out where the engine's own refusals do.
+            self._transcript.error = error
 
     async def accepted(self) -> int:
         """The number of prompt tokens, once the request has its place in the queue.

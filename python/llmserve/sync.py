@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from llmserve import _core, loading
-from llmserve.engine import apply_chat_template, sampling_params
+from llmserve.engine import apply_chat_template, check_length, sampling_params
+from llmserve.errors import ContextExceededError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
 from llmserve.transcript import Transcript
@@ -85,13 +86,9 @@ class SyncEngine:
         **overrides: Any,
     ) -> Completion:
         """Generate a whole text for a prompt."""
-        submit = functools.partial(
-            self._core.submit,
-            (prompt, add_special, parse_special),
-            sampling_params(params, overrides),
-            True,
-        )
-        with SyncStream(submit) as stream:
+        with self.stream(
+            prompt, params, add_special=add_special, parse_special=parse_special, at_end=True, **overrides
+        ) as stream:
             return stream.result()
 
     def stream(
@@ -101,15 +98,17 @@ class SyncEngine:
         *,
         add_special: bool = True,
         parse_special: bool = True,
+        at_end: bool = False,
         **overrides: Any,
     ) -> SyncStream:
         """Submit a request and return at once."""
-        submit = functools.partial(
-            self._core.submit,
-            (prompt, add_special, parse_special),
-            sampling_params(params, overrides),
-            False,
-        )
+        arguments = (prompt, add_special, parse_special)
+        params = sampling_params(params, overrides)
+
+        def submit(listener: _core.Listener) -> _core.Request:
+            check_length(self._core, self._info, prompt)
+            return self._core.submit(arguments, params, at_end, listener)
+
         return SyncStream(submit)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
@@ -186,7 +185,11 @@ class SyncStream:
         self._mailbox = _Mailbox()
         self._transcript = Transcript()
         self._error_was_raised = False
-        self._request: _core.Request | None = submit(self._mailbox.listener)
+        self._request: _core.Request | None = None
+        try:
+            self._request = submit(self._mailbox.listener)
+        except ContextExceededError as error:
+            self._transcript.error = error
 
     def __iter__(self) -> SyncStream:
         return self

@@ -149,4 +149,4 @@ def test_progress_is_written_as_the_contract_writes_it() -> None:
 def test_the_engines_field_names_become_those_of_the_wire() -> None:
     error = InvalidParameterError("max_total_tokens: must be at least 1, got 0", field="max_total_tokens")
     fault = fault_of(error, "llamacpp")
-    assert convert.render_fault(fault) == {"error": "options.max_kv_size: must be at least 1, got 0"}
+    assert convert.render_completion_fault(fault) == {"error": "options.max_kv_size: must be at least 1, got 0"}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
 
-from llmserve.refusals import FieldError, MalformedBodyError
+from llmserve.refusals import FieldError
 
 T = TypeVar("T")
 
@@ -58,11 +58,9 @@ def read(cls: type[T], body: Mapping[str, Any]) -> Parsed[T]:
     """Read a JSON object as the dataclass ``cls``.
 
     Raises:
-        MalformedBodyError: It has too many fields.
-        FieldError: The first field that is missing, of a wrong type, too wide or out of range.
+        FieldError: The first field that is missing, of a wrong type or out of range, or ``body`` itself.
     """
-    if len(body) > MAX_FIELDS:
-        raise MalformedBodyError(f"the body {_too_wide(body)}")
+    _check_width(body, "body")
     unknown: list[str] = []
     return Parsed(_read_object(cls, body, "", unknown), tuple(unknown))
 
@@ -103,8 +101,7 @@ def _read_object(cls: Any, body: Mapping[str, Any], where: str, unknown: list[st
         elif dataclasses.is_dataclass(prop.type):
             if not isinstance(value, dict):
                 raise FieldError(name, f"must be an object, got {kind_of(value)}")
-            if len(value) > MAX_FIELDS:
-                raise FieldError(name, _too_wide(value))
+            _check_width(value, name)
             values[prop.name] = _read_object(prop.type, value, name + ".", unknown)
         else:
             values[prop.name] = _SCALARS[prop.type](value, name, prop.field)
@@ -113,8 +110,9 @@ def _read_object(cls: Any, body: Mapping[str, Any], where: str, unknown: list[st
     return cls(**values)
 
 
-def _too_wide(body: Mapping[str, Any]) -> str:
-    return f"must have at most {MAX_FIELDS} fields, got {len(body)}"
+def _check_width(body: Mapping[str, Any], name: str) -> None:
+    if len(body) > MAX_FIELDS:
+        raise FieldError(name, f"must have at most {MAX_FIELDS} fields, got {len(body)}")
 
 
 def _read_text(value: Any, name: str, field: Field) -> str:
