@@ -26,7 +26,7 @@ def test_foreign_hosts_are_403(server: ServerProcess, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1.evil"]
+    "origin", ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1.evil", "http://[x", ""]
 )
 def test_foreign_origins_are_403(server: ServerProcess, origin: str, tmp_path: Path) -> None:
     answer = post(server.port, "/models/load", {"path": str(tmp_path)}, headers={"Origin": origin})

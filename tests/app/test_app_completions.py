@@ -15,6 +15,7 @@ from serving import Answer, RawStream, ServerProcess, events, get, post, read_me
 
 pytestmark = pytest.mark.model
 
+WIDE = dict.fromkeys(map(str, range(1001)))
 PROMPT = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
 
 
@@ -86,7 +87,9 @@ def test_max_kv_size_bounds_prompt_plus_output(complete: Any) -> None:
     assert len(stream_events(complete(**fields, options={"max_kv_size": 24}))) == size + 4
     refused = complete(prompt=prompt, max_tokens=5, options={"max_kv_size": 3})
     assert refused.status == 400
-    assert "3" in refused.json["error"]
+    num_tokens = 20 - size
+    message = f"options.max_kv_size must be at least the prompt's {num_tokens} tokens, got 3"
+    assert refused.json == {"error": message}
 
 
 def test_seeds(complete: Any) -> None:
@@ -165,6 +168,12 @@ def test_nothing_ignored_no_header(complete: Any) -> None:
             "options.random_seed must be at most 2147483647, got 2147483648",
         ),
         ({"options": []}, "options must be an object, got an array"),
+        (
+            {"options": dict.fromkeys(map(str, range(1001)))},
+            "options must have at most 1000 fields, got 1001",
+        ),
+        (WIDE, "body must have at most 1000 fields, got 1005"),
+        ({"model": "a/" * 20_000}, "path is not allowed"),
         ({"stream": "yes"}, "stream must be a boolean, got a string"),
         ({"prompt": ["a"]}, "prompt must be a string, got an array"),
     ],
@@ -190,12 +199,13 @@ def test_bad_fields(complete: Any, fields: dict[str, Any], message: str, is_stre
         b'"\\ud800"',
     ],
 )
-@pytest.mark.parametrize("path", ["/completions", "/models/load"])
-def test_malformed_bodies(server: ServerProcess, body: bytes, path: str) -> None:
-    answer = post(server.port, path, body)
+def test_malformed_bodies(server: ServerProcess, body: bytes) -> None:
+    answer = post(server.port, "/completions", body)
     assert answer.status == 400
     assert set(answer.json) == {"error"}
     assert "body" in answer.json["error"]
+    answer = post(server.port, "/models/load", body)
+    assert (answer.status, answer.json) == (400, {"error": "path is required"})
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -82,6 +83,36 @@ def test_the_disconnect_that_follows_a_complete_answer_cancels_nothing() -> None
 
     asyncio.run(main())
     assert has_cleaned_up
+
+
+def test_a_receive_that_gives_the_body_for_ever_is_asked_once_more_and_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    num_asked = 0
+
+    async def receive() -> Message:  # as of a middleware that read the body itself
+        nonlocal num_asked
+        num_asked += 1
+        if num_asked > 100:
+            await asyncio.Event().wait()
+        return chunk(b"{}")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        assert await Request(scope, receive).body() == b"{}"
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await send(OK)
+
+    async def main() -> None:
+        middleware, peer = ConnectionMiddleware(app, 100), Peer()
+        for _ in range(2):
+            await middleware(post_scope(), receive, peer.send)
+        assert peer.sent == [OK, OK]
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert num_asked == 4
+    assert [record.name for record in caplog.records] == ["llmserve.http.disconnect"]
 
 
 def test_faults_of_the_work_come_through() -> None:

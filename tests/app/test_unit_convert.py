@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from llmserve import Delta, InvalidParameterError, ModelInfo, SamplingParams, Token
+from llmserve import ContextExceededError, Delta, InvalidParameterError, ModelInfo, SamplingParams, Token
 from llmserve.apis.llamacpp import convert
 from llmserve.apis.llamacpp.schema import CompletionRequest
 from llmserve.http.errors import fault_of
 from llmserve.http.schema import read
-from llmserve.refusals import FieldError
+from llmserve.refusals import FieldError, MalformedBodyError
 
 _ANYTHING: dict[str, Any] = {field.name: None for field in dataclasses.fields(ModelInfo)}
 INFO = ModelInfo(**{**_ANYTHING, "kv_type_k": "f16", "kv_type_v": "f16"})
@@ -146,7 +146,38 @@ def test_progress_is_written_as_the_contract_writes_it() -> None:
     assert convert.progress_frame(1.0) == b'data: {"progress":1}\n\n'
 
 
+@pytest.mark.parametrize(
+    ("num_tokens", "limit", "max_kv_size", "message"),
+    [
+        (12, 3, 3, "options.max_kv_size must be at least the prompt's 12 tokens, got 3"),
+        (12, 8, 0, "too long"),
+        (12, 8, 100, "too long"),
+        # Of two equal limits, the one that leaves no room.
+        (8, 8, 8, "too long"),
+    ],
+)
+def test_a_prompt_is_refused_by_the_limit_that_it_exceeds(
+    num_tokens: int, limit: int, max_kv_size: int, message: str
+) -> None:
+    error = ContextExceededError("too long", prompt_tokens=num_tokens, context_length=limit)
+    options = request(options={"max_kv_size": max_kv_size}).options
+    fault = fault_of(convert.prompt_refusal(error, options), "llamacpp")
+    assert (fault.status, convert.completion_message(fault)) == (400, message)
+
+
+def test_a_load_has_messages_of_its_own() -> None:
+    malformed = fault_of(MalformedBodyError("the body is not valid JSON"), "llamacpp")
+    assert convert.render_load_fault(malformed) == {"error": "path is required"}
+    assert convert.render_completion_fault(malformed) == {"error": "the body is not valid JSON"}
+    internal = fault_of(RuntimeError("x"), "llamacpp")
+    assert convert.render_load_fault(internal) == {"error": "internal error (request -)"}
+    assert convert.render_completion_fault(internal) == {
+        "error": "prediction failed: internal error (request -)"
+    }
+
+
 def test_the_engines_field_names_become_those_of_the_wire() -> None:
     error = InvalidParameterError("max_total_tokens: must be at least 1, got 0", field="max_total_tokens")
     fault = fault_of(error, "llamacpp")
-    assert convert.render_completion_fault(fault) == {"error": "options.max_kv_size: must be at least 1, got 0"}
+    message = "options.max_kv_size: must be at least 1, got 0"
+    assert convert.render_completion_fault(fault) == {"error": message}

@@ -36,6 +36,8 @@ def test_every_exception_of_the_package_has_a_rule() -> None:
         (errors.LoadError("x"), "llamatik", 400, "server_error", "FAILED_PRECONDITION"),
         (refusals.UnknownModelError(), "", 404, "invalid_request_error", "NOT_FOUND"),
         (refusals.UnknownModelError(), "llamacpp", 400, "invalid_request_error", "NOT_FOUND"),
+        (refusals.ModelLoadingError(), "", 503, "overloaded_error", "UNAVAILABLE"),
+        (refusals.ModelLoadingError(), "llamacpp", 400, "overloaded_error", "UNAVAILABLE"),
         (refusals.PathNotAllowedError(), "", 403, "permission_error", "PERMISSION_DENIED"),
         (refusals.PathNotAllowedError(), "llamacpp", 400, "permission_error", "PERMISSION_DENIED"),
         (refusals.PathNotLocalError("MODELS_DIR"), "llamacpp", 403, "permission_error", "PERMISSION_DENIED"),
@@ -60,6 +62,8 @@ def test_retry_after_is_the_exceptions_own_rounded_up_to_whole_seconds() -> None
         assert retry_after(error, rule) == shown
     assert fault_headers(fault_of(refusals.ServerDrainingError(), "")) == [(b"retry-after", b"5")]
     assert fault_headers(fault_of(refusals.UnknownModelError(), "")) == []
+    assert fault_headers(fault_of(refusals.ModelLoadingError(), "")) == [(b"retry-after", b"1")]
+    assert fault_headers(fault_of(refusals.ModelLoadingError(), "llamacpp")) == []
 
 
 def test_unexpected_faults_show_nothing_but_the_request_id(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from llmserve.addresses import host_of, is_local_server, is_loopback_name
-from llmserve.paths import AllowedFolder
+from llmserve.paths import AllowedFolder, shown
 from llmserve.refusals import PathNotAllowedError, PathNotLocalError
 
 LOCAL = {"server": ("127.0.0.1", 8082)}
@@ -72,6 +73,25 @@ def test_very_long_names_are_refused_or_simply_not_there(tree: Path) -> None:
     folder = AllowedFolder(tree / "in", "MODELS_DIR")
     name = "x" * 300
     assert folder.resolve(name) == tree / "in" / name
+
+
+@pytest.mark.parametrize("text", ["a/" * 2049, "x" * 4097, "é" * 2049, "a/" * (1 << 20), "a\0b", "\ud800"])
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_what_can_be_no_path_is_refused_unseen(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, text: str, has_folder: bool
+) -> None:
+    monkeypatch.setattr(os.path, "realpath", lambda path: pytest.fail("looked at"))
+    with pytest.raises(PathNotAllowedError):
+        AllowedFolder(tree if has_folder else None, "MODELS_DIR").resolve(text)
+
+
+def test_the_longest_path_is_followed(tree: Path) -> None:
+    assert AllowedFolder(tree / "in", "MODELS_DIR").resolve("./" * 2045 + "a.gguf") == tree / "in/a.gguf"
+
+
+def test_names_that_are_no_text_can_be_shown() -> None:
+    assert shown(Path(os.fsdecode(b"/m/caf\xe9.gguf"))) == "/m/caf\ufffd.gguf"
+    assert shown("né") == "né"
 
 
 def test_without_a_folder_only_local_requests_may(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

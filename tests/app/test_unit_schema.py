@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from llmserve.http.schema import Field, json_schema, nested, read
+from llmserve.http.schema import MAX_FIELDS, Field, json_schema, nested, read
 from llmserve.refusals import FieldError
 
 
@@ -73,6 +73,19 @@ def test_errors_name_field_limit_and_value(body: dict[str, Any], message: str) -
         read(Outer, body)
     assert str(caught.value) == message
     assert message.startswith(caught.value.field)
+
+
+def test_objects_of_too_many_fields_are_refused_at_every_level() -> None:
+    def wide(num_fields: int, **fields: Any) -> dict[str, Any]:
+        return {**fields, **{f"x{n}": n for n in range(num_fields - len(fields))}}
+
+    inner = wide(MAX_FIELDS)
+    parsed = read(Outer, wide(MAX_FIELDS, name="a", inner=inner))
+    assert len(parsed.unknown) == 2 * MAX_FIELDS - 2
+    with pytest.raises(FieldError, match=r"^body must have at most 1000 fields, got 1001$"):
+        read(Outer, wide(MAX_FIELDS + 1, name="a"))
+    with pytest.raises(FieldError, match=r"^inner must have at most 1000 fields, got 1001$"):
+        read(Outer, {"name": "a", "inner": wide(MAX_FIELDS + 1)})
 
 
 def test_json_schema_says_the_same() -> None:

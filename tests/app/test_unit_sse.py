@@ -16,6 +16,9 @@ from llmserve.http.sse import (
     error_frame,
 )
 
+# Ends a hanging test, times nothing.
+PATIENCE_S = 120
+
 PATIENT = StreamLimits(ping_s=60, stall_s=60)
 
 
@@ -120,6 +123,65 @@ def test_a_client_that_stops_reading_is_cut_off_and_its_frames_are_closed() -> N
     wire = asyncio.run(main())
     assert is_closed
     assert len(wire.messages) == 3
+
+
+def test_a_stalled_client_is_noticed_however_rare_comments_are() -> None:
+    async def frames() -> AsyncGenerator[bytes, None]:
+        await asyncio.sleep(0)  # the watchdog has looked, and sleeps
+        yield DONE
+
+    async def main() -> None:
+        wire = Wire()
+
+        async def send(message: Message) -> None:
+            if message.get("body") == DONE:
+                wire.gate.clear()
+            await wire.send(message)
+
+        writer = EventWriter(send, StreamLimits(ping_s=10_000, stall_s=0.01), render)
+        writing = asyncio.create_task(writer.write(frames(), []))
+        done, _ = await asyncio.wait({writing}, timeout=PATIENCE_S)
+        assert done, "not noticed"
+        with pytest.raises(ClientStalledError):
+            await writing
+
+    asyncio.run(main())
+
+
+def test_a_fault_of_a_comment_ends_the_stream() -> None:
+    async def frames() -> AsyncGenerator[bytes, None]:
+        await asyncio.Event().wait()
+        yield DONE
+
+    async def main() -> None:
+        async def send(message: Message) -> None:
+            if message.get("body") == PING:
+                raise OSError("broken pipe")
+
+        with pytest.raises(OSError, match="broken pipe"):
+            await EventWriter(send, StreamLimits(ping_s=0.01, stall_s=60), render).write(frames(), [])
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_that_comes_with_the_end_of_a_comment_is_not_lost() -> None:
+    async def main() -> None:
+        has_sent = asyncio.Event()
+
+        async def send(message: Message) -> None:
+            await has_sent.wait()
+
+        writer = EventWriter(send, PATIENT, render)
+        pinging = asyncio.create_task(writer._ping())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        has_sent.set()
+        await asyncio.sleep(0)
+        pinging.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await pinging
+
+    asyncio.run(main())
 
 
 def test_a_quiet_stream_to_a_client_that_does_not_take_its_comment_is_cut_off() -> None:
