@@ -18,7 +18,9 @@ from llmserve import (
     LoadError,
     LoraAdapter,
     ModelConfig,
+    sync,
 )
+from llmserve.loading import WholePercents
 from synthetic import main_file
 
 SMALL = ModelConfig(context_length=256, max_sequences=2, threads=1)
@@ -35,6 +37,26 @@ async def test_progress_rises_from_0_to_1(tiny_model: Path) -> None:
         assert (engine.info.context_length, engine.info.num_slots) == (256, 2)
         assert engine.info.kv_layout == "per_sequence"
     assert engine.is_closed
+
+
+def test_each_percent_is_told_once() -> None:
+    percents = WholePercents()
+    values = [0.0, 0.004, 0.01, 0.0199, 0.02, 0.5, 0.5, 0.49, 0.999, 1.0, 1.0]
+    assert [value for value in values if percents.admits(value)] == [0.01, 0.02, 0.5, 0.999, 1.0]
+
+
+@pytest.mark.model
+@pytest.mark.anyio
+async def test_a_load_of_many_tensors_tells_each_percent_once(model_path: Path) -> None:
+    values: list[float] = []
+    async with await Engine.load(model_path, SMALL, on_progress=values.append):
+        pass
+    values_sync: list[float] = []
+    sync.load(model_path, SMALL, on_progress=values_sync.append).close()
+    for told in (values, values_sync):
+        percents = [int(value * 100) for value in told]
+        assert (told[0], told[-1]) == (0, 1)
+        assert percents == sorted(set(percents))
 
 
 @pytest.mark.anyio

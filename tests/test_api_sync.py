@@ -97,6 +97,8 @@ def test_errors(engine: sync.SyncEngine, tmp_path: Path, tiny_model: Path) -> No
     with pytest.raises(LoadError) as failure:
         sync.load(tmp_path / "missing.gguf")
     assert failure.value.reason == "not_found"
+    with pytest.raises(ContextExceededError, match="the context length of 512 tokens"):
+        engine.generate(range(10**12))  # not even looked at
     other = sync.load(tiny_model, CONFIG)
     running = other.stream(PROMPT, ignore_eos=True)
     other.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import shutil
 import subprocess
 import sys
@@ -10,9 +12,12 @@ import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import orjson
 import pytest
 
 from llmserve import Engine, EngineClosedError, LoadError, ModelConfig
+from llmserve.apis.ops import metrics
+from llmserve.http.counters import HttpCounters
 from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
 from llmserve.registry import ModelReport, Registry
 
@@ -113,6 +118,34 @@ def test_one_that_stays_keeps_the_load(tiny_model: Path) -> None:
         assert model.pins == {"a"}
 
     run(scenario)
+
+
+def test_a_file_name_that_is_no_text_can_be_shown(tiny_model: Path, tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.gguf"))
+    shutil.copy(tiny_model, path)
+
+    async def scenario(registry: Registry) -> None:
+        with pytest.raises(LoadError):  # llama.cpp opens no such name
+            await load(registry, path, "a")
+        assert registry.states() == [ModelReport("caf\ufffd", "failed")]
+        assert orjson.dumps([report.id for report in registry.states()]) == '["caf\ufffd"]'.encode()
+        text = metrics.render(registry, HttpCounters())
+        assert 'llmserve_model_state{model="caf\ufffd",state="failed"} 1' in text
+        assert text.encode()
+
+    run(scenario)
+
+
+def test_a_load_that_fails_is_logged_by_the_engine_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(registry: Registry) -> None:
+        with pytest.raises(LoadError):
+            await load(registry, tmp_path / "missing.gguf", "a")
+
+    with caplog.at_level(logging.INFO, "llmserve.registry"):
+        run(scenario)
+    assert [record for record in caplog.records if record.name.startswith("llmserve.registry")] == []
 
 
 def test_failures_reach_every_caller_and_can_be_tried_again(tiny_model: Path, tmp_path: Path) -> None:

@@ -76,6 +76,12 @@ def test_bad_settings_are_one_sentence(arguments: list[str], env: dict[str, str]
     assert (done.returncode, done.stderr) == (2, message)
 
 
+def test_the_template_engine_is_there_before_the_first_request() -> None:
+    code = "import sys, llmserve.app; print('jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
 def test_version() -> None:
     done = run("--version")
     assert re.fullmatch(r"llmserve \d+\.\d+\.\d+\S*\n", done.stdout)

@@ -1,0 +1,48 @@
+"""A request that reaches its route while the server already stops."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from starlette.requests import Request
+from starlette.types import Message
+
+from llmserve.apis.llamacpp.routes import LlamaCppApi
+from llmserve.http.exchange import Exchange
+from llmserve.http.sse import StreamLimits
+from llmserve.refusals import ServerStoppingError
+from llmserve.services import Services
+from llmserve.settings import parse_settings
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_request_that_is_aborted_before_it_is_accepted_is_refused(
+    tiny_model: Path, is_stream: bool
+) -> None:
+    body = {"model": str(tiny_model), "prompt": "sea", "max_tokens": 400, "stream": is_stream}
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": orjson.dumps(body), "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def main() -> None:
+        settings = {"LLMSERVE_CONTEXT_LENGTH": "512", "LLMSERVE_THREADS": "1"}
+        services = Services.create(parse_settings(settings))
+        with services.registry.load(tiny_model, "test") as ticket:
+            await ticket.wait()
+        services.lifecycle.stop()
+        scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/completions", "headers": []}
+        exchange = Exchange(Request(scope, receive), send, StreamLimits(ping_s=60, stall_s=60))
+        with pytest.raises(ServerStoppingError):
+            await LlamaCppApi(services).complete(exchange)
+        await services.registry.close()
+
+    asyncio.run(main())
+    assert sent == []
