@@ -26,6 +26,9 @@ from llmserve import (
 
 pytestmark = [pytest.mark.anyio, pytest.mark.model]
 
+# Generous: it ends a hanging test, it times nothing.
+PATIENCE_S = 120
+
 Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 
 PROMPT = "The capital of France is"
@@ -270,6 +273,21 @@ async def test_two_tasks_may_wait_for_one_stream(engine: Engine) -> None:
             group.start_soon(task)
     assert counts == [5, 5]
     assert len([token for delta in deltas for token in delta.tokens]) == 8
+
+
+async def test_every_task_that_waits_for_the_end_learns_of_it(engine: Engine) -> None:
+    stream = engine.stream(PROMPT, max_tokens=100, ignore_eos=True)
+    results: list[Completion] = []
+
+    async def wait() -> None:
+        results.append(await stream.result())
+
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(wait)
+    assert len(results[0].tokens) == 100
+    assert results == results[:1] * 3
 
 
 def prompts() -> list[str]:

@@ -81,7 +81,7 @@ class Application:
             self._cancelling = asyncio.ensure_future(self.services.registry.cancel_loads())
 
     async def shutdown(self) -> None:
-        """Ends what runs and frees all memory."""
+        """Ends what runs and frees the engines' memory."""
         self.stop()
         if self._signals is not None:
             self._signals.restore()

@@ -85,7 +85,7 @@ class Loading:
         await self.aclose()
 
     async def _receive(self, load: _core.Load) -> None:
-        for event in await self._mailbox.next(load.take):
+        for event in await self._mailbox.poll(load.take) or ():
             if event[0] == "progress":
                 if self._percents.admits(event[1]):
                     self._progress.append(event[1])

@@ -51,19 +51,24 @@ class Mailbox:
         self.listener = channel.add(self)
 
     def notify(self) -> None:
-        """Wake every task that waits in `next`. On the loop's thread."""
+        """Wake every task that waits. On the loop's thread."""
         event, self._event = self._event, self._new_event()
         event.set()
 
     async def next(self, take: Callable[[], T | None]) -> T:
-        """Wait until `take` gives something."""
-        while True:
-            # The event is fetched first: what arrives after `take` sets it.
-            event = self._event
-            taken = take()
-            if taken is not None:
-                return taken
+        """Wait until `take` gives something. For one task: another could take what it waits for."""
+        while (taken := await self.poll(take)) is None:
+            pass
+        return taken
+
+    async def poll(self, take: Callable[[], T | None]) -> T | None:
+        """What `take` gives at once, else `None` after the next wake-up."""
+        # The event is fetched first: what arrives after `take` sets it.
+        event = self._event
+        taken = take()
+        if taken is None:
             await event.wait()
+        return taken
 
 
 class _Channel:

@@ -51,7 +51,10 @@ class SharedLoad:
             self._task.cancel()
 
     async def cancel(self, reason: BaseException | None = None) -> None:
-        """Cancels the load for all; those who wait get ``reason``. Returns once its memory is free."""
+        """Cancels the load for all; those who wait get ``reason``.
+
+        Its thread frees the memory by itself, as soon as llama.cpp lets go.
+        """
         if not self.is_over:
             self._cancel_reason = reason or self._cancel_reason
             self.is_cancelling = True

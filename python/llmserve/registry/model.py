@@ -89,7 +89,7 @@ class Model:
             self.num_uses -= 1
 
     async def close(self) -> None:
-        """Cancels the load or closes the engine; returns once its memory is free."""
+        """Cancels the load, or closes the engine and returns once its memory is free."""
         await self.load.cancel()
         if self.engine is not None:
             try:

@@ -113,7 +113,7 @@ class Registry:
             await model.load.cancel(ServerStoppingError())
 
     async def close(self) -> None:
-        """Cancels loads, closes engines, returns once all memory is free."""
+        """Cancels loads; closes engines and returns once their memory is free."""
         await self.cancel_loads()
         for model in self.models:
             self._retire(model)
