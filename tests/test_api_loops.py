@@ -6,7 +6,7 @@ import asyncio
 import gc
 import selectors
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from llmserve import Completion, Engine, EngineClosedError, ModelConfig, wakeups
+from llmserve.transcript import PIECE, Transcript
 
 # Generous: it ends a hanging test, it times nothing.
 PATIENCE_S = 120
@@ -21,6 +22,7 @@ PATIENCE_S = 120
 PROMPT = list(range(20, 60))
 CONFIG = ModelConfig(context_length=512, max_sequences=8, threads=1)
 
+Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 Main = Callable[[], Coroutine[Any, Any, Any]]
 
 
@@ -191,6 +193,41 @@ def test_closing_ends_the_streams_of_other_loops(tiny_model: Path) -> None:
     trio.run(engine.close)
     thread.join(PATIENCE_S)
     assert [str(error) for error in errors] == ["the engine was shut down"]
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+def test_a_long_output_is_taken_in_pieces_between_which_others_run(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, eventually: Eventually, at_end: bool
+) -> None:
+    num_tokens = 1000
+    taken: list[tuple[int, int]] = []
+    turns = 0
+    add = Transcript.add
+
+    def counted(transcript: Transcript, events: Any) -> int:
+        num = add(transcript, events)
+        taken.append((num, turns))
+        return num
+
+    async def main() -> None:
+        nonlocal turns
+        config = ModelConfig(context_length=2048, max_sequences=1, threads=1)
+        async with await Engine.load(tiny_model, config) as engine:
+            stream = engine.stream(PROMPT, max_tokens=num_tokens, ignore_eos=True, at_end=at_end)
+            await eventually(lambda: engine.stats().requests_length == 1)  # it is all there
+            waiting = asyncio.create_task(stream.result())
+            while not waiting.done():
+                turns += 1
+                await asyncio.sleep(0)
+            assert len(waiting.result().tokens) == num_tokens
+            deltas = [delta async for delta in stream]
+            assert [token for delta in deltas for token in delta.tokens] == list(waiting.result().tokens)
+
+    monkeypatch.setattr(Transcript, "add", counted)
+    asyncio.run(main())
+    assert sum(num for num, _ in taken) == num_tokens
+    assert max(num for num, _ in taken) == PIECE
+    assert len({turn for _, turn in taken}) == len(taken)
 
 
 def test_asyncio_debug_mode_finds_no_slow_callback(

@@ -177,6 +177,30 @@ def test_an_end_in_the_midst_of_work_is_quiet(name: str, tiny_model: Path) -> No
     assert_quiet(script(body, tiny_model), status, output)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="looks for a process")
+def test_the_end_waits_for_the_threads_of_cancelled_loads(tiny_model: Path) -> None:
+    # The load's thread ends its probe, which would outlive the process by far.
+    body = """
+        from llmserve import loading
+        begun, beginning = os.pipe()
+        probe = f"import os, time; os.write({beginning}, b'%d' % os.getpid()); time.sleep(1000)"
+        os.set_inheritable(beginning, True)
+        loading._probe_command = lambda: [sys.executable, "-c", probe]
+        async def main():
+            loading = llmserve.Engine.loading(PATH, CONFIG)
+            print(int(os.read(begun, 100)))
+            await loading.aclose()
+        asyncio.run(main())
+    """
+    done = script(body, tiny_model)
+    assert (done.returncode, done.stderr) == (0, "")
+    try:
+        os.kill(int(done.stdout), signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    pytest.fail("the probe outlived its process")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 @pytest.mark.parametrize("kind", ["async", "sync"])
 def test_keyboard_interrupt_ends_a_generation(kind: str, tiny_model: Path) -> None:

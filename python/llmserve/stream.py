@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import TracebackType
 
+import anyio.lowlevel
+
 from llmserve import _core
 from llmserve.errors import ContextExceededError
-from llmserve.transcript import Transcript
+from llmserve.transcript import PIECE, Transcript
 from llmserve.types import Completion, Delta
 from llmserve.wakeups import Mailbox
 
@@ -116,5 +119,7 @@ class Stream:
         if self._request is None:
             raise RuntimeError("the stream is closed")
         # Several tasks may wait for one stream, and one of them takes what all wait for.
-        if (events := await self._mailbox.poll(self._request.take)) is not None:
-            self._transcript.add(events)
+        events = await self._mailbox.poll(functools.partial(self._request.take, PIECE))
+        if events is not None and self._transcript.add(events) == PIECE:
+            # There is more: others may run first.
+            await anyio.lowlevel.checkpoint()

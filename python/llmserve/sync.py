@@ -14,7 +14,7 @@ from llmserve.engine import apply_chat_template, check_length, sampling_params
 from llmserve.errors import ContextExceededError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
-from llmserve.transcript import Transcript
+from llmserve.transcript import PIECE, Transcript
 from llmserve.types import ChatMessage, Completion, Delta, ModelInfo, Stats
 
 __all__ = ["SyncEngine", "SyncStream", "load"]
@@ -202,7 +202,7 @@ class SyncStream:
             if transcript.is_over:
                 self._request = None
                 break
-            transcript.add(self._mailbox.next(self._request.take))
+            transcript.add(self._mailbox.next(functools.partial(self._request.take, PIECE)))
         if transcript.error is not None and not self._error_was_raised:
             self._error_was_raised = True
             raise transcript.error
@@ -216,7 +216,7 @@ class SyncStream:
                 raise transcript.error
             if self._request is None:
                 raise RuntimeError("the stream is closed")
-            transcript.add(self._mailbox.next(self._request.take))
+            transcript.add(self._mailbox.next(functools.partial(self._request.take, PIECE)))
         return transcript.completion
 
     @property

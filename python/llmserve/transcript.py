@@ -12,7 +12,11 @@ from llmserve.types import Completion, Delta, Timings, Token, TokenLogprobs, Usa
 if TYPE_CHECKING:
     from llmserve._core import _Event, _Token
 
-__all__ = ["Transcript"]
+__all__ = ["PIECE", "Transcript"]
+
+PIECE = 64
+"""Tokens that are taken in at a time: one takes some microseconds, and an event loop may stand still for
+about a millisecond."""
 
 
 class Transcript:
@@ -36,10 +40,12 @@ class Transcript:
         """Whether the terminal event came."""
         return self.completion is not None or self.error is not None
 
-    def add(self, events: Iterable[_Event]) -> None:
-        """Take in the next events."""
+    def add(self, events: Iterable[_Event]) -> int:
+        """Take in the next events; the number of their tokens."""
+        num_tokens = 0
         for event in events:
             if event[0] == "delta":
+                num_tokens += len(event[2])
                 self._add_delta(event[1], event[2])
             elif event[0] == "accepted":
                 self.num_prompt_tokens = event[1]
@@ -56,6 +62,7 @@ class Transcript:
                 )
             elif event[0] == "failed":
                 self.error = event[1]
+        return num_tokens
 
     @property
     def is_read(self) -> bool:

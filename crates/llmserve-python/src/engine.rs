@@ -1,13 +1,14 @@
 //! An engine and its requests as Python objects. Every method returns at once, but for `join`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use llmserve_engine::{Delivery, Engine, Error, RequestHandle};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::errors::{exception, invalid_parameter};
+use crate::events::Pending;
 use crate::fields::Field;
 use crate::fork::OwnedByProcess;
 use crate::registry::{self, SharedEngine};
@@ -66,7 +67,8 @@ impl PyEngine {
         let engine = slf.get().open(params.py())?;
         let request = generation_request(prompt.into_prompt()?, params, delivery)?;
         let handle = engine.submit(request, Some(listener.0.clone()));
-        Ok(Request { handle: OwnedByProcess::new(handle), _engine: slf.clone().unbind() })
+        let handle = OwnedByProcess::new(handle);
+        Ok(Request { handle, pending: Mutex::default(), _engine: slf.clone().unbind() })
     }
 
     /// Begins to tokenize a text.
@@ -162,6 +164,8 @@ impl Drop for PyEngine {
 #[pyclass(frozen, module = "llmserve._core")]
 pub(crate) struct Request {
     handle: OwnedByProcess<RequestHandle>,
+    /// What was fetched from the engine and not taken yet. Held for a few instructions only.
+    pending: Mutex<Pending>,
     /// An engine that nobody else holds stays open until its requests are read.
     _engine: Py<PyEngine>,
 }
@@ -174,10 +178,15 @@ impl Request {
         Ok(self.handle.get().map_err(|error| exception(py, &error))?.id().0)
     }
 
-    /// The events since the last call, or `None`.
-    fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
+    /// The events since the last call with at most `limit` tokens; the rest comes with the next.
+    /// `None` if there are none.
+    fn take<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
         let handle = self.handle.get().map_err(|error| exception(py, &error))?;
-        let events = handle.take();
+        let events = {
+            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            pending.extend(handle.take());
+            pending.take(limit)
+        };
         exit::hold_caller_at_exit(py);
         if events.is_empty() {
             return Ok(None);

@@ -1,6 +1,9 @@
 //! The engine's events as Python tuples whose first item names the event. Tuples are the cheapest
 //! thing to make; `llmserve.transcript` reads them.
 
+use std::collections::VecDeque;
+use std::vec::IntoIter;
+
 use llmserve_engine::{Delta, Event, Finished, TokenLogprobs, TokenRecord};
 use pyo3::IntoPyObjectExt;
 use pyo3::intern;
@@ -8,6 +11,41 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::errors::exception;
+
+/// Events that are handed over in pieces: the tokens of a long output take longer to convert than an
+/// event loop may stand still.
+#[derive(Default)]
+pub(crate) struct Pending {
+    /// What is left of a delta; it comes before the events.
+    tokens: IntoIter<TokenRecord>,
+    events: VecDeque<Event>,
+}
+
+impl Pending {
+    pub(crate) fn extend(&mut self, events: Vec<Event>) {
+        self.events.extend(events);
+    }
+
+    /// The next events, with at most `limit` tokens.
+    pub(crate) fn take(&mut self, mut limit: usize) -> Vec<Event> {
+        let mut taken = Vec::new();
+        loop {
+            let tokens: Vec<_> = self.tokens.by_ref().take(limit).collect();
+            limit -= tokens.len();
+            if !tokens.is_empty() {
+                taken.push(Event::Delta(Delta { tokens }));
+            }
+            if limit == 0 {
+                return taken;
+            }
+            match self.events.pop_front() {
+                Some(Event::Delta(delta)) => self.tokens = delta.tokens.into_iter(),
+                Some(event) => taken.push(event),
+                None => return taken,
+            }
+        }
+    }
+}
 
 /// `("accepted", prompt tokens)`, `("started", cached tokens)`, `("delta", text, tokens)`,
 /// `("finished", reason, usage, timings, seed, stop)` or `("failed", exception)`.
@@ -57,4 +95,30 @@ fn finished(py: Python<'_>, end: Finished) -> PyResult<Bound<'_, PyTuple>> {
         timings.time_to_first_token.as_secs_f64(),
     );
     (intern!(py, "finished"), end.reason.as_str(), usage, timings, end.seed, end.stop).into_pyobject(py)
+}
+
+#[cfg(test)]
+mod tests {
+    use llmserve_engine::{Delta, Event, TokenId, TokenRecord};
+
+    use super::Pending;
+
+    fn delta(ids: std::ops::Range<i32>) -> Event {
+        let record =
+            |id| TokenRecord { id: TokenId(id), bytes: Vec::new(), text: String::new(), logprobs: None };
+        Event::Delta(Delta { tokens: ids.map(record).collect() })
+    }
+
+    #[test]
+    fn tokens_come_in_pieces_and_every_event_in_its_place() {
+        let (accepted, started) =
+            (Event::Accepted { num_prompt_tokens: 1 }, Event::Started { num_cached_tokens: 0 });
+        let mut pending = Pending::default();
+        pending.extend(vec![accepted.clone(), started.clone(), delta(0..5)]);
+        assert_eq!(pending.take(2), [accepted.clone(), started, delta(0..2)]);
+        pending.extend(vec![delta(5..6), accepted.clone()]);
+        assert_eq!(pending.take(2), [delta(2..4)]);
+        assert_eq!(pending.take(10), [delta(4..5), delta(5..6), accepted]);
+        assert_eq!(pending.take(10), []);
+    }
 }

@@ -10,7 +10,7 @@ use crate::registry;
 
 static EXITING: OnceLock<ThreadId> = OnceLock::new();
 
-/// Ends every engine and load of this process, and lets no other thread return from a wait into
+/// Ends every engine and load of this process, their threads included, and lets no other thread return from a wait into
 /// Python. For `atexit`, on the thread that ends the interpreter.
 #[pyfunction]
 pub(crate) fn begin_exit(py: Python<'_>) {

@@ -4,10 +4,15 @@ use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use llmserve_engine::{Engine, LoadEvent, LoadHandle};
 
 use crate::fork::Process;
+
+/// How long the end of the process waits for loads. llama.cpp sees a cancellation with the next
+/// tensor, but not while it makes a context.
+const LOAD_END: Duration = Duration::from_secs(10);
 
 /// An engine and how many Python engines hold it: two loads of one file that ran at the same
 /// time gave the same one, and closing one of them must leave it to the other.
@@ -36,11 +41,18 @@ struct Registry {
     process: Option<Process>,
     engines: Vec<Weak<SharedEngine>>,
     loads: Vec<Weak<LoadHandle>>,
+    /// Whether this process ever began a load.
+    has_loaded: bool,
     releases: Vec<JoinHandle<()>>,
 }
 
-static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { process: None, engines: Vec::new(), loads: Vec::new(), releases: Vec::new() });
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    process: None,
+    engines: Vec::new(),
+    loads: Vec::new(),
+    has_loaded: false,
+    releases: Vec::new(),
+});
 
 /// Held for a few instructions only, and always with the GIL, so that no fork finds it locked.
 fn registry() -> MutexGuard<'static, Registry> {
@@ -50,6 +62,7 @@ fn registry() -> MutexGuard<'static, Registry> {
         // Weak references: dropping them touches no lock of the parent's.
         registry.engines.clear();
         registry.loads.clear();
+        registry.has_loaded = false;
         // The threads do not exist here: they must not even be detached.
         mem::forget(mem::take(&mut registry.releases));
     }
@@ -78,6 +91,7 @@ pub(crate) fn track_load(load: &Arc<LoadHandle>) {
     let mut registry = registry();
     registry.loads.retain(|known| known.strong_count() > 0);
     registry.loads.push(Arc::downgrade(load));
+    registry.has_loaded = true;
 }
 
 /// Drops a value whose drop may wait for an engine's thread, on a thread that is none of Python's.
@@ -98,6 +112,8 @@ pub(crate) fn release(value: impl Send + 'static) {
 pub(crate) struct Everything {
     engines: Vec<Arc<SharedEngine>>,
     loads: Vec<Arc<LoadHandle>>,
+    /// Load threads may be running, also those of loads that nobody holds any more.
+    has_loaded: bool,
     releases: Vec<JoinHandle<()>>,
 }
 
@@ -108,11 +124,13 @@ pub(crate) fn everything() -> Everything {
         releases: mem::take(&mut registry.releases),
         engines: registry.engines.iter().filter_map(Weak::upgrade).collect(),
         loads: registry.loads.iter().filter_map(Weak::upgrade).collect(),
+        has_loaded: registry.has_loaded,
     }
 }
 
 impl Everything {
-    /// Cancels the loads, shuts the engines down, and waits until they have ended.
+    /// Cancels the loads, shuts the engines down, and waits until their threads have ended; for
+    /// those of loads a limited time.
     pub(crate) fn end(self) {
         for load in &self.loads {
             load.cancel();
@@ -120,6 +138,11 @@ impl Everything {
         for shared in &self.engines {
             shared.engine.shutdown();
         }
+        // A load that was cancelled says so at once, while llama.cpp may still work on it.
+        if self.has_loaded && !llmserve_engine::join_loads(LOAD_END) {
+            log::warn!("the process ends while llama.cpp still loads a model");
+        }
+        // Drops an engine that came after all and was not fetched.
         for load in &self.loads {
             while let Some(LoadEvent::Progress(_)) = load.recv() {}
         }
