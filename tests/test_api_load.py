@@ -26,6 +26,9 @@ from synthetic import main_file
 SMALL = ModelConfig(context_length=256, max_sequences=2, threads=1)
 PROMPT = list(range(20, 40))
 
+# Generous: it ends a hanging test, it times nothing.
+PATIENCE_S = 120
+
 
 @pytest.mark.anyio
 async def test_progress_rises_from_0_to_1(tiny_model: Path) -> None:
@@ -113,6 +116,22 @@ async def test_loads_of_one_file_at_a_time_share_an_engine(tiny_model: Path) -> 
     await second.close()
     with pytest.raises(EngineClosedError):
         second.check_alive()
+
+
+@pytest.mark.anyio
+async def test_an_engine_stays_for_a_load_that_has_not_fetched_it(tiny_model: Path) -> None:
+    first, second = Engine.loading(tiny_model, SMALL), Engine.loading(tiny_model, SMALL)
+    with anyio.fail_after(PATIENCE_S):
+        await (await first.engine()).close()
+        async with await second.engine() as engine:
+            assert len((await engine.generate(PROMPT, max_tokens=3)).tokens) == 3
+
+
+@pytest.mark.anyio
+async def test_an_engine_can_be_closed_as_soon_as_it_is_there(tiny_model: Path) -> None:
+    with anyio.fail_after(PATIENCE_S):
+        for _ in range(20):
+            await (await Engine.load(tiny_model, SMALL)).close()
 
 
 @pytest.mark.anyio

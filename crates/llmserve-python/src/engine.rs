@@ -136,7 +136,7 @@ impl PyEngine {
         let Ok(shared) = self.shared.get() else {
             return;
         };
-        if shared.has_owners() {
+        if !shared.is_shut_down() {
             return;
         }
         py.detach(|| {

@@ -1,7 +1,7 @@
 //! The engines and loads of this process: who shares one engine, and what is to end at exit.
 
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -19,6 +19,7 @@ const LOAD_END: Duration = Duration::from_secs(10);
 pub(crate) struct SharedEngine {
     pub(crate) engine: Engine,
     owners: AtomicUsize,
+    is_shut_down: AtomicBool,
 }
 
 impl SharedEngine {
@@ -27,12 +28,13 @@ impl SharedEngine {
     pub(crate) fn leave(&self) {
         if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 && self.engine.num_handles() == 1 {
             self.engine.shutdown();
+            self.is_shut_down.store(true, Ordering::Release);
         }
     }
 
-    /// Whether a holder is left.
-    pub(crate) fn has_owners(&self) -> bool {
-        self.owners.load(Ordering::Acquire) > 0
+    /// Whether the last holder has left; else its threads may go on for long.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.is_shut_down.load(Ordering::Acquire)
     }
 }
 
@@ -81,7 +83,8 @@ pub(crate) fn adopt(engine: Engine) -> Arc<SharedEngine> {
         shared.owners.fetch_add(1, Ordering::AcqRel);
         return shared;
     }
-    let shared = Arc::new(SharedEngine { engine, owners: AtomicUsize::new(1) });
+    let owners = AtomicUsize::new(1);
+    let shared = Arc::new(SharedEngine { engine, owners, is_shut_down: AtomicBool::new(false) });
     registry.engines.push(Arc::downgrade(&shared));
     shared
 }

@@ -62,7 +62,7 @@ pub(super) fn join_or_start(
     };
     if let Err(error) = thread.spawn(work) {
         let failed = LoadError::new(LoadErrorReason::Other, "a thread could not be started");
-        loading.end(&LoadEvent::Failed(failed.with_detail(error.to_string())));
+        loading.end(LoadEvent::Failed(failed.with_detail(error.to_string())));
     }
     loading
 }
@@ -106,7 +106,7 @@ impl Loading {
         if let LoadEvent::Failed(error) = &end {
             log::warn!("loading {} failed: {error}\n{}", self.path.display(), error.detail);
         }
-        self.end(&end);
+        self.end(end);
     }
 
     /// Tells everybody, unless it would fall back.
@@ -120,13 +120,18 @@ impl Loading {
         }
     }
 
-    fn end(&self, end: &LoadEvent) {
+    fn end(&self, end: LoadEvent) {
         let mut loads = lock(&LOADS);
         loads.retain(|other| !std::ptr::eq(Arc::as_ptr(other), self));
-        let subscribers = std::mem::take(&mut lock(&self.waiting).subscribers);
+        let mut subscribers = std::mem::take(&mut lock(&self.waiting).subscribers);
         drop(loads);
+        let last = subscribers.pop();
         for subscriber in subscribers {
             subscriber.put(end.clone());
+        }
+        // Moved: once everybody has an engine, no handle of it is left here.
+        if let Some(subscriber) = last {
+            subscriber.put(end);
         }
     }
 }
