@@ -6,6 +6,9 @@ use crate::config::SchedulerConfig;
 
 /// Weight of the newest measurement in a running estimate.
 const WEIGHT: f64 = 0.3;
+/// Weight of a quiet step that took longer than expected: a step that was disturbed says nothing
+/// about the next ones, and would make them all longer.
+const RISING_WEIGHT: f64 = 0.1;
 /// A chunk grows at most by this factor from one step to the next: a measurement of a small
 /// chunk says little about a much larger one.
 const MAX_GROWTH: f64 = 2.0;
@@ -41,7 +44,7 @@ struct ChunkCost {
 impl ChunkCost {
     fn record(&mut self, seconds: f64, tokens: usize) {
         self.last = tokens as f64;
-        update(&mut self.per_token, seconds.max(0.0) / self.last);
+        update(&mut self.per_token, seconds.max(0.0) / self.last, WEIGHT);
     }
 
     fn tokens_in(&self, seconds: f64, first: f64) -> usize {
@@ -91,7 +94,9 @@ impl StepBudget {
                 if self.quiet.len() <= rows {
                     self.quiet.resize(rows + 1, 0.0);
                 }
-                update(&mut self.quiet[rows], seconds);
+                let quiet = &mut self.quiet[rows];
+                let weight = if seconds > *quiet { RISING_WEIGHT } else { WEIGHT };
+                update(quiet, seconds, weight);
             }
             (rows, tokens) => {
                 self.num_busy += 1;
@@ -102,8 +107,8 @@ impl StepBudget {
     }
 }
 
-fn update(estimate: &mut f64, measured: f64) {
-    *estimate = if *estimate > 0.0 { *estimate + WEIGHT * (measured - *estimate) } else { measured };
+fn update(estimate: &mut f64, measured: f64, weight: f64) {
+    *estimate = if *estimate > 0.0 { *estimate + weight * (measured - *estimate) } else { measured };
 }
 
 #[cfg(test)]
@@ -146,11 +151,21 @@ mod tests {
         let mut budget = budget();
         for _ in 0..30 {
             budget.record(4, 0, ms(30));
-            // 5 ms a prompt token: 2 x 30 ms hold twelve of them, but for rounding.
+            // 5 ms a prompt token: 2.1 x 30 ms hold twelve of them, but for rounding.
             let tokens = budget.prefill_tokens(4);
             budget.record(4, tokens, ms(30 + 5 * tokens as u64));
         }
-        assert!((11..=12).contains(&budget.prefill_tokens(4)));
+        assert!((12..=13).contains(&budget.prefill_tokens(4)));
+    }
+
+    #[test]
+    fn one_disturbed_step_hardly_moves_the_estimate() {
+        let mut budget = budget();
+        budget.record(4, 0, ms(20));
+        budget.record(4, 0, ms(40));
+        assert!((budget.quiet[4] - 0.022).abs() < 1e-9);
+        budget.record(4, 0, ms(10));
+        assert!((budget.quiet[4] - 0.0184).abs() < 1e-9);
     }
 
     #[test]
