@@ -137,7 +137,23 @@ impl Loading {
 }
 
 /// Load threads of this process that have not ended.
-static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+static RUNNING: (Mutex<RunningLoads>, Condvar) =
+    (Mutex::new(RunningLoads { owner: None, num_threads: 0 }), Condvar::new());
+
+struct RunningLoads {
+    /// Whose threads are counted: a forked child has none of its parent's.
+    owner: Option<Owner>,
+    num_threads: usize,
+}
+
+impl RunningLoads {
+    fn num_threads(&mut self) -> &mut usize {
+        if !self.owner.is_some_and(Owner::is_current) {
+            *self = Self { owner: Some(Owner::current()), num_threads: 0 };
+        }
+        &mut self.num_threads
+    }
+}
 
 /// Waits until every load thread has ended, at most so long; false: some have not. A program that is
 /// about to exit cancels its loads and waits here, since llama.cpp must not run on while the process
@@ -145,9 +161,9 @@ static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 #[must_use]
 pub fn join_loads(timeout: Duration) -> bool {
     let (running, ended) = &RUNNING;
-    let result = ended.wait_timeout_while(lock(running), timeout, |running| *running > 0);
-    let (running, _) = result.unwrap_or_else(PoisonError::into_inner);
-    *running == 0
+    let result = ended.wait_timeout_while(lock(running), timeout, |running| *running.num_threads() > 0);
+    let (mut running, _) = result.unwrap_or_else(PoisonError::into_inner);
+    *running.num_threads() == 0
 }
 
 /// Counts a load thread until it is dropped.
@@ -155,14 +171,14 @@ struct RunningLoad;
 
 impl RunningLoad {
     fn new() -> Self {
-        *lock(&RUNNING.0) += 1;
+        *lock(&RUNNING.0).num_threads() += 1;
         Self
     }
 }
 
 impl Drop for RunningLoad {
     fn drop(&mut self) {
-        *lock(&RUNNING.0) -= 1;
+        *lock(&RUNNING.0).num_threads() -= 1;
         RUNNING.1.notify_all();
     }
 }
