@@ -14,7 +14,7 @@ from llmserve.settings.variables import MODEL_VARIABLES, SERVER_VARIABLES, VARIA
 _PREFIX = "LLMSERVE_"
 
 # Read by the project's build and tests, not settings of the server.
-_FOREIGN = ("LLMSERVE_CARGO_FEATURES", "LLMSERVE_TEST_")
+_FOREIGN = ("LLMSERVE_CARGO_FEATURES", "LLMSERVE_PEER_DIR", "LLMSERVE_SYNTHETIC_DIR", "LLMSERVE_TEST_")
 
 
 class SettingsError(ValueError):
