@@ -24,8 +24,16 @@ pub enum Error {
         "prompt: {prompt_tokens} tokens leave no room for output in the context length of {context_length} tokens"
     )]
     ContextExceeded {
-        /// Tokens of the prompt; for a text that is far too long, the fewest that it can have.
+        /// Tokens of the prompt.
         prompt_tokens: usize,
+        /// The most tokens that one sequence may hold.
+        context_length: usize,
+    },
+    /// The prompt is so long a text that it was not tokenized: it cannot fit.
+    #[error("prompt: at least {fewest_tokens} tokens exceed the context length of {context_length} tokens")]
+    TextTooLong {
+        /// The fewest tokens that a text of this length can have.
+        fewest_tokens: usize,
         /// The most tokens that one sequence may hold.
         context_length: usize,
     },
@@ -72,7 +80,7 @@ impl Error {
         match self {
             Self::InvalidParameter { .. } => "invalid_parameter",
             Self::EmptyPrompt => "empty_prompt",
-            Self::ContextExceeded { .. } => "context_exceeded",
+            Self::ContextExceeded { .. } | Self::TextTooLong { .. } => "context_exceeded",
             Self::QueueFull { .. } => "queue_full",
             Self::DecodeFailed { .. } => "decode_failed",
             Self::InvalidLogits => "invalid_logits",

@@ -172,10 +172,11 @@ impl Preparer {
     /// Refuses a text that cannot fit without tokenizing it.
     fn check_bytes(&self, len: usize) -> Result<(), Error> {
         let fewest = len / self.vocabulary.max_piece_bytes().max(1);
-        if fewest < self.context_length {
+        // Near the limit the exact count is worth its time.
+        if fewest <= 2 * self.context_length {
             return Ok(());
         }
-        Err(Error::ContextExceeded { prompt_tokens: fewest, context_length: self.context_length })
+        Err(Error::TextTooLong { fewest_tokens: fewest, context_length: self.context_length })
     }
 
     /// Tokenizes with a stack that the text cannot overflow.

@@ -443,6 +443,8 @@ fn prompts_that_do_not_fit_are_refused_with_the_numbers() {
         let error = collect(&engine.submit(greedy(&"x".repeat(len), 5), None)).unwrap_err();
         assert_eq!(error, Error::ContextExceeded { prompt_tokens: len, context_length: 512 });
     }
+    let error = collect(&engine.submit(greedy(&"x".repeat(2000), 5), None)).unwrap_err();
+    assert_eq!(error, Error::TextTooLong { fewest_tokens: 2000, context_length: 512 });
     // One token less leaves room for one.
     let output = collect(&engine.submit(greedy(&"x".repeat(511), 5), None)).unwrap();
     assert_eq!(output.tokens.len(), 1);

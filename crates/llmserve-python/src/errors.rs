@@ -19,7 +19,8 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             "InvalidParameterError"
         }
         Error::EmptyPrompt => "EmptyPromptError",
-        Error::ContextExceeded { prompt_tokens, context_length } => {
+        Error::ContextExceeded { prompt_tokens, context_length }
+        | Error::TextTooLong { fewest_tokens: prompt_tokens, context_length } => {
             fields.set_item("prompt_tokens", prompt_tokens)?;
             fields.set_item("context_length", context_length)?;
             "ContextExceededError"
