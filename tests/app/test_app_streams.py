@@ -61,5 +61,5 @@ def test_a_huge_prompt_is_refused_while_a_stream_flows_and_health_answers(
                 assert get(server.port, "/health").status == 200
             answer = huge.result()
         assert answer.status == 400
-        assert "in the context length of 2048 tokens" in answer.json["error"]
+        assert "the context length of 2048 tokens" in answer.json["error"]
         assert num_tokens > 0
