@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
@@ -14,6 +14,7 @@ use crate::error::{Error, LoadError, LoadErrorReason};
 use crate::event::Event;
 use crate::ids::{RequestId, TokenId};
 use crate::job::{self, Job};
+use crate::lock::lock;
 use crate::model::{Context, ContextLimits, ModelInfo, Vocabulary};
 use crate::notify::Listener;
 use crate::outbox::{Outbox, RequestHandle};
@@ -246,7 +247,7 @@ impl Inner {
     /// Hands work to the prepare threads, or answers why it cannot be taken.
     fn start_job(&self, job: prepare::Job) {
         let unsent = if self.owner.is_current() {
-            let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            let jobs = lock(&self.jobs);
             match &*jobs {
                 Some(jobs) => jobs.try_send(job).map_err(TrySendError::into_inner).err(),
                 None => Some(job),
@@ -271,7 +272,7 @@ impl Inner {
         if !self.shared.set_shut_down() {
             return;
         }
-        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lock(&self.jobs).take());
         if self.commands.send(Command::ShutDown).is_err() {
             log::debug!("the engine thread had ended before its shutdown");
         }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::Error;
+use crate::lock::lock;
 use crate::notify::Listener;
 
 struct Shared<T> {
@@ -40,14 +41,14 @@ impl<T> JobSender<T> {
     }
 
     pub(crate) fn send(self, result: Result<T, Error>) {
-        *self.shared.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        *lock(&self.shared.result) = Some(result);
     }
 }
 
 impl<T> Drop for JobSender<T> {
     /// Also when the sender was lost without a result: nobody waits for ever.
     fn drop(&mut self) {
-        let mut result = self.shared.result.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut result = lock(&self.shared.result);
         result.get_or_insert(Err(Error::ShutDown));
         drop(result);
         self.shared.done.notify_all();
@@ -61,7 +62,7 @@ impl<T> Job<T> {
     /// The result, once; `None` while there is none.
     #[must_use]
     pub fn take(&self) -> Option<Result<T, Error>> {
-        self.shared.result.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.shared.result).take()
     }
 
     /// Waits for the result.
@@ -69,7 +70,7 @@ impl<T> Job<T> {
     /// # Errors
     /// What the work failed with, or [`Error::ShutDown`] if the engine ended first.
     pub fn wait(&self) -> Result<T, Error> {
-        let mut result = self.shared.result.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut result = lock(&self.shared.result);
         loop {
             if let Some(result) = result.take() {
                 return result;

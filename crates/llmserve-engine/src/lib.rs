@@ -39,6 +39,7 @@ pub mod gguf;
 pub mod ids;
 mod job;
 mod load;
+mod lock;
 pub mod memory;
 pub mod model;
 pub mod notify;

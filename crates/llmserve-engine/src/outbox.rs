@@ -9,6 +9,7 @@ use crossbeam_channel::Sender;
 use crate::core::Command;
 use crate::event::Event;
 use crate::ids::RequestId;
+use crate::lock::lock;
 use crate::notify::{Listener, PendingFlush};
 use crate::process::Owner;
 use crate::request::Delivery;
@@ -117,7 +118,7 @@ impl Outbox {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change of the state is complete before the lock is released.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

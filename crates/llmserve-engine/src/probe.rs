@@ -16,7 +16,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use capture::{Capture, Keep};
@@ -24,6 +24,7 @@ use capture::{Capture, Keep};
 use crate::error::{LoadError, LoadErrorReason};
 pub use crate::gguf::FileIdentity;
 use crate::gguf::ModelFile;
+use crate::lock::lock;
 
 /// Exit code of a probe that refused the file.
 pub const EXIT_REFUSED: i32 = 3;
@@ -90,12 +91,12 @@ pub fn run_probe(path: &Path, open: impl FnOnce(&Path) -> Result<(), LoadError>)
 }
 
 fn has_passed(identity: &[FileIdentity]) -> bool {
-    let passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let passed = lock(&PASSED);
     passed.as_ref().is_some_and(|passed| passed.contains(identity))
 }
 
 fn remember(identity: Vec<FileIdentity>) {
-    let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut passed = lock(&PASSED);
     let passed = passed.get_or_insert_default();
     if passed.len() >= MOST_PASSED {
         passed.clear();

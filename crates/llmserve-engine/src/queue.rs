@@ -1,10 +1,11 @@
 //! The bound on what waits: places are taken before a request is accepted and given back when it
 //! leaves the queue, whatever way.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::lock::lock;
 
 /// Counts waiting requests and their prompt tokens.
 pub(crate) struct Queue {
@@ -61,7 +62,7 @@ impl Queue {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 }
 

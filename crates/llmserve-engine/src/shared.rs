@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::error::Error;
 use crate::event::Event;
 use crate::ids::RequestId;
+use crate::lock::lock;
 use crate::outbox::Outbox;
 use crate::queue::Queue;
 use crate::stats::Stats;
@@ -123,9 +124,4 @@ impl Shared {
             num_threads = self.thread_ended.wait(num_threads).unwrap_or_else(PoisonError::into_inner);
         }
     }
-}
-
-/// Every critical section here leaves its value whole, so a poisoned lock is still good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -152,8 +152,7 @@ impl Core {
             Source::Idle(slot) => self.reuse_idle(slot, len),
             Source::Running(from) => {
                 let slot = self.free_slot()?;
-                let len = if self.context.copy(from, slot) { self.trim_to(slot, len) } else { 0 };
-                Some((slot, len))
+                Some((slot, self.copy_to(slot, from, len)))
             }
             Source::Parked(index) => {
                 // Taken out first: making a slot free may park another and so move the indices.
@@ -178,8 +177,7 @@ impl Core {
         if target != slot {
             self.slots.touch(slot);
             self.evict(target);
-            let len = if self.context.copy(slot, target) { self.trim_to(target, len) } else { 0 };
-            return Some((target, len));
+            return Some((target, self.copy_to(target, slot, len)));
         }
         let prefix = self.slots.take_idle(slot)?;
         // What is cut off for a prompt that shares little may be much of another conversation.
@@ -189,8 +187,14 @@ impl Core {
         Some((slot, self.trim_to(slot, len)))
     }
 
-    /// Cuts a slot back; what cannot be cut is computed again.
-    fn trim_to(&mut self, slot: SlotId, len: usize) -> usize {
+    /// Copies the first tokens of a slot; how many came over.
+    fn copy_to(&mut self, target: SlotId, from: SlotId, len: usize) -> usize {
+        if self.context.copy(from, target) { self.trim_to(target, len) } else { 0 }
+    }
+
+    /// Cuts a slot back to so many tokens; what cannot be cut is cleared, to be computed again. How many
+    /// are left.
+    pub(super) fn trim_to(&mut self, slot: SlotId, len: usize) -> usize {
         if self.context.can_trim(slot, len) && self.context.trim(slot, len) {
             return len;
         }

@@ -4,9 +4,7 @@
 use crate::sequence::Sequence;
 
 use super::Core;
-
-/// Shorter prompts are not worth a copy.
-const MIN_CHECKPOINT_TOKENS: usize = 32;
+use super::room::MIN_PARKED_TOKENS;
 
 impl Core {
     /// Where the state of a new sequence is to be kept: before the last token of its prompt, whose
@@ -16,7 +14,7 @@ impl Core {
             && self.config.parking_bytes > 0
             && self.config.prefix_cache
             && sequence.request.cache_prompt
-            && sequence.num_prompt > MIN_CHECKPOINT_TOKENS;
+            && sequence.num_prompt > MIN_PARKED_TOKENS;
         is_wanted.then(|| sequence.num_prompt - 1)
     }
 

@@ -176,14 +176,10 @@ impl Core {
     /// Removes the cells of drafts that were not accepted. Where the cache cannot be cut back the
     /// sequence is prefilled again from its tokens.
     fn drop_rejected(&mut self, index: usize) {
-        let sequence = &mut self.running[index];
-        let Some(slot) = sequence.slot else {
-            return;
-        };
-        let len = sequence.num_computed;
-        if !(self.context.can_trim(slot, len) && self.context.trim(slot, len)) {
-            self.context.clear(slot);
-            sequence.num_computed = 0;
+        let sequence = &self.running[index];
+        if let Some(slot) = sequence.slot {
+            let num_left = self.trim_to(slot, sequence.num_computed);
+            self.running[index].num_computed = num_left;
         }
     }
 }

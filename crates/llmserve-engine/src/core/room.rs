@@ -8,7 +8,7 @@ use crate::sequence::{ParkedState, Sequence};
 use super::{Core, Waiting};
 
 /// Shorter prefixes are not worth saving when their slot is needed.
-const MIN_PARKED_TOKENS: usize = 32;
+pub(super) const MIN_PARKED_TOKENS: usize = 32;
 
 impl Core {
     pub(super) fn num_used_cells(&self) -> usize {

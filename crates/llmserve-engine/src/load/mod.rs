@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::config::ModelConfig;
 use crate::engine::Engine;
 use crate::error::{LoadError, LoadErrorReason};
+use crate::lock::lock;
 use crate::notify::Listener;
 
 pub use open::probe_model;
@@ -138,6 +139,6 @@ impl Subscriber {
 
     fn lock(&self) -> MutexGuard<'_, SubscriberState> {
         // Every change of the state is complete before the lock is released.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

@@ -1,12 +1,13 @@
 //! One load from the file to the running engine: check, probe, weights, size, context.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::config::{ContextConfig, KvLayout, ModelConfig, WeightsConfig};
 use crate::engine::{Engine, EngineParts};
 use crate::error::{LoadError, LoadErrorReason};
 use crate::gguf::{self, FileIdentity, ModelFile};
+use crate::lock::lock;
 use crate::model::llama::{ContextShape, LlamaContext, LlamaVocabulary, Weights, with_log};
 use crate::model::{Context, ModelInfo};
 use crate::process::Owner;
@@ -113,7 +114,7 @@ fn shared_weights(
     loading: &Loading,
 ) -> Result<Arc<Weights>, LoadError> {
     let slot = live_slot(file, config);
-    let mut shared = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = lock(&slot);
     if let Some(weights) = shared.upgrade() {
         loading.report(WEIGHTS_SHARE);
         return Ok(weights);
@@ -134,7 +135,7 @@ fn shared_weights(
 
 fn live_slot(file: &ModelFile, config: &WeightsConfig) -> Arc<Mutex<Weak<Weights>>> {
     let identity = file.identity();
-    let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut live = lock(&LIVE);
     let is_same = |known: &&LiveWeights| {
         known.owner.is_current() && known.identity == identity && known.config == *config
     };

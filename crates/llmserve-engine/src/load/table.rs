@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::config::ModelConfig;
 use crate::error::{LoadError, LoadErrorReason};
+use crate::lock::lock;
 use crate::process::Owner;
 
 use super::open::open;
@@ -181,9 +182,4 @@ impl Drop for RunningLoad {
         *lock(&RUNNING.0).num_threads() -= 1;
         RUNNING.1.notify_all();
     }
-}
-
-/// Every critical section here leaves its value whole, so a poisoned lock is still good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

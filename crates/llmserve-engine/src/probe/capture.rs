@@ -2,9 +2,11 @@
 
 use std::io::{ErrorKind, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use crate::lock::lock;
 
 /// Bytes that are kept.
 pub(super) const KEPT_BYTES: usize = 16 << 10;
@@ -49,7 +51,7 @@ impl Capture {
     pub(super) fn text(&self) -> String {
         // A process that the probe left behind may hold the pipe open for ever.
         let (Ok(()) | Err(_)) = self.ended.recv_timeout(DRAIN_LIMIT);
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.kept);
         String::from_utf8_lossy(&kept).into_owned()
     }
 }
@@ -63,7 +65,7 @@ fn drain(mut source: impl Read, keep: Keep, kept: &Mutex<Vec<u8>>) {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(_) => return,
         };
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(kept);
         kept.extend_from_slice(&buffer[..count]);
         let excess = kept.len().saturating_sub(KEPT_BYTES);
         match keep {

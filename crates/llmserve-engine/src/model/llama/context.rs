@@ -1,7 +1,7 @@
 //! A llama.cpp context with its batch and memory.
 
 use std::ptr::NonNull;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 
@@ -10,6 +10,7 @@ use super::{ContextShape, Weights, params, shim};
 use crate::config::{ContextConfig, KvLayout, LoraAdapter};
 use crate::error::{LoadError, LoadErrorReason};
 use crate::ids::SlotId;
+use crate::lock::lock;
 use crate::model::{Context, ContextLimits, DecodeError, Row};
 
 /// What a cache can do, by the model's architecture.
@@ -38,7 +39,7 @@ pub(crate) struct LlamaContext {
 
 impl Drop for LlamaContext {
     fn drop(&mut self) {
-        let _guard = self.weights.making_context.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&self.weights.making_context);
         // SAFETY: nobody else has these pointers; the model outlives them.
         unsafe {
             sys::llama_batch_ext_free(self.batch.as_ptr());
@@ -56,7 +57,7 @@ impl LlamaContext {
         config: &ContextConfig,
         shape: &ContextShape,
     ) -> Result<Self, LoadError> {
-        let guard = weights.making_context.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = lock(&weights.making_context);
         let context_params = params::context_params(config, shape);
         // SAFETY: the model is live and the lock held.
         let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), context_params) })
@@ -92,7 +93,7 @@ impl LlamaContext {
         if adapters.is_empty() {
             return Ok(());
         }
-        let _guard = self.weights.making_context.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&self.weights.making_context);
         for (index, adapter) in adapters.iter().enumerate() {
             let path = c_path(&adapter.path)?;
             // SAFETY: the model is live and the lock held; the path is terminated.
