@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -13,21 +13,21 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from llmserve import _core
-from llmserve.errors import ContextExceededError, TemplateError
+from llmserve.loaded import LoadedModel, check_length, sampling_params
 from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
 from llmserve.stream import Stream
-from llmserve.types import ChatMessage, Completion, ModelInfo, Stats
+from llmserve.types import Completion
 from llmserve.wakeups import Mailbox
 
-__all__ = ["Engine", "apply_chat_template", "check_length", "sampling_params"]
+__all__ = ["Engine"]
 
 # Token ids that are converted at a time; between two pieces the event loop serves others.
 _PIECE = 16_384
 
 
-class Engine:
+class Engine(LoadedModel):
     """A loaded model that generates for many requests at once.
 
     Made by `Engine.load`. Works on asyncio and trio, from any number of event loops and threads; in a forked
@@ -35,11 +35,7 @@ class Engine:
     time.
     """
 
-    __slots__ = ("__weakref__", "_core", "_info")
-
-    def __init__(self, core: _core.Engine) -> None:
-        self._core = core
-        self._info = ModelInfo(**core.info())
+    __slots__ = ()
 
     @classmethod
     async def load(
@@ -140,44 +136,6 @@ class Engine:
         job = self._core.detokenize(buffer, render_special, mailbox.listener)
         return (await mailbox.next(job.take)).decode(errors="replace")
 
-    @property
-    def info(self) -> ModelInfo:
-        """What is known of the model."""
-        return self._info
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The model file's metadata as text; arrays are left out."""
-        return self._info.metadata
-
-    @property
-    def chat_template(self) -> str | None:
-        """The model's default chat template (Jinja)."""
-        return self._info.chat_template
-
-    def apply_chat_template(
-        self, messages: Sequence[ChatMessage], add_generation_prompt: bool = True, **kwargs: Any
-    ) -> str:
-        """The prompt that the model's chat template makes of messages.
-
-        `kwargs` are further variables for the template. Control tokens are part of the result, so it is
-        tokenized with `parse_special`. Raises `TemplateError`.
-        """
-        return apply_chat_template(self._info, messages, add_generation_prompt, kwargs)
-
-    def stats(self) -> Stats:
-        """Counters and gauges, without stopping the engine."""
-        return Stats(**self._core.stats())
-
-    def check_alive(self) -> None:
-        """Raise `EngineDeadError` or `EngineClosedError` if the engine cannot be used any more."""
-        self._core.check_alive()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._core.is_shut_down()
-
     async def close(self) -> None:
         """End every request with `EngineClosedError` and free the memory before returning.
 
@@ -195,43 +153,3 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
-
-
-_DEFAULT_PARAMS = SamplingParams()
-
-
-def sampling_params(params: SamplingParams | None, overrides: Mapping[str, Any]) -> SamplingParams:
-    """Parameters with some fields replaced. Raises `TypeError` for a name that is no field."""
-    params = params or _DEFAULT_PARAMS
-    return params.replace(**overrides) if overrides else params
-
-
-def check_length(core: _core.Engine, info: ModelInfo, prompt: object) -> None:
-    """Refuse token ids that cannot fit before they are converted: there may be millions.
-
-    Raises `ContextExceededError`, and what `check_alive` raises.
-    """
-    limit = info.context_length
-    if not isinstance(prompt, str | bytes) and isinstance(prompt, Sized) and len(prompt) >= limit:
-        core.check_alive()
-        raise ContextExceededError(
-            f"prompt: {len(prompt)} tokens leave no room for output in the context length of {limit} tokens",
-            prompt_tokens=len(prompt),
-            context_length=limit,
-        )
-
-
-def apply_chat_template(
-    info: ModelInfo,
-    messages: Sequence[ChatMessage],
-    add_generation_prompt: bool,
-    variables: Mapping[str, Any],
-) -> str:
-    """Render messages with a model's chat template. Raises `TemplateError`."""
-    if info.chat_template is None:
-        raise TemplateError("the model has no chat template")
-    # Imported late: jinja2 takes longer to import than all of this package.
-    from llmserve import templates
-
-    tokens = {"bos_token": info.bos_text, "eos_token": info.eos_text}
-    return templates.render(info.chat_template, messages, add_generation_prompt, **{**tokens, **variables})

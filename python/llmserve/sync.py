@@ -5,17 +5,17 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 from llmserve import _core, loading
-from llmserve.engine import apply_chat_template, check_length, sampling_params
 from llmserve.errors import ContextExceededError
+from llmserve.loaded import LoadedModel, check_length, sampling_params
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
 from llmserve.transcript import PIECE, Transcript
-from llmserve.types import ChatMessage, Completion, Delta, ModelInfo, Stats
+from llmserve.types import Completion, Delta
 
 __all__ = ["SyncEngine", "SyncStream", "load"]
 
@@ -41,17 +41,13 @@ class _Mailbox:
         return taken
 
 
-class SyncEngine:
+class SyncEngine(LoadedModel):
     """`llmserve.Engine` for programs without an event loop; its methods mean the same and raise the same.
 
     Made by `SyncEngine.load`. Usable from several threads at once.
     """
 
-    __slots__ = ("_core", "_info")
-
-    def __init__(self, core: _core.Engine) -> None:
-        self._core = core
-        self._info = ModelInfo(**core.info())
+    __slots__ = ()
 
     @classmethod
     def load(
@@ -124,40 +120,6 @@ class SyncEngine:
         buffer.extend(tokens)
         job = self._core.detokenize(buffer, render_special, mailbox.listener)
         return mailbox.next(job.take).decode(errors="replace")
-
-    @property
-    def info(self) -> ModelInfo:
-        """What is known of the model."""
-        return self._info
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The model file's metadata as text."""
-        return self._info.metadata
-
-    @property
-    def chat_template(self) -> str | None:
-        """The model's default chat template."""
-        return self._info.chat_template
-
-    def apply_chat_template(
-        self, messages: Sequence[ChatMessage], add_generation_prompt: bool = True, **kwargs: Any
-    ) -> str:
-        """The prompt that the model's chat template makes of messages."""
-        return apply_chat_template(self._info, messages, add_generation_prompt, kwargs)
-
-    def stats(self) -> Stats:
-        """Counters and gauges."""
-        return Stats(**self._core.stats())
-
-    def check_alive(self) -> None:
-        """Raise `EngineDeadError` or `EngineClosedError` if the engine cannot be used any more."""
-        self._core.check_alive()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._core.is_shut_down()
 
     def close(self) -> None:
         """End every request with `EngineClosedError` and free the memory before returning."""

@@ -1,0 +1,91 @@
+"""What `Engine` and `SyncEngine` have in common: all that does not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
+
+from llmserve import _core
+from llmserve.errors import ContextExceededError, TemplateError
+from llmserve.sampling_params import SamplingParams
+from llmserve.types import ChatMessage, ModelInfo, Stats
+
+__all__ = ["LoadedModel", "check_length", "sampling_params"]
+
+
+class LoadedModel:
+    """A handle on a loaded model, and what can be asked of it at once."""
+
+    __slots__ = ("__weakref__", "_core", "_info")
+
+    def __init__(self, core: _core.Engine) -> None:
+        self._core = core
+        self._info = ModelInfo(**core.info())
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model."""
+        return self._info
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The model file's metadata as text; arrays are left out."""
+        return self._info.metadata
+
+    @property
+    def chat_template(self) -> str | None:
+        """The model's default chat template (Jinja)."""
+        return self._info.chat_template
+
+    def apply_chat_template(
+        self, messages: Sequence[ChatMessage], add_generation_prompt: bool = True, **kwargs: Any
+    ) -> str:
+        """The prompt that the model's chat template makes of messages.
+
+        `kwargs` are further variables for the template. Control tokens are part of the result, so it is
+        tokenized with `parse_special`. Raises `TemplateError`.
+        """
+        if self._info.chat_template is None:
+            raise TemplateError("the model has no chat template")
+        # Imported late: jinja2 takes longer to import than all of this package.
+        from llmserve import templates
+
+        variables = {"bos_token": self._info.bos_text, "eos_token": self._info.eos_text, **kwargs}
+        return templates.render(self._info.chat_template, messages, add_generation_prompt, **variables)
+
+    def stats(self) -> Stats:
+        """Counters and gauges, without stopping the engine."""
+        return Stats(**self._core.stats())
+
+    def check_alive(self) -> None:
+        """Raise `EngineDeadError` or `EngineClosedError` if the engine cannot be used any more."""
+        self._core.check_alive()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._core.is_shut_down()
+
+
+_DEFAULT_PARAMS = SamplingParams()
+
+
+def sampling_params(params: SamplingParams | None, overrides: Mapping[str, Any]) -> SamplingParams:
+    """Parameters with some fields replaced. Raises `TypeError` for a name that is no field."""
+    params = params or _DEFAULT_PARAMS
+    return params.replace(**overrides) if overrides else params
+
+
+def check_length(core: _core.Engine, info: ModelInfo, prompt: object) -> None:
+    """Refuse token ids that cannot fit before they are converted: there may be millions.
+
+    Raises `ContextExceededError`, and what `check_alive` raises.
+    """
+    limit = info.context_length
+    if not isinstance(prompt, str | bytes) and isinstance(prompt, Sized) and len(prompt) >= limit:
+        core.check_alive()
+        raise ContextExceededError(
+            f"prompt: {len(prompt)} tokens leave no room for output in the context length of {limit} tokens",
+            prompt_tokens=len(prompt),
+            context_length=limit,
+        )
