@@ -94,7 +94,7 @@ class ModelConfig:
     """The most requests that wait; one more is refused."""
     max_queued_tokens: int = 1 << 20
     """The most prompt tokens that wait; a request beyond is refused, unless it is alone."""
-    busy_step_factor: float = 3.1
+    busy_step_factor: float = 3.25
     """A step that prefills while others stream may take this many times a step without."""
     idle_step_ms: int = 250
     """How long a step that only prefills may take, in milliseconds."""

@@ -247,7 +247,7 @@ impl Default for SchedulerConfig {
         Self {
             max_queued_requests: 128,
             max_queued_tokens: 1 << 20,
-            busy_step_factor: 3.1,
+            busy_step_factor: 3.25,
             idle_step_ms: 250,
             prefix_cache: true,
             parking_bytes: 512 << 20,

@@ -148,7 +148,7 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
     Variable(
         "busy_step_factor",
         number(1, 1000),
-        "3.1",
+        "3.25",
         "A step that prefills while others stream may take so many times a step without.",
     ),
     Variable(

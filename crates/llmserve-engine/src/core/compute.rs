@@ -79,7 +79,7 @@ impl Core {
             Ok(()) => {
                 self.stats.steps += 1;
                 self.stats.rows += batch.rows.len() as u64;
-                self.budget.record(plan.num_decode_rows(), plan.num_prefill_rows(), took);
+                self.scheduler.record(plan, took);
                 true
             }
             Err(DecodeError::KvFull) if self.make_room() => false,

@@ -21,7 +21,7 @@ use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
 use crate::queue::Place;
 use crate::sampler::Scratch;
-use crate::scheduler::{self, Candidate, Plan, StepBudget};
+use crate::scheduler::{Candidate, Plan, Scheduler};
 use crate::sequence::{End, Prepared, Sequence};
 use crate::shared::Shared;
 use crate::stats::Stats;
@@ -55,7 +55,7 @@ pub(crate) struct Core {
     running: Vec<Sequence>,
     slots: Slots,
     parking: Parking,
-    budget: StepBudget,
+    scheduler: Scheduler,
     scratch: Scratch,
     pending: PendingFlush,
     stats: Stats,
@@ -81,7 +81,7 @@ impl Core {
         Self {
             slots: Slots::new(limits.num_slots),
             parking: Parking::new(config.parking_bytes),
-            budget: StepBudget::new(&config),
+            scheduler: Scheduler::new(&config, limits.splits_batches),
             stats: Stats {
                 num_slots: limits.num_slots,
                 num_cells: limits.num_cells,
@@ -177,7 +177,7 @@ impl Core {
                 arrival: sequence.arrival,
             })
             .collect();
-        let plan = scheduler::plan(&candidates, max_rows, &self.budget);
+        let plan = self.scheduler.plan(&candidates, max_rows);
         (!plan.is_empty()).then_some(plan)
     }
 

@@ -43,13 +43,13 @@ impl Core {
     }
 
     pub(super) fn choose_slot(&self, preferred: Option<SlotId>) -> Option<SlotId> {
-        self.slots.choose(self.context.limits().wants_adjacent_slots, preferred)
+        self.slots.choose(self.context.limits().splits_batches, preferred)
     }
 
     /// Moves a sequence beside the others where llama.cpp would compute them apart. A copy costs less
     /// than a step, and every further step would read all weights once more.
     pub(super) fn close_gaps(&mut self) {
-        if !self.context.limits().wants_adjacent_slots || self.is_gap_accepted {
+        if !self.context.limits().splits_batches || self.is_gap_accepted {
             return;
         }
         let Some((from, to)) = self.slots.closing_move() else {

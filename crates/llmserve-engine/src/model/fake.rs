@@ -43,7 +43,7 @@ impl FakeContext {
         Self {
             limits: ContextLimits {
                 trims_anywhere: memory == Memory::Attention,
-                wants_adjacent_slots: memory == Memory::Recurrent || limits.layout == KvLayout::PerSequence,
+                splits_batches: memory == Memory::Recurrent || limits.layout == KvLayout::PerSequence,
                 ..limits
             },
             memory,
@@ -84,7 +84,7 @@ pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cel
         max_outputs: 64,
         num_threads: 1,
         trims_anywhere: true,
-        wants_adjacent_slots: false,
+        splits_batches: false,
     }
 }
 

@@ -44,9 +44,9 @@ pub struct ContextLimits {
     pub num_threads: usize,
     /// Whether a slot can be trimmed at any position; sliding windows and recurrent states cannot.
     pub trims_anywhere: bool,
-    /// Whether only rows of adjacent slots are computed together. llama.cpp splits a batch wherever
-    /// the sequence ids are not consecutive, for separate pools and for recurrent states.
-    pub wants_adjacent_slots: bool,
+    /// Whether a batch is computed in parts, each of as many rows for every slot, and of adjacent slots
+    /// only. llama.cpp does so for separate pools and for recurrent states.
+    pub splits_batches: bool,
 }
 
 /// Why a batch was not computed.

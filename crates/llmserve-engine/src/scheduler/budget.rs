@@ -83,6 +83,11 @@ impl StepBudget {
         }
     }
 
+    /// Enters what a chunk took that had a step of its own between those of running streams.
+    pub(crate) fn record_chunk_beside_streams(&mut self, tokens: usize, took: Duration) {
+        self.busy.record(took.as_secs_f64(), tokens);
+    }
+
     /// Enters what a step took.
     pub(crate) fn record(&mut self, decode_rows: usize, prefill_rows: usize, took: Duration) {
         let seconds = took.as_secs_f64();

@@ -2,7 +2,11 @@
 
 mod budget;
 
-pub(crate) use budget::StepBudget;
+use std::time::Duration;
+
+use crate::config::SchedulerConfig;
+
+use budget::StepBudget;
 
 /// A running sequence as the scheduler sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub(crate) struct Share {
 /// One step: decode rows first, then prompt chunks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
+    /// Decode rows that sit this step out for its prompt chunks; the next step is theirs.
+    pub(crate) num_resting_rows: usize,
     /// Sequences that generate.
     pub(crate) decode: Vec<Share>,
     /// Sequences whose prompt is computed.
@@ -63,20 +69,62 @@ impl Plan {
     }
 }
 
-/// Plans a step of at most `max_rows` rows; prompt chunks get what `budget` allows.
-///
-/// Every sequence that generates has its row (drafts are dropped first where rows are short; beyond
-/// `max_rows` sequences take turns by arrival). Of the prompts, the oldest gets at least half of
-/// the budget, so that it always moves, and short ones need not wait for a long one: the other
-/// half goes to the shortest.
-pub(crate) fn plan(candidates: &[Candidate], max_rows: usize, budget: &StepBudget) -> Plan {
-    let decode = plan_decode(candidates, max_rows);
-    let mut plan = Plan { decode, prefill: Vec::new() };
-    let decode_rows = plan.num_decode_rows();
-    let rows_left = max_rows.saturating_sub(decode_rows);
-    let tokens = budget.prefill_tokens(decode_rows).min(rows_left);
-    plan.prefill = plan_prefill(candidates, tokens);
-    plan
+/// Plans steps, and measures what they take.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    budget: StepBudget,
+    /// Whether streams and prompts take turns instead of sharing a step.
+    takes_turns: bool,
+    is_prompts_turn: bool,
+}
+
+impl Scheduler {
+    /// `takes_turns` for a context that computes the parts of a mixed batch one after the other
+    /// anyway: apart, the rows of the streams do not scan as far as the prompt is long.
+    pub(crate) fn new(config: &SchedulerConfig, takes_turns: bool) -> Self {
+        Self { budget: StepBudget::new(config), takes_turns, is_prompts_turn: false }
+    }
+
+    /// Plans a step of at most `max_rows` rows; prompt chunks get what the budget allows.
+    ///
+    /// Every sequence that generates has its row (drafts are dropped first where rows are short;
+    /// beyond `max_rows` sequences take turns by arrival). Of the prompts, the oldest gets at least
+    /// half of the budget, so that it always moves, and short ones need not wait for a long one: the
+    /// other half goes to the shortest.
+    pub(crate) fn plan(&mut self, candidates: &[Candidate], max_rows: usize) -> Plan {
+        let mut plan = Plan { decode: plan_decode(candidates, max_rows), ..Plan::default() };
+        let decode_rows = plan.num_decode_rows();
+        let rows_left = if self.takes_turns { max_rows } else { max_rows - decode_rows };
+        let tokens = self.budget.prefill_tokens(decode_rows).min(rows_left);
+        plan.prefill = plan_prefill(candidates, tokens);
+        if self.takes_turns {
+            self.take_turns(&mut plan);
+        }
+        plan
+    }
+
+    fn take_turns(&mut self, plan: &mut Plan) {
+        if plan.decode.is_empty() || plan.prefill.is_empty() {
+            self.is_prompts_turn = !plan.decode.is_empty();
+        } else if self.is_prompts_turn {
+            plan.num_resting_rows = plan.num_decode_rows();
+            plan.decode.clear();
+            self.is_prompts_turn = false;
+        } else {
+            plan.prefill.clear();
+            self.is_prompts_turn = true;
+        }
+    }
+
+    /// Enters what the planned step took.
+    pub(crate) fn record(&mut self, plan: &Plan, took: Duration) {
+        let tokens = plan.num_prefill_rows();
+        if plan.num_resting_rows > 0 {
+            self.budget.record_chunk_beside_streams(tokens, took);
+        } else {
+            self.budget.record(plan.num_decode_rows(), tokens, took);
+        }
+    }
 }
 
 fn plan_decode(candidates: &[Candidate], max_rows: usize) -> Vec<Share> {

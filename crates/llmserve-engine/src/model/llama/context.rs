@@ -255,7 +255,7 @@ fn limits(config: &ContextConfig, shape: &ContextShape, trimming: Trimming) -> C
         max_outputs: shape.max_outputs(batch_size),
         num_threads: shape.num_threads,
         trims_anywhere: matches!(trimming, Trimming::Anywhere),
-        wants_adjacent_slots: matches!(trimming, Trimming::Never) || shape.layout == KvLayout::PerSequence,
+        splits_batches: matches!(trimming, Trimming::Never) || shape.layout == KvLayout::PerSequence,
     }
 }
 
