@@ -47,6 +47,7 @@ class Stream:
                 self._note(await reader.read())
         finally:
             writer.close()
+            self.arrived.set()  # nothing more comes: nobody is to wait for it
 
     async def _read_chunks(self, reader: asyncio.StreamReader) -> None:
         while size := int(await reader.readline(), 16):

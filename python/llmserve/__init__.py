@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmserve._core import __version__
 from llmserve.errors import (
+    BudgetTooSmallError,
     ContextExceededError,
     EmptyPromptError,
     EngineClosedError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from llmserve.sync import SyncEngine
 
 __all__ = [
+    "BudgetTooSmallError",
     "Completion",
     "ContextExceededError",
     "Delta",

@@ -6,6 +6,7 @@
      │   ├─ InvalidParameterError    a field is out of range
      │   ├─ EmptyPromptError         the prompt has no token
      │   ├─ ContextExceededError     the prompt is longer than a sequence may be
+     │   ├─ BudgetTooSmallError      the tokens do not hold the shortest document
      │   ├─ QueueFullError           too many requests are waiting
      │   └─ TokenizeError            the vocabulary cannot express the text or the ids
      ├─ GenerationError              the model failed to compute
@@ -20,6 +21,7 @@ server may show them to its clients.
 from __future__ import annotations
 
 __all__ = [
+    "BudgetTooSmallError",
     "ContextExceededError",
     "EmptyPromptError",
     "EngineClosedError",
@@ -101,6 +103,20 @@ class ContextExceededError(RequestError):
         self.context_length = context_length
 
 
+class BudgetTooSmallError(RequestError):
+    """The tokens that may be generated do not hold the shortest document of a constraint.
+
+    `minimum` is what that document takes; `budget` what the request or the context leaves. Both count tokens.
+    """
+
+    code = "budget_too_small"
+
+    def __init__(self, message: str, *, minimum: int = 0, budget: int = 0, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.minimum = minimum
+        self.budget = budget
+
+
 class QueueFullError(RequestError):
     """Too many requests or tokens are waiting; try again in about `retry_after_s` seconds."""
 
@@ -118,7 +134,7 @@ class TokenizeError(RequestError):
 
 
 class GenerationError(LlmserveError):
-    """The model failed to compute: `code` is `decode_failed` or `invalid_logits`."""
+    """The model failed to compute: `code` is `decode_failed`, `invalid_logits` or `constraint_failed`."""
 
     code = "decode_failed"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from llmserve import _core
+from llmserve.schemas import JsonSchema, schema_text
 
 __all__ = ["SamplingParams"]
 
@@ -58,6 +59,13 @@ class SamplingParams:
     """Tokens that end the generation."""
     max_total_tokens: int | None = None
     """The most tokens of prompt and output together; `None`: the context length."""
+    json_schema: JsonSchema | None = None
+    """The output is a JSON document that this JSON Schema accepts: a mapping, its text, `True` (any JSON value)
+    or a Pydantic model class. Kept as text. Stop texts are not looked for then."""
+    regex: str | None = None
+    """The output matches this regular expression as a whole."""
+    grammar: str | None = None
+    """The output is a text of this context-free grammar (llguidance's variant of Lark)."""
     logprobs: int | None = None
     """Report log-probabilities with this many alternatives, 0 to 100; `None` reports none."""
     cache_prompt: bool = True
@@ -68,6 +76,8 @@ class SamplingParams:
     def __post_init__(self) -> None:
         if isinstance(self.stop, str):
             object.__setattr__(self, "stop", (self.stop,))
+        if self.json_schema is not None:
+            object.__setattr__(self, "json_schema", schema_text(self.json_schema))
         _core.check_params(self)
         # Copies, so that what was checked cannot change.
         object.__setattr__(self, "stop", tuple(self.stop))

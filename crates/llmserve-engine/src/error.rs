@@ -37,6 +37,28 @@ pub enum Error {
         /// The most tokens that one sequence may hold.
         context_length: usize,
     },
+    /// A constraint that cannot be compiled.
+    #[error("{field}: {reason}")]
+    InvalidConstraint {
+        /// The field: `json_schema`, `regex` or `grammar`.
+        field: &'static str,
+        /// What is wrong with it; for a schema, with keyword and JSON pointer.
+        reason: String,
+    },
+    /// The tokens that may be generated do not hold the shortest document that the constraint allows.
+    #[error("max_tokens: the shortest document takes {minimum} tokens, and {budget} may be generated")]
+    BudgetTooSmall {
+        /// Tokens of the shortest document that was found.
+        minimum: usize,
+        /// The most tokens that may be generated: the request's limit or what the context leaves.
+        budget: usize,
+    },
+    /// The constraint broke while the text was generated.
+    #[error("the constraint failed: {reason}")]
+    ConstraintFailed {
+        /// How.
+        reason: &'static str,
+    },
     /// The waiting queue has no room.
     #[error("the queue is full: {limit} {unit} are waiting")]
     QueueFull {
@@ -81,6 +103,9 @@ impl Error {
             Self::InvalidParameter { .. } => "invalid_parameter",
             Self::EmptyPrompt => "empty_prompt",
             Self::ContextExceeded { .. } | Self::TextTooLong { .. } => "context_exceeded",
+            Self::InvalidConstraint { .. } => "invalid_constraint",
+            Self::BudgetTooSmall { .. } => "budget_too_small",
+            Self::ConstraintFailed { .. } => "constraint_failed",
             Self::QueueFull { .. } => "queue_full",
             Self::DecodeFailed { .. } => "decode_failed",
             Self::InvalidLogits => "invalid_logits",

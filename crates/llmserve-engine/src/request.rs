@@ -98,6 +98,17 @@ pub struct StopParams {
     pub max_total_tokens: Option<u32>,
 }
 
+/// What the output must be.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ConstraintSpec {
+    /// A JSON document that a JSON Schema, given as text, accepts.
+    JsonSchema(String),
+    /// A text that a regular expression matches as a whole.
+    Regex(String),
+    /// A text of a context-free grammar, in llguidance's variant of Lark.
+    Lark(String),
+}
+
 /// When the receiver is told of new output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Delivery {
@@ -117,6 +128,8 @@ pub struct RequestParts {
     pub sampling: SamplingParams,
     /// When to end.
     pub stopping: StopParams,
+    /// What the output must be; `None`: any text.
+    pub constraint: Option<ConstraintSpec>,
     /// Report log-probabilities with this many alternatives (0: of the drawn token only).
     pub logprobs: Option<u32>,
     /// Reuse cached cells of an equal prefix, and leave this request's cells to others.
@@ -144,6 +157,7 @@ impl RequestParts {
             prompt,
             sampling: SamplingParams::default(),
             stopping: StopParams { max_tokens: Some(max_tokens), ..StopParams::default() },
+            constraint: None,
             logprobs: None,
             cache_prompt: true,
             prefill_step_size: None,

@@ -25,11 +25,20 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("context_length", context_length)?;
             "ContextExceededError"
         }
+        Error::InvalidConstraint { field, .. } => {
+            fields.set_item("field", field)?;
+            "InvalidParameterError"
+        }
+        Error::BudgetTooSmall { minimum, budget } => {
+            fields.set_item("minimum", minimum)?;
+            fields.set_item("budget", budget)?;
+            "BudgetTooSmallError"
+        }
         Error::QueueFull { retry_after, .. } => {
             fields.set_item("retry_after_s", retry_after.as_secs_f64())?;
             "QueueFullError"
         }
-        Error::DecodeFailed { .. } | Error::InvalidLogits => "GenerationError",
+        Error::DecodeFailed { .. } | Error::InvalidLogits | Error::ConstraintFailed { .. } => "GenerationError",
         Error::ShutDown => "EngineClosedError",
         Error::EngineDead { .. } => "EngineDeadError",
         Error::Tokenize { .. } => "TokenizeError",

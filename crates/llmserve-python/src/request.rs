@@ -1,7 +1,7 @@
 //! `SamplingParams` and prompts as the engine's request.
 
 use llmserve_engine::{
-    Delivery, GenerationRequest, Prompt, RequestParts, SamplingParams, StopParams, TokenId,
+    ConstraintSpec, Delivery, GenerationRequest, Prompt, RequestParts, SamplingParams, StopParams, TokenId,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -29,6 +29,7 @@ pub(crate) fn generation_request(
         prompt,
         sampling: sampling(&fields)?,
         stopping: stopping(&fields)?,
+        constraint: constraint(&fields)?,
         logprobs: fields.optional_uint("logprobs")?,
         cache_prompt: fields.bool("cache_prompt")?,
         prefill_step_size: fields.optional_uint("prefill_step_size")?,
@@ -67,6 +68,25 @@ fn stopping(fields: &Fields<'_>) -> PyResult<StopParams> {
         stop_token_ids: stop_token_ids.iter().map(token_id).collect::<PyResult<_>>()?,
         max_total_tokens: fields.optional_uint("max_total_tokens")?,
     })
+}
+
+fn constraint(fields: &Fields<'_>) -> PyResult<Option<ConstraintSpec>> {
+    let kinds: [(&str, fn(String) -> ConstraintSpec); 3] = [
+        ("json_schema", ConstraintSpec::JsonSchema),
+        ("regex", ConstraintSpec::Regex),
+        ("grammar", ConstraintSpec::Lark),
+    ];
+    let mut constraint = None;
+    for (name, kind) in kinds {
+        let Some(field) = fields.get(name)?.optional() else {
+            continue;
+        };
+        if constraint.is_some() {
+            return Err(field.refused("None beside another constraint"));
+        }
+        constraint = Some(kind(field.text()?));
+    }
+    Ok(constraint)
 }
 
 fn token_id(field: &Field<'_>) -> PyResult<TokenId> {
