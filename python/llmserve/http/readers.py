@@ -61,13 +61,11 @@ def read_messages(value: Any, name: str) -> tuple[dict[str, Any], ...]:
         where = f"{name}[{index}]"
         if not isinstance(message, dict):
             raise FieldError(where, f"must be an object, got {kind_of(message)}")
-        if not isinstance(message.get("role"), str):
-            reason = (
-                "is required"
-                if message.get("role") is None
-                else f"must be a string, got {kind_of(message['role'])}"
-            )
-            raise FieldError(f"{where}.role", reason)
+        role = message.get("role")
+        if role is None:
+            raise FieldError(f"{where}.role", "is required")
+        if not isinstance(role, str):
+            raise FieldError(f"{where}.role", f"must be a string, got {kind_of(role)}")
         _check_content(message.get("content"), f"{where}.content")
     return tuple(value)
 

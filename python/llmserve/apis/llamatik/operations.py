@@ -203,8 +203,8 @@ INIT = Operation(
     "initGeneration",
     "Load the generation model",
     "Loads a GGUF model and makes it the one of all routes here. The same path again answers at once; "
-    "another one replaces it, and the former is released when its running requests end. Calls for a path that is "
-    "being loaded wait for it; the last one to leave cancels the load.",
+    "another one replaces it, and the former is released when its running requests end. Calls for a path "
+    "that is being loaded wait for it; the last one to leave cancels the load.",
     _answers(
         OkAnswer,
         _OK,

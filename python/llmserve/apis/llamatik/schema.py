@@ -133,7 +133,7 @@ class ParamsFields(SamplingFields):
             wire="contextLength",
             example=4096,
             minimum=1,
-            maximum=_MAX_COUNT,
+            maximum=2**27,
         ),
     ] = None
     num_threads: Annotated[
