@@ -92,7 +92,9 @@ def json_schema(request: AnyGenerationRequest) -> str | bool | None:
     if not isinstance(request, JsonPromptRequest | JsonContextRequest):
         return None
     given = request.json_schema
-    return orjson.dumps(given).decode() if isinstance(given, dict) else given or True
+    if isinstance(given, dict):
+        return orjson.dumps(given).decode()
+    return True if given is None else given
 
 
 def load_options(given: ParamsFields) -> dict[str, Any]:
