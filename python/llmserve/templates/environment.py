@@ -1,11 +1,11 @@
-"""Chat templates: Jinja as Hugging Face's tokenizers render it, in a sandbox."""
+"""Jinja as Hugging Face's tokenizers set it up, in a sandbox."""
 
 from __future__ import annotations
 
 import datetime
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import jinja2
@@ -15,21 +15,18 @@ import jinja2.parser
 import jinja2.sandbox
 
 from llmserve.errors import TemplateError
+from llmserve.templates.marks import unescape_marks
 
 __all__ = ["render"]
 
 
-def render(
-    template: str, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool, **variables: Any
-) -> str:
-    """The prompt that a chat template makes of messages.
+def render(source: str, variables: Mapping[str, Any]) -> str:
+    """What a template makes of its variables.
 
     Raises `TemplateError` with the template's own words where it has some.
     """
     try:
-        return _compile(template).render(
-            messages=messages, add_generation_prompt=add_generation_prompt, **variables
-        )
+        return _compile(source).render(variables)
     except jinja2.TemplateError as error:
         raise TemplateError(f"the chat template failed: {error}") from error
     # What templates run into on messages that they do not expect.
@@ -38,8 +35,8 @@ def render(
 
 
 @functools.lru_cache(maxsize=64)
-def _compile(template: str) -> jinja2.Template:
-    return _environment().from_string(template)
+def _compile(source: str) -> jinja2.Template:
+    return _environment().from_string(source)
 
 
 @functools.lru_cache(maxsize=1)
@@ -75,9 +72,10 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    return json.dumps(
+    text = json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
+    return unescape_marks(text) if ensure_ascii else text
 
 
 def _raise_exception(message: str) -> NoReturn:
