@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import anyio.to_thread
-
 from llmserve.apis.llamatik import convert
 from llmserve.apis.llamatik.schema import AnyGenerationRequest, ContextRequest
 from llmserve.engine import Engine
@@ -16,12 +14,13 @@ from llmserve.types import ChatMessage
 
 
 async def rendered(engine: Engine, messages: Sequence[ChatMessage], add_generation_prompt: bool) -> str:
-    """The text that messages make with the model's chat template.
+    """The text that messages make with the model's chat template, or with the plain layout.
 
     Raises:
         TemplateError: It refused them.
     """
-    return await anyio.to_thread.run_sync(engine.apply_chat_template, messages, add_generation_prompt)
+    prompt = await engine.chat_prompt(messages, add_generation_prompt=add_generation_prompt)
+    return prompt.text
 
 
 async def submit(
@@ -33,12 +32,16 @@ async def submit(
         TemplateError: The model's chat template refused the turns.
         FieldError: There is no user turn.
     """
-    # seam: sessions and chat prompts
     if isinstance(request, ContextRequest):
-        messages = convert.messages(request)
-        prompt = await anyio.to_thread.run_sync(engine.apply_chat_template, messages)
+        prompt = await engine.chat_prompt(convert.messages(request))
+        params = _with_stop(params, prompt.stop)
+        stream = engine.stream(prompt, params, at_end=at_end)
     else:
-        prompt = request.prompt
-    stream = engine.stream(prompt, params, at_end=at_end)
+        stream = engine.stream(request.prompt, params, at_end=at_end)
     call.attach(stream)
     return stream
+
+
+def _with_stop(params: SamplingParams, stop: Sequence[str]) -> SamplingParams:
+    """Parameters with the stop texts that a layout needs."""
+    return params.replace(stop=(*params.stop, *stop)) if stop else params
