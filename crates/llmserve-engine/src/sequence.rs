@@ -11,6 +11,7 @@ use crate::model::Vocabulary;
 use crate::outbox::Outbox;
 use crate::request::GenerationRequest;
 use crate::sampler::Sampler;
+use crate::session::{SessionMode, Turn};
 
 /// A prepared request: its prompt is tokenized and fits the context.
 pub(crate) struct Prepared {
@@ -21,6 +22,8 @@ pub(crate) struct Prepared {
     pub(crate) seed: u64,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) drafter: Option<Box<dyn Drafter>>,
+    /// Its turn in its session.
+    pub(crate) turn: Option<Turn>,
     pub(crate) submitted: Instant,
 }
 
@@ -54,6 +57,7 @@ pub(crate) struct Sequence {
     sampler: Sampler,
     detokenizer: Detokenizer,
     drafter: Option<Box<dyn Drafter>>,
+    turn: Option<Turn>,
     usage: Usage,
     clock: Clock,
 }
@@ -79,7 +83,7 @@ pub(crate) struct End {
 
 impl Sequence {
     pub(crate) fn new(prepared: Prepared, arrival: u64) -> Self {
-        let Prepared { request, prompt, max_tokens, seed, outbox, drafter, submitted } = prepared;
+        let Prepared { request, prompt, max_tokens, seed, outbox, drafter, turn, submitted } = prepared;
         let sampler = Sampler::new(&request.sampling, seed, request.logprobs, &prompt);
         let detokenizer = Detokenizer::new(&request.stopping.stop);
         Self {
@@ -97,6 +101,7 @@ impl Sequence {
             sampler,
             detokenizer,
             drafter,
+            turn,
             clock: Clock { submitted, admitted: None, first_token: None, last_token: None },
             request,
             outbox,
@@ -222,6 +227,16 @@ impl Sequence {
         true
     }
 
+    /// Ends its turn in its session, which goes on from here if there was any output.
+    pub(crate) fn end_turn(&mut self) {
+        if let (Some(turn), Some(session)) = (self.turn.take(), &self.request.session)
+            && self.num_generated() > 0
+        {
+            let goes_on = matches!(session.mode, SessionMode::AppendTurn(_)) && turn.is_templated();
+            turn.set(self.tokens.clone(), session.templated || goes_on);
+        }
+    }
+
     pub(crate) fn timings(&self) -> Timings {
         let now = Instant::now();
         let clock = &self.clock;
@@ -253,6 +268,7 @@ mod tests {
             seed: 0,
             outbox: Arc::new(Outbox::new(RequestId(0), Delivery::Streaming, None)),
             drafter: None,
+            turn: None,
             submitted: Instant::now(),
         };
         Sequence::new(prepared, 0)

@@ -38,10 +38,17 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("retry_after_s", retry_after.as_secs_f64())?;
             "QueueFullError"
         }
-        Error::DecodeFailed { .. } | Error::InvalidLogits | Error::ConstraintFailed { .. } => "GenerationError",
+        Error::DecodeFailed { .. } | Error::InvalidLogits | Error::ConstraintFailed { .. } => {
+            "GenerationError"
+        }
         Error::ShutDown => "EngineClosedError",
         Error::EngineDead { .. } => "EngineDeadError",
         Error::Tokenize { .. } => "TokenizeError",
+        Error::Session(error) => {
+            fields.set_item("reason", error.reason.code())?;
+            fields.set_item("detail", &error.detail)?;
+            "SessionError"
+        }
     };
     instance(py, class, &error.to_string(), &fields)
 }

@@ -41,6 +41,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     # Of the Python API.
     errors.RequestError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.TemplateError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
+    errors.SessionError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.QueueFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
     errors.LoadError: Rule(502, _SERVER, "FAILED_PRECONDITION", dialects={"llamatik": 400}),
     errors.GenerationError: Rule(500, _SERVER, "INTERNAL"),

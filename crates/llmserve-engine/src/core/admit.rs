@@ -117,7 +117,7 @@ impl Core {
         drop(place);
         if sequence.tokens.len() >= sequence.max_tokens() {
             // No room for a token that was not asked for (`max_total_tokens` equals the prompt).
-            return self.report_end(&sequence, End::length());
+            return self.report_end(&mut sequence, End::length());
         }
         let Some((slot, num_computed)) = self.fill_slot(&mut sequence, source, len) else {
             // Unreachable while `has_room_for` holds; the sequence stays where it was.
@@ -160,8 +160,9 @@ impl Core {
                 let slot = self.free_slot()?;
                 self.make_cells(parked.tokens.len());
                 let len = if self.context.restore(slot, &parked.state) { self.trim_to(slot, len) } else { 0 };
-                if !parked.can_trim {
-                    // The state in the slot moves on and cannot come back here: keep the copy.
+                // What cannot be trimmed moves on in the slot and cannot come back here, and what a session
+                // waits for was of use to another: keep the copy.
+                if !parked.can_trim || (parked.is_awaited() && len < parked.tokens.len()) {
                     self.parking.park_prefix(parked);
                 }
                 Some((slot, len))

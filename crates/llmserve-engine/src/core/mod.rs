@@ -4,6 +4,7 @@ mod admit;
 mod checkpoint;
 mod compute;
 mod room;
+mod session;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use crate::cache::{Parking, Slots};
+use crate::cache::{ParkedPrefix, Parking, Slots};
 use crate::config::SchedulerConfig;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
@@ -26,12 +27,18 @@ use crate::sequence::{End, Prepared, Sequence};
 use crate::shared::Shared;
 use crate::stats::Stats;
 
+pub(crate) use session::{CellsCopy, CopyCells};
+
 /// What the engine thread is told.
 pub(crate) enum Command {
     /// A request that was accepted, with its place in the queue.
     Submit(Box<Prepared>, Place),
     /// A client gave up: its outbox is marked, and the next step looks.
     Wake,
+    /// The cells of a session are to be written to its file.
+    CopyCells(CopyCells),
+    /// Cells out of a session's file.
+    Park(Box<ParkedPrefix>),
     /// End everything.
     ShutDown,
 }
@@ -159,6 +166,8 @@ impl Core {
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
             Command::Wake => {}
+            Command::CopyCells(copy) => self.copy_cells(&copy),
+            Command::Park(prefix) => self.park_restored(*prefix),
             Command::ShutDown => self.is_shutting_down = true,
         }
     }
@@ -190,10 +199,10 @@ impl Core {
         }
         for index in (0..self.waiting.len()).rev() {
             if self.waiting[index].sequence.outbox.is_aborted()
-                && let Some(waiting) = self.waiting.remove(index)
+                && let Some(mut waiting) = self.waiting.remove(index)
             {
                 self.release_parked(&waiting.sequence);
-                self.report_end(&waiting.sequence, End::cancelled());
+                self.report_end(&mut waiting.sequence, End::cancelled());
             }
         }
     }
@@ -201,7 +210,7 @@ impl Core {
     /// Takes a running sequence out and tells its client how it ended; its cells stay for others.
     fn finish(&mut self, index: usize, end: End) {
         let mut sequence = self.remove_running(index);
-        self.report_end(&sequence, end);
+        self.report_end(&mut sequence, end);
         self.shared.queue.note_service(sequence.timings().decode.as_secs_f64(), self.stats.num_slots);
         self.keep_cells(&mut sequence);
     }
@@ -224,7 +233,8 @@ impl Core {
         sequence.outbox.push(Event::Failed(error), &mut self.pending);
     }
 
-    fn report_end(&mut self, sequence: &Sequence, end: End) {
+    fn report_end(&mut self, sequence: &mut Sequence, end: End) {
+        sequence.end_turn();
         match end.reason {
             FinishReason::Stop => self.stats.requests_stopped += 1,
             FinishReason::Length => self.stats.requests_length += 1,
