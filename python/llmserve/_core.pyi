@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias, final
 
+from llmserve.chat import NextTurn
 from llmserve.errors import LlmserveError, LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
-from llmserve.chat import NextTurn
 
 __all__ = [
     "DetokenizeJob",
@@ -69,7 +69,9 @@ class Listener: ...
 class Engine:
     def submit(
         self,
-        input: tuple[tuple[str | Sequence[int], bool, _Special], tuple[Session, bool | NextTurn, bool] | None],
+        input: tuple[
+            tuple[str | Sequence[int], bool, _Special], tuple[Session, bool | NextTurn, bool] | None
+        ],
         params: SamplingParams,
         at_end: bool,
         listener: Listener,

@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from llmserve.refusals import SessionExpiredError, SessionsFullError
 from llmserve.registry.model import Model
+from llmserve.session import Session
 from llmserve.stream import Stream
-
-Session = Any  # seam
 
 MAX_EXPIRED = 10_000
 """How many names of expired sessions are remembered."""
@@ -29,14 +27,30 @@ class NamedSession:
     """An engine's session under a name.
 
     ``order`` is held while a call of it is being prepared and submitted: the engine queues what it has been
-    given, and this keeps the order in which calls came until they are there.
+    given, and this keeps the order in which calls came until they are there. ``copying`` brings what the
+    session holds from another engine.
     """
 
     def __init__(self, session: Session, now: float) -> None:
         self.session = session
         self.order = asyncio.Lock()
+        self.copying: asyncio.Task[None] | None = None
         self.num_uses = 0
         self.idle_since = now
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    def begin_use(self) -> None:
+        """Keeps it from expiring."""
+        self.num_uses += 1
+        self.idle.clear()
+
+    def end_use(self, now: float) -> None:
+        """Ends one use; after the last one it is idle."""
+        self.num_uses -= 1
+        self.idle_since = now
+        if self.num_uses == 0:
+            self.idle.set()
 
 
 class SessionCall:
@@ -53,6 +67,19 @@ class SessionCall:
     def session(self) -> Session:
         """The engine's session."""
         return self.named.session
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other call of the session is running or waiting."""
+        return self.named.num_uses == 1
+
+    @asynccontextmanager
+    async def submitting(self) -> AsyncGenerator[Session, None]:
+        """The session, for what the call gives to the engine. Calls come here in their order."""
+        async with self.named.order:
+            if self.named.copying is not None:
+                await asyncio.wait({self.named.copying})
+            yield self.named.session
 
     def attach(self, stream: Stream) -> None:
         """Tells which stream a cancellation aborts."""
@@ -95,17 +122,20 @@ class SessionTable:
         call = SessionCall(model, dialect, named)
         calls = self._calls.setdefault(name, set())
         calls.add(call)
-        named.num_uses += 1
+        named.begin_use()
         try:
             yield call
         finally:
             calls.discard(call)
             if not calls and self._calls.get(name) is calls:
                 del self._calls[name]
-            named.num_uses -= 1
-            named.idle_since = self._clock()
-            if self._sessions.get((model, name)) is named:
-                self._sessions.move_to_end((model, name))
+            self.end_use(model, name, named)
+
+    def end_use(self, model: Model, name: str, named: NamedSession) -> None:
+        """Ends a use; the session is the last one to expire now."""
+        named.end_use(self._clock())
+        if self._sessions.get((model, name)) is named:
+            self._sessions.move_to_end((model, name))
 
     def cancel(self, name: str, dialect: str, model: Model | None) -> None:
         """Ends the calls of a dialect under a name, and everybody's in the session of ``model``."""
@@ -138,9 +168,16 @@ class SessionTable:
         return named
 
     def expire(self, model: Model, name: str) -> None:
-        """Forgets a session as if it had expired."""
-        if self._sessions.pop((model, name), None) is not None:
-            self._remember_expired((model, name))
+        """Forgets a session; who goes on with it is told so once."""
+        self._sessions.pop((model, name), None)
+        self._expired[model, name] = None
+        self._expired.move_to_end((model, name))
+        while len(self._expired) > MAX_EXPIRED:
+            self._expired.popitem(last=False)
+
+    def expired_names(self, model: Model) -> list[str]:
+        """The names of a model's sessions that have expired."""
+        return [name for owner, name in self._expired if owner is model]
 
     def _get(self, model: Model, name: str, *, goes_on: bool) -> NamedSession:
         self._expire()
@@ -154,7 +191,7 @@ class SessionTable:
         self._make_room()
         if model.engine is None:
             raise RuntimeError("the model is not loaded")
-        return self.add(model, name, getattr(model.engine, "session", lambda: None)())
+        return self.add(model, name, model.engine.session())
 
     def _expire(self) -> None:
         latest = self._clock() - self._ttl_s
@@ -173,9 +210,3 @@ class SessionTable:
                 self.expire(*key)
                 return
         raise SessionsFullError(self._max_sessions)
-
-    def _remember_expired(self, key: Key) -> None:
-        self._expired[key] = None
-        self._expired.move_to_end(key)
-        while len(self._expired) > MAX_EXPIRED:
-            self._expired.popitem(last=False)

@@ -10,6 +10,7 @@ from llmserve.apis.llamatik.operations import GenerationRoute
 from llmserve.apis.llamatik.params import Params
 from llmserve.apis.llamatik.schema import AnyGenerationRequest, ContinueRequest
 from llmserve.apis.llamatik.state import GenerationModel
+from llmserve.http.acceptance import accepted_within
 from llmserve.http.errors import fault_of
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
@@ -49,8 +50,7 @@ class Generation:
             self._services.sessions.call(model, name, DIALECT, goes_on=goes_on) as call,
             self._services.lifecycle.running(call.cancel),
         ):
-            async with call.named.order:
-                stream = await prompts.submit(engine, request, plan.params, call, at_end=not route.is_stream)
+            stream = await prompts.submit(engine, request, plan.params, call, at_end=not route.is_stream)
             async with stream:
                 await self._answer(exchange, stream, call, plan)
 
@@ -65,20 +65,15 @@ class Generation:
         return _Plan(params, headers, route.is_stream)
 
     async def _answer(self, exchange: Exchange, stream: Stream, call: SessionCall, plan: _Plan) -> None:
-        # Refusals are raised here, while the answer can still have their status.
-        await stream.accepted()
-        if self._services.lifecycle.is_stopping:  # then it was aborted
-            raise ServerStoppingError
-        if plan.is_stream and not call.is_cancelled:
-            frames = self._frames(stream, plan)
-            await exchange.send_events(frames, _render_error, headers=plan.headers)
-            return
-        completion = await stream.result()
-        self._check_end(completion, plan)
+        if plan.is_stream:
+            # Refusals are raised here, while the answer can still have their status.
+            await accepted_within(stream, self._services.settings.sse_ping_s)
+        if not plan.is_stream or call.is_cancelled:
+            self._check_end(await stream.result(), plan)
         if plan.is_stream:
             await exchange.send_events(self._frames(stream, plan), _render_error, headers=plan.headers)
         else:
-            await exchange.send_json(convert.answer(completion), headers=plan.headers)
+            await exchange.send_json(convert.answer(await stream.result()), headers=plan.headers)
 
     async def _frames(self, stream: Stream, plan: _Plan) -> AsyncGenerator[bytes, None]:
         async for delta in stream:
@@ -93,7 +88,7 @@ class Generation:
             return
         if self._services.lifecycle.is_stopping:
             raise ServerStoppingError
-        if plan.params.json_schema is not None and not completion.is_complete:
+        if plan.params.json_schema is not None and not getattr(completion, "is_complete", True):
             raise CallCancelledError
 
 

@@ -200,7 +200,7 @@ class LlamatikApi:
         name = _session_name(exchange, request)
         sessions = self._services.sessions
         with self._model.use() as (model, _), sessions.call(model, name, DIALECT, goes_on=goes_on) as call:
-            async with call.named.order:
+            async with call.submitting():
                 yield call
 
 
