@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from llmserve.app import Application
+from llmserve.settings import parse_settings
 from serving import Answer, Llamatik, ServerProcess, post, serve, serve_with_uvicorn
 
 pytestmark = pytest.mark.model
@@ -246,19 +247,43 @@ def test_paths_stay_in_their_folders(tiny_model: Path, tmp_path: Path) -> None:
         api.ok("session/load", {"path": str(sessions / "chat.bin")})
 
 
-def test_paths_from_elsewhere_need_folders(model_path: Path, tiny_model: Path, tmp_path: Path) -> None:
-    address = socket.gethostbyname(socket.gethostname())
-    if address.startswith("127."):
-        pytest.skip("this machine has loopback addresses only")
-    with serve(tmp_path, tiny_model, "--host", "0.0.0.0") as running:
-        running.wait_until_ready()
-        connection = http.client.HTTPConnection(address, running.port)
-        body = json.dumps({"modelPath": str(tiny_model)})
-        connection.request("POST", "/v1/generation/init", body)
-        response = connection.getresponse()
-        assert response.status == 403
-        assert json.loads(response.read())["error"].endswith("unless the server sets MODELS_DIR")
-        connection.close()
+@pytest.mark.parametrize(
+    ("route", "body", "folder"),
+    [
+        ("init", {"modelPath": "m.gguf"}, "MODELS_DIR"),
+        ("mtp/init", {"modelPath": "m.gguf"}, "MODELS_DIR"),
+        ("session/save", {"path": "s.bin"}, "SESSIONS_DIR"),
+        ("session/load", {"path": "s.bin"}, "SESSIONS_DIR"),
+    ],
+)
+def test_paths_from_elsewhere_need_folders(route: str, body: dict[str, str], folder: str) -> None:
+    """The application itself: a test has no address that is not loopback."""
+    sent: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        messages = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+
+        async def receive() -> Any:
+            if not messages:
+                await asyncio.Event().wait()
+            return messages.pop()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": f"/v1/generation/{route}",
+            "headers": [(b"host", b"models.example")],
+            "server": ("192.0.2.1", 80),
+        }
+        await Application(parse_settings({"HOME": "/"}), chains_signals=False)(scope, receive, send)
+
+    asyncio.run(main())
+    assert sent[0]["status"] == 403
+    error = json.loads(sent[1]["body"])["error"]
+    assert error == f"paths are taken from local requests only, unless the server sets {folder}"
 
 
 def test_bodies_over_the_limit(api: Llamatik) -> None:

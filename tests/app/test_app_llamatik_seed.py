@@ -65,9 +65,7 @@ def test_the_document_from_top_to_bottom(running: ServerProcess, model_path: Pat
     api.ok("init", {"modelPath": str(model_path)})
     limit = {"maxTokens": 40, "seed": 1}  # so that the walk takes seconds
     # Text generation
-    assert check_whole(
-        api.whole("generate", prompt="Explain Kotlin Multiplatform in one sentence.", **limit)
-    )
+    assert check_whole(api.whole("generate", prompt="Explain Kotlin Multiplatform in one sentence.", **limit))
     context = {
         "systemPrompt": "You are a concise assistant.",
         "contextBlock": "The user is building a KMP app.",

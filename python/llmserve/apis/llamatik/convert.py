@@ -197,8 +197,10 @@ def fault_message(fault: Fault) -> str:
     error, message = fault.error, fault.message
     if isinstance(error, InvalidParameterError):
         return _with_wire_name(message, error.field)
-    if isinstance(error, LoadError) and error.reason == "invalid_option":
-        return _with_wire_name(message, message.partition(":")[0])
+    if isinstance(error, LoadError):
+        if error.reason == "invalid_option":
+            return _with_wire_name(message, message.partition(":")[0])
+        return message.replace("`context_length`", f"`{wire_name(ParamsFields, 'context_length')}`")
     return message
 
 
