@@ -41,6 +41,7 @@ _Event: TypeAlias = (
         tuple[float, float, float, float],
         int,
         str | None,
+        bool,
     ]
     | tuple[Literal["failed"], LlmserveError]
 )

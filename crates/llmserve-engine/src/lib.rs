@@ -29,6 +29,8 @@
 
 mod cache;
 pub mod config;
+mod constrained;
+mod constraint;
 mod core;
 pub mod detokenizer;
 pub mod draft;

@@ -356,9 +356,9 @@ fn running_streams_flow_while_a_long_prompt_comes_in() {
     let long = collect(&engine.submit(request(parts), None)).unwrap();
     let after = stats_when(&engine, |stats| stats.requests_length == 1);
     assert_eq!(long.finished.reason, FinishReason::Length);
-    // Each of the prompt's steps gave the stream its token as well.
-    assert!(after.steps - before.steps >= 200);
-    assert!(after.completion_tokens - before.completion_tokens >= after.steps - before.steps);
+    // Between two chunks of the prompt the stream had its token.
+    assert!(after.steps - before.steps >= 400);
+    assert!(2 * (after.completion_tokens - before.completion_tokens) >= after.steps - before.steps);
 }
 
 #[test]

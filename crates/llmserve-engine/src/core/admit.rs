@@ -117,7 +117,7 @@ impl Core {
         drop(place);
         if sequence.tokens.len() >= sequence.max_tokens() {
             // No room for a token that was not asked for (`max_total_tokens` equals the prompt).
-            return self.report_end(&sequence, End::length());
+            return self.report_end(&mut sequence, End::length());
         }
         let Some((slot, num_computed)) = self.fill_slot(&mut sequence, source, len) else {
             // Unreachable while `has_room_for` holds; the sequence stays where it was.

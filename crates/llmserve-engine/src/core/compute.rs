@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
+use crate::cache::common_prefix;
 use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::Error;
 use crate::event::{Delta, Event};
 use crate::ids::TokenId;
 use crate::model::{DecodeError, Row};
-use crate::sampler::Bans;
 use crate::scheduler::{Plan, Share};
 use crate::sequence::{End, Sequence};
 
@@ -47,7 +47,7 @@ impl Core {
         let size = self.vocabulary.size();
         let is_valid = |token: &TokenId| usize::try_from(token.0).is_ok_and(|id| id < size);
         let draft = |sequence: &mut Sequence| {
-            if sequence.num_pending() != 1 || sequence.num_generated() == 0 {
+            if !sequence.is_decoding() {
                 return Vec::new();
             }
             let draft = sequence.draft(MAX_DRAFT_TOKENS);
@@ -141,36 +141,35 @@ impl Core {
         outcome
     }
 
-    /// Draws a token from the last pending row, and one more for each draft that equals its draw.
+    /// Draws from the last pending row, and from each further one whose draft equals what was drawn.
     fn draw(&mut self, part: &Part, output_row: usize, delta: &mut Delta) -> (Outcome, usize) {
         let mut accepted = 0;
         loop {
-            let token = match self.draw_one(part.index, output_row + accepted, delta) {
-                Ok((token, None)) => token,
-                Ok((_, Some(end))) => return (Outcome::Ended(end), accepted),
-                Err(error) => return (Outcome::Failed(error), accepted),
+            let Some(logits) = self.context.logits(output_row + accepted) else {
+                return (Outcome::Failed(Error::InvalidLogits), accepted);
             };
-            if part.draft.get(accepted) != Some(&token) {
+            let sequence = &mut self.running[part.index];
+            let len = sequence.tokens.len();
+            match sequence.draw(logits, &*self.vocabulary, &mut self.scratch, delta) {
+                Ok(None) => {}
+                Ok(Some(end)) => {
+                    return (
+                        sequence.check_output().map_or_else(Outcome::Failed, |()| Outcome::Ended(end)),
+                        accepted,
+                    );
+                }
+                Err(error) => return (Outcome::Failed(error), accepted),
+            }
+            // One token, and those that a constraint forced behind it.
+            let drawn = &sequence.tokens[len..];
+            let num_right = common_prefix(&part.draft[accepted..], drawn);
+            let is_all = num_right == drawn.len();
+            accepted += num_right;
+            sequence.num_computed += num_right;
+            if !is_all {
                 return (Outcome::Goes, accepted);
             }
-            accepted += 1;
-            self.running[part.index].num_computed += 1;
         }
-    }
-
-    fn draw_one(
-        &mut self,
-        index: usize,
-        row: usize,
-        delta: &mut Delta,
-    ) -> Result<(TokenId, Option<End>), Error> {
-        let sequence = &mut self.running[index];
-        let logits = self.context.logits(row).ok_or(Error::InvalidLogits)?;
-        let banned = if sequence.bans_end() { self.vocabulary.end_of_generation() } else { &[] };
-        let sampled = sequence.sampler().sample(logits, Bans { tokens: banned }, &mut self.scratch)?;
-        let appended = sequence.append(sampled.token, sampled.logprobs, &*self.vocabulary);
-        delta.tokens.push(appended.record);
-        Ok((sampled.token, appended.end))
     }
 
     /// Removes the cells of drafts that were not accepted. Where the cache cannot be cut back the

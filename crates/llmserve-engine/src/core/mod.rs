@@ -172,6 +172,7 @@ impl Core {
             .map(|(index, sequence)| Candidate {
                 index,
                 num_pending: sequence.num_pending(),
+                is_generating: sequence.num_generated() > 0,
                 num_drafted: drafts.get(index).map_or(0, Vec::len),
                 max_chunk: max_chunk(sequence),
                 arrival: sequence.arrival,
@@ -185,7 +186,9 @@ impl Core {
     fn retire_aborted(&mut self) {
         for index in (0..self.running.len()).rev() {
             if self.running[index].outbox.is_aborted() {
-                self.finish(index, End::cancelled());
+                let mut sequence = self.remove_running(index);
+                self.keep_cells(&mut sequence);
+                self.cancel(sequence);
             }
         }
         for index in (0..self.waiting.len()).rev() {
@@ -193,15 +196,30 @@ impl Core {
                 && let Some(waiting) = self.waiting.remove(index)
             {
                 self.release_parked(&waiting.sequence);
-                self.report_end(&waiting.sequence, End::cancelled());
+                self.cancel(waiting.sequence);
             }
+        }
+    }
+
+    /// Tells the client of a sequence that was taken out that it is cancelled. A document that was begun
+    /// is completed.
+    fn cancel(&mut self, mut sequence: Sequence) {
+        match sequence.close_document(&*self.vocabulary) {
+            Ok(last) => {
+                self.stats.completion_tokens += last.tokens.len() as u64;
+                if !last.tokens.is_empty() {
+                    sequence.outbox.push(Event::Delta(last), &mut self.pending);
+                }
+                self.report_end(&mut sequence, End::cancelled());
+            }
+            Err(error) => self.report_failure(&sequence, error),
         }
     }
 
     /// Takes a running sequence out and tells its client how it ended; its cells stay for others.
     fn finish(&mut self, index: usize, end: End) {
         let mut sequence = self.remove_running(index);
-        self.report_end(&sequence, end);
+        self.report_end(&mut sequence, end);
         self.shared.queue.note_service(sequence.timings().decode.as_secs_f64(), self.stats.num_slots);
         self.keep_cells(&mut sequence);
     }
@@ -219,12 +237,16 @@ impl Core {
             self.context.clear(slot);
             self.slots.set_empty(slot);
         }
+        self.report_failure(&sequence, error);
+    }
+
+    fn report_failure(&mut self, sequence: &Sequence, error: Error) {
         self.stats.requests_failed += 1;
         self.shared.forget(sequence.id());
         sequence.outbox.push(Event::Failed(error), &mut self.pending);
     }
 
-    fn report_end(&mut self, sequence: &Sequence, end: End) {
+    fn report_end(&mut self, sequence: &mut Sequence, end: End) {
         match end.reason {
             FinishReason::Stop => self.stats.requests_stopped += 1,
             FinishReason::Length => self.stats.requests_length += 1,
@@ -237,6 +259,7 @@ impl Core {
             timings: sequence.timings(),
             seed: sequence.seed(),
             stop: end.stop,
+            is_complete: sequence.is_complete(),
         };
         sequence.outbox.push(Event::Finished(finished), &mut self.pending);
     }
