@@ -17,6 +17,7 @@ from llmserve.loaded import LoadedModel, check_length, sampling_params
 from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.schemas import JsonSchema, parsed
 from llmserve.stream import Stream
 from llmserve.types import Completion
 from llmserve.wakeups import Mailbox
@@ -85,6 +86,22 @@ class Engine(LoadedModel):
             prompt, params, add_special=add_special, parse_special=parse_special, at_end=True, **overrides
         ) as stream:
             return await stream.result()
+
+    async def generate_json(
+        self,
+        prompt: str | Sequence[int],
+        json_schema: JsonSchema = True,
+        params: SamplingParams | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Generate a JSON document that a schema accepts, and parse it.
+
+        Gives an instance of the class for a Pydantic model class. `True` is any JSON value. Further arguments are
+        those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the class's own
+        validators refuse.
+        """
+        completion = await self.generate(prompt, params, json_schema=json_schema, **arguments)
+        return parsed(json_schema, completion.text)
 
     def stream(
         self,

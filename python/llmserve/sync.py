@@ -14,6 +14,7 @@ from llmserve.errors import ContextExceededError
 from llmserve.loaded import LoadedModel, check_length, sampling_params
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.schemas import JsonSchema, parsed
 from llmserve.transcript import PIECE, Transcript
 from llmserve.types import Completion, Delta
 
@@ -86,6 +87,17 @@ class SyncEngine(LoadedModel):
             prompt, params, add_special=add_special, parse_special=parse_special, at_end=True, **overrides
         ) as stream:
             return stream.result()
+
+    def generate_json(
+        self,
+        prompt: str | Sequence[int],
+        json_schema: JsonSchema = True,
+        params: SamplingParams | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Generate a JSON document that a schema accepts, and parse it."""
+        completion = self.generate(prompt, params, json_schema=json_schema, **arguments)
+        return parsed(json_schema, completion.text)
 
     def stream(
         self,
