@@ -257,14 +257,18 @@ class City(pydantic.BaseModel):
 
 
 async def test_generate_json_gives_the_parsed_value(tiny: Engine) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
-    schema["additionalProperties"] = False
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
     assert (await tiny.generate_json("x", schema, max_tokens=30)).keys() == {"a"}
     assert await tiny.generate_json("x", '{"const": [1, "two"]}', max_tokens=30) == [1, "two"]
     city = await tiny.generate_json("x", City, max_tokens=60, temperature=1.0, seed=1)
     assert isinstance(city, City)
     with pytest.raises(InvalidParameterError, match="json_schema"):
-        await tiny.generate_json("x", 5)  # type: ignore[call-overload]
+        await tiny.generate_json("x", 5)  # type: ignore[arg-type]
 
 
 async def test_a_regex_constrains_the_whole_text(tiny: Engine) -> None:

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::constrained::{Constrained, Settled};
+use crate::constrained::{Constrained, Guide, Settled};
 use crate::detokenizer::Detokenizer;
 use crate::draft::Drafter;
 use crate::error::Error;
@@ -57,7 +57,7 @@ pub(crate) struct Sequence {
     sampler: Sampler,
     detokenizer: Detokenizer,
     drafter: Option<Box<dyn Drafter>>,
-    constrained: Option<Box<Constrained>>,
+    guide: Guide,
     usage: Usage,
     clock: Clock,
 }
@@ -99,7 +99,7 @@ impl Sequence {
             sampler,
             detokenizer,
             drafter,
-            constrained,
+            guide: constrained.map_or(Guide::Free, Guide::Here),
             clock: Clock { submitted, admitted: None, first_token: None, last_token: None },
             request,
             outbox,
@@ -149,7 +149,7 @@ impl Sequence {
         };
         let mut draft = drafter.draft(&self.tokens, room);
         draft.truncate(room);
-        if let Some(constrained) = &mut self.constrained {
+        if let Ok(Some(constrained)) = self.guide.get() {
             draft.truncate(constrained.num_valid(&draft));
         }
         draft
@@ -179,15 +179,13 @@ impl Sequence {
         delta: &mut Delta,
     ) -> Result<Option<End>, Error> {
         let tokens = if self.bans_end() { vocabulary.end_of_generation() } else { &[] };
-        let allowed = match &mut self.constrained {
-            Some(constrained) => Some(constrained.mask()?.words()),
-            None => None,
-        };
-        let sampled = self.sampler.sample(logits, Bans { tokens, allowed }, scratch)?;
         let left = self.num_left();
-        let Some(constrained) = &mut self.constrained else {
+        let Some(constrained) = self.guide.get()? else {
+            let sampled = self.sampler.sample(logits, Bans { tokens, allowed: None }, scratch)?;
             return Ok(self.append(sampled, None, vocabulary, delta));
         };
+        let allowed = Some(constrained.mask()?.words());
+        let sampled = self.sampler.sample(logits, Bans { tokens, allowed }, scratch)?;
         match constrained.settle(sampled.token, left)? {
             Settled::Tail(tail) => Ok(Some(self.append_tail(&tail, FinishReason::Length, vocabulary, delta))),
             Settled::Token => {
@@ -208,7 +206,7 @@ impl Sequence {
         delta: &mut Delta,
     ) -> Result<Option<End>, Error> {
         let left = self.num_left();
-        let Some(constrained) = self.constrained.as_mut().filter(|_| self.request.logprobs.is_none()) else {
+        let Some(constrained) = self.guide.get()?.filter(|_| self.request.logprobs.is_none()) else {
             return Ok(None);
         };
         let forced = constrained.take_forced(left)?;
@@ -250,7 +248,7 @@ impl Sequence {
         let mut delta = Delta::default();
         let left = self.num_left();
         let is_begun = self.num_generated() > 0;
-        let Some(constrained) = self.constrained.as_mut().filter(|_| is_begun) else {
+        let Some(constrained) = self.guide.get()?.filter(|_| is_begun) else {
             return Ok(delta);
         };
         if let Some(tail) = constrained.close(left) {
@@ -263,7 +261,11 @@ impl Sequence {
     /// Whether the output is whole, as far as that can be said: false for a constrained document that
     /// is not.
     pub(crate) fn is_complete(&mut self) -> bool {
-        self.constrained.as_mut().is_none_or(|constrained| constrained.is_complete())
+        match self.guide.get() {
+            Ok(None) => true,
+            Ok(Some(constrained)) => constrained.is_complete(),
+            Err(_) => false,
+        }
     }
 
     /// The check of a constrained output that has ended.
@@ -272,7 +274,7 @@ impl Sequence {
     /// [`Error::ConstraintFailed`] for what the constraint does not allow, and for a JSON document that
     /// is not whole.
     pub(crate) fn check_output(&mut self) -> Result<(), Error> {
-        let Some(constrained) = &mut self.constrained else {
+        let Some(constrained) = self.guide.get()? else {
             return Ok(());
         };
         if constrained.is_complete() {
@@ -282,6 +284,25 @@ impl Sequence {
         } else {
             Ok(())
         }
+    }
+
+    pub(crate) fn is_constrained(&self) -> bool {
+        !matches!(self.guide, Guide::Free)
+    }
+
+    /// Gives the constraint away to have its mask computed.
+    pub(crate) fn lend_constraint(&mut self) -> Option<Box<Constrained>> {
+        match std::mem::replace(&mut self.guide, Guide::Away) {
+            Guide::Here(constrained) => Some(constrained),
+            other @ (Guide::Free | Guide::Away) => {
+                self.guide = other;
+                None
+            }
+        }
+    }
+
+    pub(crate) fn return_constraint(&mut self, constrained: Box<Constrained>) {
+        self.guide = Guide::Here(constrained);
     }
 
     /// Whether end-of-generation tokens may not be drawn now.

@@ -12,6 +12,7 @@ use crate::scheduler::{Plan, Share};
 use crate::sequence::{End, Sequence};
 
 use super::Core;
+use super::masks::MaskThread;
 
 /// The rows of a step and whose they are.
 pub(super) struct Batch {
@@ -22,7 +23,7 @@ pub(super) struct Batch {
 /// The rows of one sequence.
 pub(super) struct Part {
     /// The sequence's index in `running`.
-    index: usize,
+    pub(super) index: usize,
     /// Its pending tokens in this batch.
     num_tokens: usize,
     /// Guesses behind them.
@@ -71,9 +72,11 @@ impl Core {
 
     /// Computes the batch; false: nothing was computed that could be drawn from.
     pub(super) fn decode(&mut self, plan: &Plan, batch: &Batch) -> bool {
+        let num_masks = self.start_masks(&batch.parts);
         let started = Instant::now();
         let result = self.context.decode(&batch.rows);
         let took = started.elapsed();
+        self.finish_masks(num_masks);
         self.stats.decode_seconds += took.as_secs_f64();
         match result {
             Ok(()) => {
@@ -91,6 +94,24 @@ impl Core {
                 self.fail_batch(batch, code);
                 false
             }
+        }
+    }
+
+    /// Has masks computed while the batch is decoded. Without the thread they are computed when they are
+    /// used.
+    fn start_masks(&mut self, parts: &[Part]) -> usize {
+        let is_needed = |part: &Part| part.draws() && self.running[part.index].is_constrained();
+        if self.masks.is_none() && parts.iter().any(is_needed) {
+            self.masks = MaskThread::start()
+                .inspect_err(|error| log::warn!("no thread for masks could be started: {error}"))
+                .ok();
+        }
+        self.masks.as_ref().map_or(0, |masks| masks.send(parts, &mut self.running))
+    }
+
+    fn finish_masks(&mut self, num_masks: usize) {
+        if let Some(masks) = self.masks.as_ref().filter(|_| num_masks > 0) {
+            masks.receive(num_masks, &mut self.running);
         }
     }
 
@@ -180,6 +201,13 @@ impl Core {
             let num_left = self.trim_to(slot, sequence.num_computed);
             self.running[index].num_computed = num_left;
         }
+    }
+}
+
+impl Part {
+    /// Whether a token is drawn from its rows.
+    pub(super) fn draws(&self) -> bool {
+        self.output_row.is_some()
     }
 }
 

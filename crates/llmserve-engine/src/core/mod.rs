@@ -3,6 +3,7 @@
 mod admit;
 mod checkpoint;
 mod compute;
+mod masks;
 mod room;
 
 use std::collections::VecDeque;
@@ -25,6 +26,8 @@ use crate::scheduler::{Candidate, Plan, Scheduler};
 use crate::sequence::{End, Prepared, Sequence};
 use crate::shared::Shared;
 use crate::stats::Stats;
+
+use self::masks::MaskThread;
 
 /// What the engine thread is told.
 pub(crate) enum Command {
@@ -56,6 +59,8 @@ pub(crate) struct Core {
     slots: Slots,
     parking: Parking,
     scheduler: Scheduler,
+    /// Started with the first constrained request.
+    masks: Option<MaskThread>,
     scratch: Scratch,
     pending: PendingFlush,
     stats: Stats,
@@ -81,6 +86,7 @@ impl Core {
         Self {
             slots: Slots::new(limits.num_slots),
             parking: Parking::new(config.parking_bytes),
+            masks: None,
             scheduler: Scheduler::new(&config, limits.splits_batches),
             stats: Stats {
                 num_slots: limits.num_slots,
