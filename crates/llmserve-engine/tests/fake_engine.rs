@@ -307,9 +307,9 @@ fn abort_ends_a_request_in_every_phase_and_nobody_else() {
     };
     let decoding = engine.submit(endless("decoding"), None);
     let other = engine.submit(endless("other"), None);
-    let queued = engine.submit(endless("queued"), None);
     wait_for_delta(&decoding);
     wait_for_delta(&other);
+    let queued = engine.submit(endless("queued"), None);
     queued.abort();
     let output = collect(&queued).unwrap();
     assert_eq!((output.finished.reason, output.tokens.len()), (FinishReason::Cancelled, 0));
