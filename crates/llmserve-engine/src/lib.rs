@@ -29,6 +29,7 @@
 
 mod cache;
 pub mod config;
+mod constraint;
 mod core;
 pub mod detokenizer;
 pub mod draft;
@@ -56,6 +57,7 @@ mod shared;
 pub mod stats;
 
 pub use config::*;
+pub use constraint::Mask;
 pub use draft::{Drafter, MAX_DRAFT_TOKENS};
 pub use engine::{Engine, EngineParts, OpenContext};
 pub use error::*;
