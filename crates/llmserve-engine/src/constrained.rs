@@ -79,7 +79,7 @@ impl Constrained {
     }
 
     /// The full check of the document so far.
-    pub(crate) fn check_document(&self) -> Result<(), Error> {
+    pub(crate) fn check_document(&mut self) -> Result<(), Error> {
         self.constraint.check_document()
     }
 

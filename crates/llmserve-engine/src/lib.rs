@@ -29,6 +29,7 @@
 
 mod cache;
 pub mod config;
+mod constrained;
 mod constraint;
 mod core;
 pub mod detokenizer;
