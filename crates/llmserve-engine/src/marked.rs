@@ -113,7 +113,9 @@ fn occurrences<'a>(text: &str, marks: &BTreeSet<usize>, special: &'a [SpecialTok
     }
     let lengths: BTreeSet<usize> = by_text.keys().map(|text| text.len()).collect();
     let mut can_begin = [false; 256];
-    by_text.keys().for_each(|text| can_begin[text[0] as usize] = true);
+    for text in by_text.keys() {
+        can_begin[text[0] as usize] = true;
+    }
     let is_broken = |found: &Occurrence<'_>| {
         let Range { start, end } = found.range();
         found.token.is_control && marks.range(start + 1..=end).next().is_some()
