@@ -21,6 +21,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from llmserve._core import __version__
+from llmserve.chat import ChatPrompt, NextTurn
 from llmserve.errors import (
     BudgetTooSmallError,
     ContextExceededError,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetTooSmallError",
+    "ChatPrompt",
     "Completion",
     "ContextExceededError",
     "Delta",
@@ -64,6 +66,7 @@ __all__ = [
     "LoraAdapter",
     "ModelConfig",
     "ModelInfo",
+    "NextTurn",
     "QueueFullError",
     "RequestError",
     "SamplingParams",

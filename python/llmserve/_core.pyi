@@ -28,6 +28,7 @@ __all__ = [
 
 __version__: str
 
+_Special: TypeAlias = Literal["plain", "control", "marked"]
 _Logprobs: TypeAlias = tuple[float, tuple[tuple[int, float], ...]]
 _Token: TypeAlias = tuple[int, bytes, str, _Logprobs | None]
 _Event: TypeAlias = (
@@ -65,13 +66,13 @@ class Listener: ...
 class Engine:
     def submit(
         self,
-        prompt: tuple[str | Sequence[int], bool, bool],
+        prompt: tuple[str | Sequence[int], bool, _Special],
         params: SamplingParams,
         at_end: bool,
         listener: Listener,
     ) -> Request: ...
     def tokenize(
-        self, text: str, add_special: bool, parse_special: bool, listener: Listener
+        self, text: str, add_special: bool, special: _Special, listener: Listener
     ) -> TokenizeJob: ...
     def detokenize(self, tokens: TokenBuffer, render_special: bool, listener: Listener) -> DetokenizeJob: ...
     def stats(self) -> dict[str, Any]: ...

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from llmserve.chat import ChatPrompt, NextTurn
 from llmserve.model_config import KvLayout, KvType, LoraAdapter, ModelConfig, RopeScaling
 from llmserve.sampling_params import SamplingParams
 
 __all__ = [
     "ChatMessage",
+    "ChatPrompt",
     "Completion",
     "Delta",
     "FinishReason",
@@ -20,6 +22,7 @@ __all__ = [
     "LoraAdapter",
     "ModelConfig",
     "ModelInfo",
+    "NextTurn",
     "RopeScaling",
     "SamplingParams",
     "Stats",
@@ -169,6 +172,12 @@ class ModelInfo:
     """Text of `bos_token`; empty where there is none."""
     eos_text: str
     """Text of `eos_token`; empty where there is none."""
+    special_tokens: Mapping[str, str]
+    """Texts of the tokens that have a role, by Hugging Face's names (`bos_token`, `unk_token`, ...)."""
+    control_tokens: Sequence[str]
+    """Texts of the control tokens."""
+    end_tokens: Sequence[str]
+    """Texts of the tokens that end a generation."""
     kv_type_k: str
     """Type of the K cache."""
     kv_type_v: str

@@ -22,7 +22,7 @@ use crate::outbox::{Outbox, RequestHandle};
 use crate::prepare::{self, NewRequest, Preparer};
 use crate::process::Owner;
 use crate::queue::Queue;
-use crate::request::GenerationRequest;
+use crate::request::{GenerationRequest, Special};
 use crate::shared::Shared;
 use crate::stats::Stats;
 
@@ -143,11 +143,11 @@ impl Engine {
         &self,
         text: String,
         add_special: bool,
-        parse_special: bool,
+        special: Special,
         listener: Option<Listener>,
     ) -> Job<Vec<TokenId>> {
         let (result, job) = job::job(listener);
-        self.inner.start_job(prepare::Job::Tokenize { text, add_special, parse_special, result });
+        self.inner.start_job(prepare::Job::Tokenize { text, add_special, special, result });
         job
     }
 

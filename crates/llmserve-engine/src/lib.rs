@@ -42,6 +42,7 @@ pub mod ids;
 mod job;
 mod load;
 mod lock;
+mod marked;
 pub mod memory;
 pub mod model;
 pub mod notify;

@@ -16,10 +16,11 @@ use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished, Timings, Usage};
 use crate::ids::TokenId;
 use crate::job::JobSender;
+use crate::marked;
 use crate::model::Vocabulary;
 use crate::outbox::Outbox;
 use crate::queue::Place;
-use crate::request::{GenerationRequest, Prompt};
+use crate::request::{GenerationRequest, Prompt, Special};
 use crate::sequence::Prepared;
 use crate::shared::Shared;
 
@@ -35,7 +36,7 @@ const STACK_PER_BYTE: usize = 1 << 10;
 /// Work for a prepare thread.
 pub(crate) enum Job {
     Request(Box<NewRequest>),
-    Tokenize { text: String, add_special: bool, parse_special: bool, result: JobSender<Vec<TokenId>> },
+    Tokenize { text: String, add_special: bool, special: Special, result: JobSender<Vec<TokenId>> },
     Detokenize { tokens: Vec<TokenId>, render_special: bool, result: JobSender<Vec<u8>> },
 }
 
@@ -104,9 +105,9 @@ impl Preparer {
                     self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
                 }
             }
-            Job::Tokenize { text, add_special, parse_special, result } => {
+            Job::Tokenize { text, add_special, special, result } => {
                 if !result.is_cancelled() && self.shared.refusal().is_none() {
-                    result.send(self.tokenize(&text, add_special, parse_special));
+                    result.send(self.tokenize(&text, add_special, special));
                 }
             }
             Job::Detokenize { tokens, render_special, result } => {
@@ -163,9 +164,9 @@ impl Preparer {
                 self.check_tokens("prompt", &tokens)?;
                 tokens
             }
-            Prompt::Text { text, add_special, parse_special } => {
+            Prompt::Text { text, add_special, special } => {
                 self.check_bytes(text.len())?;
-                self.tokenize(&text, add_special, parse_special)?
+                self.tokenize(&text, add_special, special)?
             }
         };
         if tokens.is_empty() {
@@ -185,16 +186,22 @@ impl Preparer {
     }
 
     /// Tokenizes with a stack that the text cannot overflow.
-    fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error> {
+    fn tokenize(&self, text: &str, add_special: bool, special: Special) -> Result<Vec<TokenId>, Error> {
+        let vocabulary = &*self.vocabulary;
+        let tokenize = || match special {
+            Special::Plain => vocabulary.tokenize(text, add_special, false),
+            Special::Control => vocabulary.tokenize(text, add_special, true),
+            Special::Marked => marked::tokenize(vocabulary, text, add_special),
+        };
         let stack = text.len().saturating_mul(STACK_PER_BYTE);
         if stack <= STACK_BYTES {
-            return self.vocabulary.tokenize(text, add_special, parse_special);
+            return tokenize();
         }
         let failed = |_| Error::Tokenize { reason: format!("a text of {} bytes is too long", text.len()) };
         std::thread::scope(|scope| {
             let work = || {
                 lower_priority();
-                self.vocabulary.tokenize(text, add_special, parse_special)
+                tokenize()
             };
             let thread = std::thread::Builder::new().name("llmserve-prepare".to_owned()).stack_size(stack);
             thread

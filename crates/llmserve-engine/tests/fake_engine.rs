@@ -406,7 +406,7 @@ fn shutdown_ends_waiting_and_running_requests() {
     assert_eq!(collect(&waiting).unwrap_err(), Error::ShutDown);
     engine.join();
     assert_eq!(collect(&engine.submit(greedy("later", 5), None)).unwrap_err(), Error::ShutDown);
-    assert_eq!(engine.tokenize("text".to_owned(), true, true, None).wait(), Err(Error::ShutDown));
+    assert_eq!(engine.tokenize("text".to_owned(), true, Special::Control, None).wait(), Err(Error::ShutDown));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::events::Pending;
 use crate::fields::Field;
 use crate::fork::OwnedByProcess;
 use crate::registry::{self, SharedEngine};
-use crate::request::{PromptArgument, generation_request};
+use crate::request::{PromptArgument, SpecialArgument, generation_request};
 use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
 use crate::wakeup::PyListener;
 use crate::{events, exit, info};
@@ -54,7 +54,7 @@ impl PyEngine {
 #[pymethods]
 impl PyEngine {
     /// Submits a request; a refusal by the engine arrives as an event. `prompt` is (text or token
-    /// ids, `add_special`, `parse_special`). With `at_end` there are wake-ups for acceptance and the
+    /// ids, `add_special`, `special`: plain, control or marked). With `at_end` there are wake-ups for acceptance and the
     /// end only.
     fn submit(
         slf: &Bound<'_, Self>,
@@ -76,13 +76,13 @@ impl PyEngine {
         &self,
         text: &Bound<'_, PyAny>,
         add_special: bool,
-        parse_special: bool,
+        special: SpecialArgument,
         listener: &PyListener,
     ) -> PyResult<TokenizeJob> {
         let engine = self.open(text.py())?;
         let text = Field::new("text", text.clone(), invalid_parameter).text()?;
         let listener = Some(listener.0.clone());
-        Ok(TokenizeJob::new(engine.tokenize(text, add_special, parse_special, listener)))
+        Ok(TokenizeJob::new(engine.tokenize(text, add_special, special.0, listener)))
     }
 
     /// Begins to turn token ids, which are taken out of the buffer, into bytes.

@@ -159,12 +159,13 @@ fn live_slot(file: &ModelFile, config: &WeightsConfig) -> Arc<Mutex<Weak<Weights
 }
 
 fn start(weights: Arc<Weights>, config: &ModelConfig, shape: ContextShape) -> Result<Engine, LoadError> {
-    let info = ModelInfo {
+    let mut info = ModelInfo {
         kv_type_k: config.context.kv_type_k.as_str(),
         kv_type_v: config.context.kv_type_v.as_str(),
         ..weights.info()
     };
     let vocabulary = Arc::new(LlamaVocabulary::new(Arc::clone(&weights)));
+    vocabulary.describe(&mut info);
     let context_config = config.context.clone();
     Engine::start(EngineParts {
         open: Box::new(move || {
