@@ -37,9 +37,11 @@ pub mod draft;
 mod engine;
 pub mod error;
 pub mod event;
+mod fingerprint;
 pub mod gguf;
 pub mod ids;
 mod job;
+mod jobs;
 mod load;
 mod lock;
 mod marked;
@@ -55,6 +57,7 @@ pub mod request;
 pub mod sampler;
 mod scheduler;
 mod sequence;
+pub mod session;
 mod shared;
 pub mod stats;
 
@@ -71,4 +74,8 @@ pub use model::ModelInfo;
 pub use notify::{Listener, Notify};
 pub use outbox::RequestHandle;
 pub use request::*;
+pub use session::{
+    NextTurn, Session, SessionError, SessionErrorReason, SessionInfo, SessionMode, SessionUse,
+    inspect_session,
+};
 pub use stats::*;

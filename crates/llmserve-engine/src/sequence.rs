@@ -13,6 +13,7 @@ use crate::model::Vocabulary;
 use crate::outbox::Outbox;
 use crate::request::GenerationRequest;
 use crate::sampler::{Bans, Sampled, Sampler, Scratch};
+use crate::session::{SessionMode, Turn};
 
 /// A prepared request: its prompt is tokenized and fits the context.
 pub(crate) struct Prepared {
@@ -24,6 +25,8 @@ pub(crate) struct Prepared {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) drafter: Option<Box<dyn Drafter>>,
     pub(crate) constrained: Option<Box<Constrained>>,
+    /// Its turn in its session.
+    pub(crate) turn: Option<Turn>,
     pub(crate) submitted: Instant,
 }
 
@@ -58,6 +61,7 @@ pub(crate) struct Sequence {
     detokenizer: Detokenizer,
     drafter: Option<Box<dyn Drafter>>,
     guide: Guide,
+    turn: Option<Turn>,
     usage: Usage,
     clock: Clock,
 }
@@ -77,7 +81,7 @@ pub(crate) struct End {
 
 impl Sequence {
     pub(crate) fn new(prepared: Prepared, arrival: u64) -> Self {
-        let Prepared { request, prompt, max_tokens, seed, outbox, drafter, constrained, submitted } =
+        let Prepared { request, prompt, max_tokens, seed, outbox, drafter, constrained, turn, submitted } =
             prepared;
         let sampler = Sampler::new(&request.sampling, seed, request.logprobs, &prompt);
         // A stop string could cut a document short.
@@ -100,6 +104,7 @@ impl Sequence {
             detokenizer,
             drafter,
             guide: constrained.map_or(Guide::Free, Guide::Here),
+            turn,
             clock: Clock { submitted, admitted: None, first_token: None, last_token: None },
             request,
             outbox,
@@ -370,6 +375,16 @@ impl Sequence {
         true
     }
 
+    /// Ends its turn in its session, which goes on from here if there was any output.
+    pub(crate) fn end_turn(&mut self) {
+        if let (Some(turn), Some(session)) = (self.turn.take(), &self.request.session)
+            && self.num_generated() > 0
+        {
+            let goes_on = matches!(session.mode, SessionMode::AppendTurn(_)) && turn.is_templated();
+            turn.set(self.tokens.clone(), session.templated || goes_on);
+        }
+    }
+
     pub(crate) fn timings(&self) -> Timings {
         let now = Instant::now();
         let clock = &self.clock;
@@ -402,6 +417,7 @@ mod tests {
             outbox: Arc::new(Outbox::new(RequestId(0), Delivery::Streaming, None)),
             drafter: None,
             constrained: None,
+            turn: None,
             submitted: Instant::now(),
         };
         Sequence::new(prepared, 0)

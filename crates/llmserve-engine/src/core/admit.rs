@@ -167,8 +167,9 @@ impl Core {
                 let slot = self.free_slot()?;
                 self.make_cells(parked.tokens.len());
                 let len = if self.context.restore(slot, &parked.state) { self.trim_to(slot, len) } else { 0 };
-                if !parked.can_trim {
-                    // The state in the slot moves on and cannot come back here: keep the copy.
+                // What cannot be trimmed moves on in the slot and cannot come back here, and what a session
+                // waits for was of use to another: keep the copy.
+                if !parked.can_trim || (parked.is_awaited() && len < parked.tokens.len()) {
                     self.parking.park_prefix(parked);
                 }
                 Some((slot, len))

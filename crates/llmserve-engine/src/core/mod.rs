@@ -5,6 +5,7 @@ mod checkpoint;
 mod compute;
 mod masks;
 mod room;
+mod session;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use crate::cache::{Parking, Slots};
+use crate::cache::{ParkedPrefix, Parking, Slots};
 use crate::config::SchedulerConfig;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
@@ -28,6 +29,7 @@ use crate::shared::Shared;
 use crate::stats::Stats;
 
 use self::masks::MaskThread;
+pub(crate) use session::{CellsCopy, CopyCells};
 
 /// What the engine thread is told.
 pub(crate) enum Command {
@@ -35,6 +37,10 @@ pub(crate) enum Command {
     Submit(Box<Prepared>, Place),
     /// A client gave up: its outbox is marked, and the next step looks.
     Wake,
+    /// The cells of a session are to be written to its file.
+    CopyCells(CopyCells),
+    /// Cells out of a session's file.
+    Park(Box<ParkedPrefix>),
     /// End everything.
     ShutDown,
 }
@@ -165,6 +171,8 @@ impl Core {
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
             Command::Wake => {}
+            Command::CopyCells(copy) => self.copy_cells(&copy),
+            Command::Park(prefix) => self.park_restored(*prefix),
             Command::ShutDown => self.is_shutting_down = true,
         }
     }
@@ -193,32 +201,32 @@ impl Core {
         for index in (0..self.running.len()).rev() {
             if self.running[index].outbox.is_aborted() {
                 let mut sequence = self.remove_running(index);
+                self.cancel(&mut sequence);
                 self.keep_cells(&mut sequence);
-                self.cancel(sequence);
             }
         }
         for index in (0..self.waiting.len()).rev() {
             if self.waiting[index].sequence.outbox.is_aborted()
-                && let Some(waiting) = self.waiting.remove(index)
+                && let Some(mut waiting) = self.waiting.remove(index)
             {
                 self.release_parked(&waiting.sequence);
-                self.cancel(waiting.sequence);
+                self.cancel(&mut waiting.sequence);
             }
         }
     }
 
     /// Tells the client of a sequence that was taken out that it is cancelled. A document that was begun
     /// is completed.
-    fn cancel(&mut self, mut sequence: Sequence) {
+    fn cancel(&mut self, sequence: &mut Sequence) {
         match sequence.close_document(&*self.vocabulary) {
             Ok(last) => {
                 self.stats.completion_tokens += last.tokens.len() as u64;
                 if !last.tokens.is_empty() {
                     sequence.outbox.push(Event::Delta(last), &mut self.pending);
                 }
-                self.report_end(&mut sequence, End::cancelled());
+                self.report_end(sequence, End::cancelled());
             }
-            Err(error) => self.report_failure(&sequence, error),
+            Err(error) => self.report_failure(sequence, error),
         }
     }
 
@@ -253,6 +261,7 @@ impl Core {
     }
 
     fn report_end(&mut self, sequence: &mut Sequence, end: End) {
+        sequence.end_turn();
         match end.reason {
             FinishReason::Stop => self.stats.requests_stopped += 1,
             FinishReason::Length => self.stats.requests_length += 1,
