@@ -46,6 +46,7 @@ _Event: TypeAlias = (
         tuple[float, float, float, float],
         int,
         str | None,
+        bool,
     ]
     | tuple[Literal["failed"], LlmserveError]
 )

@@ -25,6 +25,7 @@ from llmserve.loaded import (
 from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.schemas import JsonSchema, parsed
 from llmserve.session import Session
 from llmserve.stream import Stream
 from llmserve.types import ChatMessage, Completion
@@ -112,6 +113,22 @@ class Engine(LoadedModel):
             **overrides,
         ) as stream:
             return await stream.result()
+
+    async def generate_json(
+        self,
+        prompt: str | Sequence[int],
+        json_schema: JsonSchema = True,
+        params: SamplingParams | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Generate a JSON document that a schema accepts, and parse it.
+
+        Gives an instance of the class for a Pydantic model class. `True` is any JSON value. Further arguments
+        are those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the class's
+        own validators refuse.
+        """
+        completion = await self.generate(prompt, params, json_schema=json_schema, **arguments)
+        return parsed(json_schema, completion.text)
 
     def stream(
         self,

@@ -22,6 +22,7 @@ from llmserve.loaded import (
 )
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.schemas import JsonSchema, parsed
 from llmserve.transcript import PIECE, Transcript
 from llmserve.types import ChatMessage, Completion, Delta
 
@@ -105,6 +106,17 @@ class SyncEngine(LoadedModel):
             **overrides,
         ) as stream:
             return stream.result()
+
+    def generate_json(
+        self,
+        prompt: str | Sequence[int],
+        json_schema: JsonSchema = True,
+        params: SamplingParams | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Generate a JSON document that a schema accepts, and parse it."""
+        completion = self.generate(prompt, params, json_schema=json_schema, **arguments)
+        return parsed(json_schema, completion.text)
 
     def stream(
         self,

@@ -128,6 +128,9 @@ class Completion:
     """The seed that keyed the draws."""
     stop: str | None
     """The stop string that ended the generation."""
+    is_complete: bool = True
+    """Whether constrained output is whole. It is but for some that were cancelled, and for texts of a `regex`
+    or `grammar` that the token limit cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::config::SchedulerConfig;
+use crate::constraint::Compiler;
 use crate::core::{Command, Core};
 use crate::draft::Drafter;
 use crate::error::{Error, LoadError, LoadErrorReason};
@@ -80,11 +81,13 @@ impl Engine {
             commands: command_receiver,
         };
         let limits = core.spawn()?;
+        let compiler = Arc::new(Compiler::new(Arc::clone(&vocabulary)));
         // Bounded where work comes in: what has waited for its session is not refused any more.
         let (prepare_jobs, jobs) = unbounded();
         let (file_jobs, files) = unbounded();
         let preparer = || Preparer {
             vocabulary: Arc::clone(&vocabulary),
+            compiler: Arc::clone(&compiler),
             context_length: limits.context_length,
             shared: Arc::clone(&shared),
             commands: commands.clone(),

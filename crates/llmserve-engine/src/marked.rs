@@ -106,25 +106,24 @@ fn split(text: &str, marks: &BTreeSet<usize>, special: &[SpecialToken]) -> Vec<F
 }
 
 /// All occurrences that no mark breaks.
-fn occurrences<'a>(
-    text: &str,
-    marks: &BTreeSet<usize>,
-    special: &'a [SpecialToken],
-) -> Vec<Occurrence<'a>> {
+fn occurrences<'a>(text: &str, marks: &BTreeSet<usize>, special: &'a [SpecialToken]) -> Vec<Occurrence<'a>> {
     let mut by_text: HashMap<&[u8], &SpecialToken> = HashMap::new();
     for token in special {
         by_text.entry(token.text.as_bytes()).or_insert(token);
     }
     let lengths: BTreeSet<usize> = by_text.keys().map(|text| text.len()).collect();
     let mut can_begin = [false; 256];
-    by_text.keys().for_each(|text| can_begin[text[0] as usize] = true);
+    for text in by_text.keys() {
+        can_begin[text[0] as usize] = true;
+    }
     let is_broken = |found: &Occurrence<'_>| {
         let Range { start, end } = found.range();
         found.token.is_control && marks.range(start + 1..=end).next().is_some()
     };
     let bytes = text.as_bytes();
     let starts = (0..bytes.len()).filter(|&start| can_begin[bytes[start] as usize]);
-    let at = |start: usize| lengths.iter().filter_map(move |&len| Some((start, bytes.get(start..start + len)?)));
+    let at =
+        |start: usize| lengths.iter().filter_map(move |&len| Some((start, bytes.get(start..start + len)?)));
     let found = starts.flat_map(at).filter_map(|(start, word)| {
         let token = by_text.get(word)?;
         Some(Occurrence { start, token })

@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::constrained::Constrained;
+use crate::constraint::Compiler;
 use crate::core::Command;
 use crate::draft::Drafter;
 use crate::error::Error;
@@ -67,6 +69,7 @@ pub(crate) struct NewRequest {
 /// What a prepare thread works with.
 pub(crate) struct Preparer {
     pub(crate) vocabulary: Arc<dyn Vocabulary>,
+    pub(crate) compiler: Arc<Compiler>,
     pub(crate) context_length: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) commands: Sender<Command>,
@@ -157,9 +160,11 @@ impl Preparer {
         let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
         self.check_tokens("logit_bias", &biased)?;
         self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
+        let constrained = self.constrained(&request, max_tokens - prompt.len())?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let prepared = Prepared { request, prompt, max_tokens, seed, outbox, drafter, turn, submitted };
+        let prepared =
+            Prepared { request, prompt, max_tokens, seed, outbox, drafter, constrained, turn, submitted };
         Ok((prepared, place))
     }
 
@@ -211,6 +216,19 @@ impl Preparer {
                 .join()
                 .unwrap_or(Err(Error::Tokenize { reason: "the text could not be tokenized".to_owned() }))
         })
+    }
+
+    /// The request's constraint, if the tokens that may be generated hold a document.
+    fn constrained(
+        &self,
+        request: &GenerationRequest,
+        budget: usize,
+    ) -> Result<Option<Box<Constrained>>, Error> {
+        let Some(spec) = &request.constraint else {
+            return Ok(None);
+        };
+        let constraint = self.compiler.compile(spec)?;
+        Constrained::new(constraint, budget).map(|constrained| Some(Box::new(constrained)))
     }
 
     /// The most tokens of prompt and output together.
@@ -270,6 +288,7 @@ pub(crate) fn cancel(shared: &Shared, outbox: &Outbox, num_prompt_tokens: usize)
         timings: Timings::default(),
         seed: 0,
         stop: None,
+        is_complete: true,
     }));
 }
 

@@ -161,7 +161,10 @@ pub struct RequestParts {
 impl RequestParts {
     /// Greedy generation from a text, up to `max_tokens`.
     pub fn text(text: impl Into<String>, max_tokens: u32) -> Self {
-        Self::new(Prompt::Text { text: text.into(), add_special: true, special: Special::Control }, max_tokens)
+        Self::new(
+            Prompt::Text { text: text.into(), add_special: true, special: Special::Control },
+            max_tokens,
+        )
     }
 
     /// Greedy generation from token ids, up to `max_tokens`.

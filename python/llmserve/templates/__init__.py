@@ -13,6 +13,7 @@ from typing import Any
 
 from llmserve.templates.chat import ChatTemplates
 from llmserve.templates.environment import render as render_variables
+from llmserve.templates.messages import normalized
 
 __all__ = ["ChatTemplates", "render"]
 
@@ -20,12 +21,12 @@ __all__ = ["ChatTemplates", "render"]
 def render(
     template: str, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool, **variables: Any
 ) -> str:
-    """The text that a template's source makes of messages, which it gets as they are.
+    """The text that a template's source makes of messages, as transformers render it.
 
-    Raises `TemplateError` with the template's own words where it has some.
+    Nothing is marked, and content and tool calls stay as they are. Raises `TemplateError` with the template's
+    own words where it has some.
     """
     # Transformers set these two whether or not they are given: `tools is defined` holds.
     given = {"tools": None, "documents": None, **variables}
-    return render_variables(
-        template, {"messages": messages, "add_generation_prompt": add_generation_prompt, **given}
-    )
+    rendered = {"messages": normalized(messages), "add_generation_prompt": add_generation_prompt}
+    return render_variables(template, {**rendered, **given})

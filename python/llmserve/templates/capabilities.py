@@ -70,7 +70,7 @@ def capabilities(source: str) -> Capabilities:
         part_roles=part_roles,
         shows_tools=_shows_tools(source),
         shows_tool_calls=calls is not None,
-        shows_tool_results=_shows_tool_results(source, takes_objects, empty_content),
+        shows_tool_results=_shows_tool_results(source, calls),
         takes_objects=takes_objects,
         empty_content=empty_content,
     )
@@ -137,7 +137,8 @@ def _shows_tools(source: str) -> bool:
 
 def _tool_call_form(source: str) -> tuple[bool, EmptyContent] | None:
     """The first form of a tool call that appears as it should: are arguments objects, what is no content."""
-    empties: tuple[EmptyContent, ...] = ("null", "empty", "absent")
+    # Transformers leave null out, so that comes first.
+    empties: tuple[EmptyContent, ...] = ("absent", "null", "empty")
     for takes_objects in (True, False):
         for empty_content in empties:
             call = _call(_arguments(takes_objects), empty_content)
@@ -157,8 +158,9 @@ def _shows_call(text: str, without: str) -> bool:
     return has_all and not is_odd
 
 
-def _shows_tool_results(source: str, takes_objects: bool, empty_content: EmptyContent) -> bool:
-    call = _call(_arguments(takes_objects), empty_content)
+def _shows_tool_results(source: str, calls: tuple[bool, EmptyContent] | None) -> bool:
+    # Tool calls that the template does not show come as text.
+    call = _call(_arguments(calls[0]), calls[1]) if calls else {"role": "assistant", "content": "b"}
     conversation = [_user("a"), call, _result(_WORD)]
     texts = (_rendered(source, conversation, tools) for tools in (None, [_TOOL]))
     return any(text is not None and _WORD in text for text in texts)

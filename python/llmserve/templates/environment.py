@@ -13,6 +13,7 @@ import jinja2.ext
 import jinja2.nodes
 import jinja2.parser
 import jinja2.sandbox
+import jinja2.utils
 
 from llmserve.errors import TemplateError
 from llmserve.templates.marks import unescape_marks
@@ -26,7 +27,7 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
     Raises `TemplateError` with the template's own words where it has some.
     """
     try:
-        return _compile(source).render(variables)
+        return _compile(source).render(_plain(variables))
     except jinja2.TemplateError as error:
         raise TemplateError(f"the chat template failed: {error}") from error
     # What templates run into on messages that they do not expect.
@@ -51,7 +52,43 @@ def _environment() -> jinja2.Environment:
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
+    environment.globals["namespace"] = _Namespace
+    environment.globals["dict"] = _make_dict
     return environment
+
+
+class _Namespace(jinja2.utils.Namespace):
+    """Jinja's `namespace`, without the names by which Python's own things are reached."""
+
+    def __init__(*args: Any, **kwargs: Any) -> None:
+        # A template may use any keyword, `self` too.
+        jinja2.utils.Namespace.__init__(args[0])
+        for name, value in dict(*args[1:], **kwargs).items():
+            args[0][name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            raise jinja2.exceptions.SecurityError(f"a namespace takes no name like {name!r}")
+        super().__setitem__(name, value)
+
+
+def _make_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
+    """Jinja's `dict`, without the class's other methods."""
+    return dict(*args, **kwargs)
+
+
+def _plain(value: Any) -> Any:
+    """Data of the caller's as plain types: a template must not reach methods of anything else."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return value if type(value) is kind else kind(value)
+    raise TypeError(f"templates take text, numbers, lists and mappings, not {type(value).__name__}")
 
 
 class _GenerationBlock(jinja2.ext.Extension):
@@ -83,5 +120,9 @@ def _raise_exception(message: str) -> NoReturn:
 
 
 def _strftime_now(pattern: str) -> str:
-    """The date and time of this machine's clock, in its time zone."""
-    return datetime.datetime.now().astimezone().strftime(pattern)
+    return now().strftime(pattern)
+
+
+def now() -> datetime.datetime:
+    """The time that templates are told: this machine's clock, in its time zone."""
+    return datetime.datetime.now().astimezone()

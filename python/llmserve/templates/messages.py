@@ -9,10 +9,34 @@ from typing import Any
 from llmserve.errors import InvalidParameterError, TemplateError
 from llmserve.templates.capabilities import Capabilities
 
-__all__ = ["adapted"]
+__all__ = ["adapted", "normalized"]
+
+# Under these names an assistant's reasoning comes in; templates read the first, gpt-oss's the second.
+_REASONING = ("reasoning_content", "thinking", "reasoning")
 
 # The names of text parts in the dialects of OpenAI.
 _TEXT_PARTS = ("text", "input_text", "output_text")
+
+
+def normalized(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The messages as transformers hand them to a template.
+
+    Fields that are null are left out, and an assistant's reasoning stands under the names that templates
+    read. Raises `InvalidParameterError` for what is no message.
+    """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
+        raise _refused("messages", "a list of messages", messages)
+    return [_normalized(f"messages[{index}]", message) for index, message in enumerate(messages)]
+
+
+def _normalized(name: str, message: Any) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise _refused(name, "a mapping", message)
+    result = {key: value for key, value in message.items() if value is not None}
+    for field in _REASONING:
+        if field in result:
+            return {"thinking": result[field], **result, "reasoning_content": result[field]}
+    return result
 
 
 def adapted(messages: Sequence[Mapping[str, Any]], takes: Capabilities) -> list[dict[str, Any]]:
@@ -27,20 +51,18 @@ def adapted(messages: Sequence[Mapping[str, Any]], takes: Capabilities) -> list[
     Raises `InvalidParameterError` for what is no message or no text, and `TemplateError` for a tool result
     that the template would leave out.
     """
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
-        raise _refused("messages", "a list of messages", messages)
-    return [_message(f"messages[{index}]", message, takes) for index, message in enumerate(messages)]
+    pairs = zip(messages, normalized(messages), strict=True)
+    return [_message(f"messages[{index}]", *pair, takes) for index, pair in enumerate(pairs)]
 
 
-def _message(name: str, message: Any, takes: Capabilities) -> dict[str, Any]:
-    if not isinstance(message, Mapping):
-        raise _refused(name, "a mapping", message)
+def _message(
+    name: str, message: Mapping[str, Any], result: dict[str, Any], takes: Capabilities
+) -> dict[str, Any]:
     role = message.get("role")
     if not isinstance(role, str):
         raise _refused(f"{name}.role", "a string", role)
     if role == "tool" and not takes.shows_tool_results:
         raise TemplateError(f"{name}: the chat template does not show tool results")
-    result = dict(message)
     calls = message.get("tool_calls")
     if calls is not None and (isinstance(calls, str) or not isinstance(calls, Sequence)):
         raise _refused(f"{name}.tool_calls", "a list", calls)

@@ -28,13 +28,14 @@ def find_next_turn(render: Render, user_text: str, tokens: TokenTexts) -> NextTu
         words += " bilby"
     begun = [{"role": "user", "content": "wombat"}, {"role": "assistant", "content": words}]
     tail = _after(render([*begun, {"role": "user", "content": user_text}], True), words)
-    end = tokens.end_at_start(tail)
     try:
-        closing = _after(render(begun, False), words)
+        # What closes the turn is what comes also where no other follows.
+        closing = _common_prefix(tail, _after(render(begun, False), words))
     except TemplateError:
-        # Some ask for a user's turn at the end. The token that ends the turn is all that is needed.
-        closing = tail[:end]
-    length = max(end, tokens.last_border(_common_prefix(closing, tail)))
+        # Some ask for a user's turn at the end: then it is the token that ends the turn, if that is first.
+        closing = tail[: tokens.end_at_start(tail)]
+    end = tokens.end_of_first_end(closing)
+    length = end + _num_spaces(closing[end:]) if end else tokens.last_border(closing)
     return NextTurn(turn=tail[length:], end_of_turn=tail[:length], after_end=tail[end:length])
 
 
@@ -50,6 +51,10 @@ def _common_prefix(one: str, other: str) -> str:
     return one[: min(len(one), len(other)) if length is None else length]
 
 
+def _num_spaces(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
 class TokenTexts:
     """The texts of a vocabulary's tokens that matter between turns."""
 
@@ -60,19 +65,21 @@ class TokenTexts:
         self._end = sorted((token for token in end if token), key=len, reverse=True)
 
     def end_at_start(self, text: str) -> int:
-        """Length of an end-of-generation token at the start, with white space before it; 0 without one."""
-        num_spaces = len(text) - len(text.lstrip())
-        for token in self._end:
-            if text.startswith(token, num_spaces):
-                return num_spaces + len(token)
-        return 0
+        """Where an end-of-generation token ends that only white space stands before; 0 without one."""
+        start = _num_spaces(text)
+        ends = (start + len(token) for token in self._end if text.startswith(token, start))
+        return next(ends, 0)
+
+    def end_of_first_end(self, text: str) -> int:
+        """Where the first end-of-generation token ends; 0 without one."""
+        starts = [(text.find(token), -len(token)) for token in self._end if token in text]
+        return min(starts)[0] - min(starts)[1] if starts else 0
 
     def last_border(self, text: str) -> int:
         """The length of the text without a control token's text that is only begun at its end."""
         longest = max(map(len, self._control), default=0)
         for start in range(max(0, len(text) - longest + 1), len(text)):
-            if any(
-                len(token) > len(text) - start and token.startswith(text[start:]) for token in self._control
-            ):
+            rest = text[start:]
+            if any(len(token) > len(rest) and token.startswith(rest) for token in self._control):
                 return start
         return len(text)
