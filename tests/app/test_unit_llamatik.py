@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from llmserve import (
+    BudgetTooSmallError,
     Completion,
     Delta,
     InvalidParameterError,
@@ -172,6 +173,9 @@ def test_names_in_messages_of_failed_loads() -> None:
     assert convert.fault_message(fault_of(error, "llamatik")) == "lora: no such file"
     refusal = InvalidParameterError("json_schema: no JSON", field="json_schema")
     assert convert.fault_message(fault_of(refusal, "llamatik")) == "jsonSchema: no JSON"
+    budget = BudgetTooSmallError("max_tokens: the shortest document takes 9 tokens", minimum=9, budget=1)
+    message = convert.fault_message(fault_of(budget, "llamatik"))
+    assert message == "maxTokens: the shortest document takes 9 tokens"
 
 
 def test_params_merge_and_absent_fields_keep_their_value() -> None:

@@ -22,7 +22,7 @@ from llmserve.apis.llamatik.schema import (
     TimingsAnswer,
     UsageAnswer,
 )
-from llmserve.errors import InvalidParameterError, LoadError
+from llmserve.errors import BudgetTooSmallError, InvalidParameterError, LoadError
 from llmserve.http.errors import Fault
 from llmserve.http.schema import dump, wire_name
 from llmserve.http.sse import data_frame
@@ -197,6 +197,8 @@ def fault_message(fault: Fault) -> str:
     error, message = fault.error, fault.message
     if isinstance(error, InvalidParameterError):
         return _with_wire_name(message, error.field)
+    if isinstance(error, BudgetTooSmallError):
+        return _with_wire_name(message, "max_tokens")
     if isinstance(error, LoadError):
         if error.reason == "invalid_option":
             return _with_wire_name(message, message.partition(":")[0])
