@@ -123,6 +123,30 @@ def test_after_a_context_continue_is_the_next_turn(api: Llamatik) -> None:
         assert further["usage"]["promptTokens"] > before + 6
 
 
+def test_a_model_without_a_template_gets_a_plain_layout(tiny_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "base.gguf"
+    # The same file, but nobody knows this key.
+    path.write_bytes(tiny_model.read_bytes().replace(b"tokenizer.chat_template", b"tokenizer.chat_templatX"))
+    with serve(tmp_path, path) as running:
+        running.wait_until_ready()
+        api = Llamatik(running)
+        api.init(path)
+        assert api.get("model/chatTemplate").json == {"chatTemplate": None}
+        turns = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
+        rendered = api.post("model/applyChatTemplate", {"messages": turns}).json["prompt"]
+        assert rendered == "System: S\n\nUser: U\n\nAssistant:"
+        open_ended = api.post("model/applyChatTemplate", {"messages": turns, "addAssistantPrefix": False})
+        assert open_ended.json["prompt"] == "System: S\n\nUser: U\n\n"
+        context = api.whole("generateWithContext", systemPrompt="S", userPrompt="U", **SHORT)
+        raw = api.whole("generate", prompt=rendered, sessionId="raw", **SHORT)
+        assert context["text"] == raw["text"]
+        assert context["usage"]["promptTokens"] == raw["usage"]["promptTokens"]
+        go_on = api.whole("continue", prompt="And?", maxTokens=1, temperature=0)
+        as_text = api.whole("continue", prompt="And?", maxTokens=1, temperature=0, sessionId="raw")
+        # The roles are part of the next turn.
+        assert go_on["usage"]["promptTokens"] > as_text["usage"]["promptTokens"] + len("User: Assistant:") - 4
+
+
 def test_after_raw_calls_continue_stays_raw(api: Llamatik) -> None:
     api.text("generateWithContext", userPrompt="Hello", **SHORT)
     first = api.whole("generate", prompt="Once upon a time", **SHORT)
