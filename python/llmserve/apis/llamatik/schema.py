@@ -72,7 +72,6 @@ class SamplingFields:
         int | None,
         Field(
             "Extension: seed for reproducible sampling. -1 = random. The one used is in X-LLMServe-Seed.",
-            example=42,
             minimum=-1,
             maximum=MAX_SEED,
         ),
@@ -83,7 +82,6 @@ class SamplingFields:
             "Extension: keep tokens with at least this share of the likeliest one's probability. "
             "0 = disabled.",
             wire="minP",
-            example=0.05,
             format="float",
             minimum=0,
             maximum=1,
@@ -93,7 +91,6 @@ class SamplingFields:
         tuple[str, ...] | None,
         Field(
             "Extension: texts that end the generation and are no part of it; [] = none.",
-            example=["\n\n"],
             read=read_texts,
             schema=TEXTS_SCHEMA,
         ),
@@ -103,7 +100,6 @@ class SamplingFields:
         Field(
             "Extension: subtracted from a token's logit for each time that it was generated.",
             wire="frequencyPenalty",
-            example=0.5,
             format="float",
             minimum=-100,
             maximum=100,
@@ -114,7 +110,6 @@ class SamplingFields:
         Field(
             "Extension: subtracted once from the logit of each token that was generated.",
             wire="presencePenalty",
-            example=0.5,
             format="float",
             minimum=-100,
             maximum=100,
@@ -187,7 +182,6 @@ _SESSION = Field(
     "Extension: the session that the call belongs to, 1 to 128 of A-Z a-z 0-9 . _ -. Absent: the default "
     "session. The header X-LLMServe-Session means the same.",
     wire="sessionId",
-    example="chat-1",
 )
 
 
