@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from llmserve import ModelConfig
+from llmserve import Engine, InvalidParameterError, ModelConfig
 from llmserve.refusals import SessionExpiredError, SessionsFullError
 from llmserve.registry import Model, Registry, SessionMoves, SessionTable
 from llmserve.registry.sessions import MAX_EXPIRED
+from synthetic import main_file
 
 CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)
 
@@ -251,3 +252,34 @@ def test_sessions_are_carried_over_once_their_calls_are_over(tiny_model: Path) -
         assert world.registry.models == (model,)
 
     run(tiny_model, scenario)
+
+
+def test_a_copy_goes_on_by_itself(tiny_model: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.write("a", "sea")
+        engine = world.model.engine
+        assert engine is not None
+        with world.table.call(world.model, "a", "test", goes_on=True) as call:
+            copy = engine.session(copy=call.session)
+            assert await copy.tokens() == await call.session.tokens()
+            grown = await engine.generate(" tree", max_tokens=3, session=copy)
+            assert copy.num_tokens == grown.usage.prompt_tokens + grown.usage.completion_tokens
+            assert copy.num_tokens > call.session.num_tokens
+            await copy.reset()
+            assert call.session.num_tokens > 0
+
+    run(tiny_model, scenario)
+
+
+def test_a_copy_takes_the_tokens_of_the_engines_vocabulary_only(tiny_models: Path, model_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            await Engine.load(model_path, CONFIG) as large,
+            await Engine.load(tiny_models / main_file("llama"), CONFIG) as small,
+        ):
+            session = large.session()
+            await large.generate("Once upon a time", max_tokens=1, session=session)
+            with pytest.raises(InvalidParameterError, match=r"^session: must hold tokens of this vocabulary"):
+                small.session(copy=session)
+
+    asyncio.run(main())

@@ -10,6 +10,11 @@ from typing import Any
 
 import orjson
 
+from llmserve.apis.llamatik.answers import (
+    TextAnswer,
+    TimingsAnswer,
+    UsageAnswer,
+)
 from llmserve.apis.llamatik.schema import (
     LOAD_FIELDS,
     AnyGenerationRequest,
@@ -18,9 +23,6 @@ from llmserve.apis.llamatik.schema import (
     JsonPromptRequest,
     ParamsFields,
     SamplingFields,
-    TextAnswer,
-    TimingsAnswer,
-    UsageAnswer,
 )
 from llmserve.errors import BudgetTooSmallError, InvalidParameterError, LoadError
 from llmserve.http.errors import Fault

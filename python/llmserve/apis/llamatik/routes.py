@@ -8,19 +8,21 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from llmserve.apis.llamatik import convert, operations, prompts
+from llmserve.apis.llamatik.answers import (
+    ChatTemplateAnswer,
+    FinetuneTypeAnswer,
+    OkAnswer,
+    RenderedPromptAnswer,
+)
 from llmserve.apis.llamatik.generation import DEFAULT_SESSION, DIALECT, Generation
 from llmserve.apis.llamatik.operations import PREFIX, Operation
 from llmserve.apis.llamatik.params import Params
 from llmserve.apis.llamatik.schema import (
-    ChatTemplateAnswer,
     ChatTemplateRequest,
     EmptyRequest,
-    FinetuneTypeAnswer,
     InitRequest,
     MtpInitRequest,
-    OkAnswer,
     ParamsFields,
-    RenderedPromptAnswer,
     SessionFileRequest,
     SessionRequest,
 )
