@@ -21,6 +21,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from llmserve._core import __version__
+from llmserve.chat import ChatPrompt, NextTurn
 from llmserve.errors import (
     BudgetTooSmallError,
     ContextExceededError,
@@ -44,7 +45,6 @@ from llmserve.types import (
     Completion,
     Delta,
     ModelInfo,
-    NextTurn,
     SessionInfo,
     Stats,
     Timings,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetTooSmallError",
+    "ChatPrompt",
     "Completion",
     "ContextExceededError",
     "Delta",

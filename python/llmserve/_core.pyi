@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias, final
 
+from llmserve.chat import NextTurn
 from llmserve.errors import LlmserveError, LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
-from llmserve.types import NextTurn
 
 __all__ = [
     "DetokenizeJob",
@@ -32,6 +32,7 @@ __all__ = [
 
 __version__: str
 
+_Special: TypeAlias = Literal["plain", "control", "marked"]
 _Logprobs: TypeAlias = tuple[float, tuple[tuple[int, float], ...]]
 _Token: TypeAlias = tuple[int, bytes, str, _Logprobs | None]
 _Event: TypeAlias = (
@@ -45,6 +46,7 @@ _Event: TypeAlias = (
         tuple[float, float, float, float],
         int,
         str | None,
+        bool,
     ]
     | tuple[Literal["failed"], LlmserveError]
 )
@@ -68,14 +70,17 @@ class Listener: ...
 class Engine:
     def submit(
         self,
-        input: tuple[tuple[str | Sequence[int], bool, bool], tuple[Session, bool | NextTurn, bool] | None],
+        input: tuple[
+            tuple[str | Sequence[int], bool, _Special], tuple[Session, bool | NextTurn, bool] | None
+        ],
         params: SamplingParams,
         at_end: bool,
         listener: Listener,
     ) -> Request: ...
     def session(self) -> Session: ...
+    def copy_session(self, session: Session) -> Session: ...
     def tokenize(
-        self, text: str, add_special: bool, parse_special: bool, listener: Listener
+        self, text: str, add_special: bool, special: _Special, listener: Listener
     ) -> TokenizeJob: ...
     def detokenize(self, tokens: TokenBuffer, render_special: bool, listener: Listener) -> DetokenizeJob: ...
     def stats(self) -> dict[str, Any]: ...

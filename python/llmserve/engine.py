@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -13,13 +13,22 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from llmserve import _core
-from llmserve.loaded import LoadedModel, check_length, sampling_params
+from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.loaded import (
+    LoadedModel,
+    Prompt,
+    check_length,
+    prompt_arguments,
+    sampling_params,
+    text_arguments,
+)
 from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.schemas import JsonSchema, parsed
 from llmserve.session import Session
 from llmserve.stream import Stream
-from llmserve.types import Completion, NextTurn
+from llmserve.types import ChatMessage, Completion
 from llmserve.wakeups import Mailbox
 
 __all__ = ["Engine"]
@@ -68,7 +77,7 @@ class Engine(LoadedModel):
 
     async def generate(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         params: SamplingParams | None = None,
         *,
         add_special: bool = True,
@@ -78,7 +87,7 @@ class Engine(LoadedModel):
         templated: bool = False,
         **overrides: Any,
     ) -> Completion:
-        """Generate a whole text for a prompt (a text or token ids).
+        """Generate a whole text for a prompt (a text, token ids, or what `chat_prompt` gives).
 
         `add_special` adds what the vocabulary puts around a text (BOS); `parse_special` reads the text of
         control tokens as control tokens, which is for trusted text only. `overrides` are fields of
@@ -105,9 +114,25 @@ class Engine(LoadedModel):
         ) as stream:
             return await stream.result()
 
-    def stream(
+    async def generate_json(
         self,
         prompt: str | Sequence[int],
+        json_schema: JsonSchema = True,
+        params: SamplingParams | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Generate a JSON document that a schema accepts, and parse it.
+
+        Gives an instance of the class for a Pydantic model class. `True` is any JSON value. Further arguments
+        are those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the class's
+        own validators refuse.
+        """
+        completion = await self.generate(prompt, params, json_schema=json_schema, **arguments)
+        return parsed(json_schema, completion.text)
+
+    def stream(
+        self,
+        prompt: Prompt,
         params: SamplingParams | None = None,
         *,
         add_special: bool = True,
@@ -125,23 +150,30 @@ class Engine(LoadedModel):
         raise from the stream.
         """
         used = None if session is None else (session.core, append, templated)
-        arguments = (prompt, add_special, parse_special), used
+        arguments = prompt_arguments(prompt, add_special, parse_special), used
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:
-            check_length(self._core, self._info, prompt)
+            check_length(self._core, self._info, arguments[0][0])
             return self._core.submit(arguments, params, at_end, listener)
 
         return Stream(submit)
 
-    def session(self) -> Session:
-        """A new, empty session. Raises `EngineClosedError` and `EngineDeadError`."""
-        return Session(self._core.session())
+    def session(self, copy: Session | None = None) -> Session:
+        """A new session: empty, or with the tokens that `copy` has after its last call that has ended.
 
-    async def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
+        `copy` may be of another engine of the same weights. Raises `InvalidParameterError` if its tokens are
+        not of this vocabulary, `EngineClosedError` and `EngineDeadError`.
+        """
+        core = self._core
+        return Session(core.session() if copy is None else core.copy_session(copy.core))
+
+    async def tokenize(
+        self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
+    ) -> list[int]:
         """The token ids of a text; the options are those of `generate`. Raises `TokenizeError`."""
         mailbox = Mailbox()
-        job = self._core.tokenize(text, add_special, parse_special, mailbox.listener)
+        job = self._core.tokenize(*text_arguments(text, add_special, parse_special), mailbox.listener)
         take = functools.partial(job.take, _PIECE)
         tokens = await mailbox.next(take)
         while piece := take():
@@ -162,6 +194,50 @@ class Engine(LoadedModel):
                 await anyio.lowlevel.checkpoint()
         job = self._core.detokenize(buffer, render_special, mailbox.listener)
         return (await mailbox.next(job.take)).decode(errors="replace")
+
+    async def chat_prompt(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        **kwargs: Any,
+    ) -> ChatPrompt:
+        """Messages rendered with the model's chat template, as a prompt for `generate` and `stream`.
+
+        Text of messages and tools never becomes control tokens. `add_generation_prompt` begins the
+        assistant's turn; without it, `continue_final_message=True` leaves the last message open. `template`
+        names a variant of the model's chat template (by default `tool_use` where there are tools and the
+        model has it), or is Jinja itself. `kwargs` are further variables for the template. A model without a
+        template gets the plain layout of docs/python.md. Content may be null or a list of text parts;
+        arguments of tool calls may be JSON text. Renders on another thread. Raises `TemplateError` and
+        `InvalidParameterError`.
+        """
+        render = functools.partial(
+            self._chat.prompt,
+            messages,
+            add_generation_prompt=add_generation_prompt,
+            tools=tools,
+            template=template,
+            **kwargs,
+        )
+        return await anyio.to_thread.run_sync(render)
+
+    async def next_turn(
+        self,
+        user_text: str,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        **kwargs: Any,
+    ) -> NextTurn:
+        """How a templated conversation goes on with the user's next message; the options are `chat_prompt`'s.
+
+        Raises `TemplateError` if the template refuses a conversation of user, assistant, user.
+        """
+        render = functools.partial(self._chat.next_turn, user_text, tools=tools, template=template, **kwargs)
+        return await anyio.to_thread.run_sync(render)
 
     async def close(self) -> None:
         """End every request with `EngineClosedError` and free the memory before returning.

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llmserve import _core
+from llmserve.chat import ChatPrompt
 from llmserve.errors import ContextExceededError, TemplateError
 from llmserve.sampling_params import SamplingParams
 from llmserve.types import ChatMessage, ModelInfo, Stats
 
-__all__ = ["LoadedModel", "check_length", "sampling_params"]
+if TYPE_CHECKING:
+    from llmserve.templates import ChatTemplates
+
+__all__ = ["LoadedModel", "Prompt", "check_length", "prompt_arguments", "sampling_params", "text_arguments"]
+
+Prompt: TypeAlias = str | Sequence[int] | ChatPrompt
+_Special: TypeAlias = Literal["plain", "control", "marked"]
 
 
 class LoadedModel:
     """A handle on a loaded model, and what can be asked of it at once."""
 
-    __slots__ = ("__weakref__", "_core", "_info")
+    __slots__ = ("__weakref__", "_chat_templates", "_core", "_info")
 
     def __init__(self, core: _core.Engine) -> None:
         self._core = core
         self._info = ModelInfo(**core.info())
+        self._chat_templates: ChatTemplates | None = None
 
     @property
     def info(self) -> ModelInfo:
@@ -50,8 +58,16 @@ class LoadedModel:
         # Imported late: jinja2 takes longer to import than all of this package.
         from llmserve import templates
 
-        variables = {"bos_token": self._info.bos_text, "eos_token": self._info.eos_text, **kwargs}
+        variables = {**self._info.special_tokens, **kwargs}
         return templates.render(self._info.chat_template, messages, add_generation_prompt, **variables)
+
+    @property
+    def _chat(self) -> ChatTemplates:
+        if self._chat_templates is None:
+            from llmserve.templates import ChatTemplates
+
+            self._chat_templates = ChatTemplates(self._info)
+        return self._chat_templates
 
     def stats(self) -> Stats:
         """Counters and gauges, without stopping the engine."""
@@ -74,6 +90,24 @@ def sampling_params(params: SamplingParams | None, overrides: Mapping[str, Any])
     """Parameters with some fields replaced. Raises `TypeError` for a name that is no field."""
     params = params or _DEFAULT_PARAMS
     return params.replace(**overrides) if overrides else params
+
+
+def prompt_arguments(
+    prompt: Prompt, add_special: bool, parse_special: bool
+) -> tuple[str | Sequence[int], bool, _Special]:
+    """A prompt as the engine takes it: what, whether BOS is added, what control tokens' text becomes."""
+    if isinstance(prompt, ChatPrompt):
+        return prompt.marked, add_special, "marked"
+    return prompt, add_special, "control" if parse_special else "plain"
+
+
+def text_arguments(
+    text: str | ChatPrompt, add_special: bool, parse_special: bool
+) -> tuple[str, bool, _Special]:
+    """`prompt_arguments` for what must be a text."""
+    if isinstance(text, ChatPrompt):
+        return text.marked, add_special, "marked"
+    return text, add_special, "control" if parse_special else "plain"
 
 
 def check_length(core: _core.Engine, info: ModelInfo, prompt: object) -> None:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 from llmserve import _core, loading
+from llmserve.chat import ChatPrompt, NextTurn
 from llmserve.errors import ContextExceededError
-from llmserve.loaded import LoadedModel, check_length, sampling_params
+from llmserve.loaded import (
+    LoadedModel,
+    Prompt,
+    check_length,
+    prompt_arguments,
+    sampling_params,
+    text_arguments,
+)
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.schemas import JsonSchema, parsed
 from llmserve.transcript import PIECE, Transcript
-from llmserve.types import Completion, Delta, NextTurn
+from llmserve.types import ChatMessage, Completion, Delta
 
 __all__ = ["SyncEngine", "SyncSession", "SyncStream", "load"]
 
@@ -74,7 +83,7 @@ class SyncEngine(LoadedModel):
 
     def generate(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         params: SamplingParams | None = None,
         *,
         add_special: bool = True,
@@ -98,9 +107,20 @@ class SyncEngine(LoadedModel):
         ) as stream:
             return stream.result()
 
-    def stream(
+    def generate_json(
         self,
         prompt: str | Sequence[int],
+        json_schema: JsonSchema = True,
+        params: SamplingParams | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Generate a JSON document that a schema accepts, and parse it."""
+        completion = self.generate(prompt, params, json_schema=json_schema, **arguments)
+        return parsed(json_schema, completion.text)
+
+    def stream(
+        self,
+        prompt: Prompt,
         params: SamplingParams | None = None,
         *,
         add_special: bool = True,
@@ -113,11 +133,11 @@ class SyncEngine(LoadedModel):
     ) -> SyncStream:
         """Submit a request and return at once."""
         used = None if session is None else (session.core, append, templated)
-        arguments = (prompt, add_special, parse_special), used
+        arguments = prompt_arguments(prompt, add_special, parse_special), used
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:
-            check_length(self._core, self._info, prompt)
+            check_length(self._core, self._info, arguments[0][0])
             return self._core.submit(arguments, params, at_end, listener)
 
         return SyncStream(submit)
@@ -126,10 +146,12 @@ class SyncEngine(LoadedModel):
         """A new, empty session."""
         return SyncSession(self._core.session())
 
-    def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
+    def tokenize(
+        self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
+    ) -> list[int]:
         """The token ids of a text."""
         mailbox = _Mailbox()
-        job = self._core.tokenize(text, add_special, parse_special, mailbox.listener)
+        job = self._core.tokenize(*text_arguments(text, add_special, parse_special), mailbox.listener)
         return mailbox.next(functools.partial(job.take, sys.maxsize))
 
     def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
@@ -139,6 +161,31 @@ class SyncEngine(LoadedModel):
         buffer.extend(tokens)
         job = self._core.detokenize(buffer, render_special, mailbox.listener)
         return mailbox.next(job.take).decode(errors="replace")
+
+    def chat_prompt(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        **kwargs: Any,
+    ) -> ChatPrompt:
+        """Messages rendered with the model's chat template, as a prompt."""
+        return self._chat.prompt(
+            messages, add_generation_prompt=add_generation_prompt, tools=tools, template=template, **kwargs
+        )
+
+    def next_turn(
+        self,
+        user_text: str,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        **kwargs: Any,
+    ) -> NextTurn:
+        """How a templated conversation goes on with the user's next message."""
+        return self._chat.next_turn(user_text, tools=tools, template=template, **kwargs)
 
     def close(self) -> None:
         """End every request with `EngineClosedError` and free the memory before returning."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from llmserve.chat import ChatPrompt, NextTurn
 from llmserve.model_config import KvLayout, KvType, LoraAdapter, ModelConfig, RopeScaling
 from llmserve.sampling_params import SamplingParams
 
 __all__ = [
     "ChatMessage",
+    "ChatPrompt",
     "Completion",
     "Delta",
     "FinishReason",
@@ -126,6 +128,9 @@ class Completion:
     """The seed that keyed the draws."""
     stop: str | None
     """The stop string that ended the generation."""
+    is_complete: bool = True
+    """Whether constrained output is whole. It is but for some that were cancelled, and for texts of a `regex`
+    or `grammar` that the token limit cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +173,12 @@ class ModelInfo:
     """Text of `bos_token`; empty where there is none."""
     eos_text: str
     """Text of `eos_token`; empty where there is none."""
+    special_tokens: Mapping[str, str]
+    """Texts of the tokens that have a role, by Hugging Face's names (`bos_token`, `unk_token`, ...)."""
+    control_tokens: Sequence[str]
+    """Texts of the control tokens."""
+    end_tokens: Sequence[str]
+    """Texts of the tokens that end a generation."""
     kv_type_k: str
     """Type of the K cache."""
     kv_type_v: str
@@ -236,18 +247,6 @@ class Stats:
     """Seconds spent in llama.cpp."""
     overhead_seconds: float
     """Seconds spent in steps outside llama.cpp."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextTurn:
-    """How a templated conversation goes on. The texts are trusted: they hold control tokens."""
-
-    turn: str
-    """The next turn, from the end of the one before to the prefix of the answer."""
-    end_of_turn: str
-    """What ends the turn before, where no end-of-generation token ended it."""
-    after_end: str
-    """What stands between such a token and the next turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

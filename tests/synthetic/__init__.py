@@ -7,7 +7,16 @@ texts notices wrong cache contents. The same sources give the same bytes on ever
 from __future__ import annotations
 
 from .architectures import KINDS, Kind, Model, build
-from .store import FILES, main_file, write_adapter, write_all, write_model, write_split
+from .store import (
+    FILES,
+    SENTENCEPIECE_FILE,
+    main_file,
+    write_adapter,
+    write_all,
+    write_model,
+    write_sentencepiece,
+    write_split,
+)
 from .vocabulary import BOS, CHAT_TEMPLATE, EOS, IM_END, IM_START, VOCABULARY
 
 __all__ = [
@@ -18,6 +27,7 @@ __all__ = [
     "IM_END",
     "IM_START",
     "KINDS",
+    "SENTENCEPIECE_FILE",
     "VOCABULARY",
     "Kind",
     "Model",
@@ -26,5 +36,6 @@ __all__ = [
     "write_adapter",
     "write_all",
     "write_model",
+    "write_sentencepiece",
     "write_split",
 ]

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import gguf
 
+from . import sentencepiece
 from .architectures import HEAD_SIZE, KINDS, NUM_HEADS, NUM_LAYERS, WIDTH, Kind, Model, build
 from .vocabulary import describe as describe_vocabulary
 from .weights import Weights
 
 SPLIT_FILES = ("split-00001-of-00002.gguf", "split-00002-of-00002.gguf")
 ADAPTER_FILE = "lora.gguf"
+SENTENCEPIECE_FILE = "sentencepiece.gguf"
 STAMP_FILE = "version.txt"
 LORA_RANK = 4
 LORA_ALPHA = 4.0
@@ -25,7 +27,7 @@ def main_file(kind: Kind) -> str:
     return f"{kind}.gguf"
 
 
-FILES = (*(main_file(kind) for kind in KINDS), *SPLIT_FILES, ADAPTER_FILE)
+FILES = (*(main_file(kind) for kind in KINDS), *SPLIT_FILES, ADAPTER_FILE, SENTENCEPIECE_FILE)
 
 
 def write_all(folder: Path) -> None:
@@ -40,6 +42,7 @@ def write_all(folder: Path) -> None:
         write_model(kind, folder / main_file(kind))
     write_split(folder)
     write_adapter(folder / ADAPTER_FILE)
+    write_sentencepiece(folder / SENTENCEPIECE_FILE)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         fresh = Path(scratch, STAMP_FILE)
         fresh.write_text(version)
@@ -54,6 +57,22 @@ def write_model(kind: Kind, path: Path) -> None:
 def write_split(folder: Path) -> None:
     """Writes the `llama` model in two parts, `SPLIT_FILES`, to `folder`."""
     _write(build("llama"), folder, SPLIT_FILES)
+
+
+def write_sentencepiece(path: Path) -> None:
+    """Writes the `llama` model with a SentencePiece vocabulary to `path`."""
+    model = build("llama")
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        fresh = Path(scratch, path.name)
+        writer = gguf.GGUFWriter(fresh, model.architecture)
+        writer.add_name(sentencepiece.NAME)
+        writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+        model.describe(writer)
+        sentencepiece.describe(writer)
+        for name, tensor in model.tensors.items():
+            writer.add_tensor(name, tensor)
+        _flush(writer)
+        fresh.replace(path)
 
 
 def write_adapter(path: Path) -> None:

@@ -8,6 +8,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::config::SchedulerConfig;
+use crate::constraint::Compiler;
 use crate::core::{Command, Core};
 use crate::draft::Drafter;
 use crate::error::{Error, LoadError, LoadErrorReason};
@@ -21,7 +22,7 @@ use crate::outbox::{Outbox, RequestHandle};
 use crate::prepare::{self, NewRequest, Preparer};
 use crate::process::Owner;
 use crate::queue::Queue;
-use crate::request::GenerationRequest;
+use crate::request::{GenerationRequest, Special};
 use crate::session::{self, Call, Session};
 use crate::shared::Shared;
 use crate::stats::Stats;
@@ -80,11 +81,13 @@ impl Engine {
             commands: command_receiver,
         };
         let limits = core.spawn()?;
+        let compiler = Arc::new(Compiler::new(Arc::clone(&vocabulary)));
         // Bounded where work comes in: what has waited for its session is not refused any more.
         let (prepare_jobs, jobs) = unbounded();
         let (file_jobs, files) = unbounded();
         let preparer = || Preparer {
             vocabulary: Arc::clone(&vocabulary),
+            compiler: Arc::clone(&compiler),
             context_length: limits.context_length,
             shared: Arc::clone(&shared),
             commands: commands.clone(),
@@ -156,17 +159,34 @@ impl Engine {
         Session::new(Arc::clone(&self.inner.jobs))
     }
 
+    /// A new session with the tokens of another one, of whatever engine of the same weights, as they are
+    /// after its last call that has ended.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] where this engine's vocabulary has not all of the tokens.
+    pub fn copy_session(&self, session: &Session) -> Result<Session, Error> {
+        let copy = session.copied(Arc::clone(&self.inner.jobs));
+        let size = self.inner.info.vocabulary_size;
+        match copy.tokens().iter().find(|token| !(0..i64::from(size)).contains(&i64::from(token.0))) {
+            Some(TokenId(token)) => Err(Error::InvalidParameter {
+                field: "session",
+                reason: format!("must hold tokens of this vocabulary, 0 to {}, got {token}", size - 1),
+            }),
+            None => Ok(copy),
+        }
+    }
+
     /// Tokenizes a text on a prepare thread.
     #[must_use]
     pub fn tokenize(
         &self,
         text: String,
         add_special: bool,
-        parse_special: bool,
+        special: Special,
         listener: Option<Listener>,
     ) -> Job<Vec<TokenId>> {
         let (result, job) = job::job(listener);
-        self.inner.jobs.start(prepare::Job::Tokenize { text, add_special, parse_special, result });
+        self.inner.jobs.start(prepare::Job::Tokenize { text, add_special, special, result });
         job
     }
 

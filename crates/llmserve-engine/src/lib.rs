@@ -29,6 +29,8 @@
 
 mod cache;
 pub mod config;
+mod constrained;
+mod constraint;
 mod core;
 pub mod detokenizer;
 pub mod draft;
@@ -42,6 +44,7 @@ mod job;
 mod jobs;
 mod load;
 mod lock;
+mod marked;
 pub mod memory;
 pub mod model;
 pub mod notify;
@@ -59,6 +62,7 @@ mod shared;
 pub mod stats;
 
 pub use config::*;
+pub use constraint::Mask;
 pub use draft::{Drafter, MAX_DRAFT_TOKENS};
 pub use engine::{Engine, EngineParts, OpenContext};
 pub use error::*;

@@ -8,16 +8,19 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::constrained::Constrained;
+use crate::constraint::Compiler;
 use crate::core::Command;
 use crate::draft::Drafter;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished, Timings, Usage};
 use crate::ids::TokenId;
 use crate::job::JobSender;
+use crate::marked;
 use crate::model::Vocabulary;
 use crate::outbox::Outbox;
 use crate::queue::Place;
-use crate::request::{GenerationRequest, Prompt};
+use crate::request::{GenerationRequest, Prompt, Special};
 use crate::sequence::Prepared;
 use crate::session::Turn;
 use crate::shared::Shared;
@@ -34,7 +37,7 @@ const STACK_PER_BYTE: usize = 1 << 10;
 /// Work for a prepare thread.
 pub(crate) enum Job {
     Request(Box<NewRequest>),
-    Tokenize { text: String, add_special: bool, parse_special: bool, result: JobSender<Vec<TokenId>> },
+    Tokenize { text: String, add_special: bool, special: Special, result: JobSender<Vec<TokenId>> },
     Detokenize { tokens: Vec<TokenId>, render_special: bool, result: JobSender<Vec<u8>> },
 }
 
@@ -66,6 +69,7 @@ pub(crate) struct NewRequest {
 /// What a prepare thread works with.
 pub(crate) struct Preparer {
     pub(crate) vocabulary: Arc<dyn Vocabulary>,
+    pub(crate) compiler: Arc<Compiler>,
     pub(crate) context_length: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) commands: Sender<Command>,
@@ -104,9 +108,9 @@ impl Preparer {
                     self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
                 }
             }
-            Job::Tokenize { text, add_special, parse_special, result } => {
+            Job::Tokenize { text, add_special, special, result } => {
                 if !result.is_cancelled() && self.shared.refusal().is_none() {
-                    result.send(self.tokenize(&text, add_special, parse_special));
+                    result.send(self.tokenize(&text, add_special, special));
                 }
             }
             Job::Detokenize { tokens, render_special, result } => {
@@ -156,9 +160,11 @@ impl Preparer {
         let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
         self.check_tokens("logit_bias", &biased)?;
         self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
+        let constrained = self.constrained(&request, max_tokens - prompt.len())?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let prepared = Prepared { request, prompt, max_tokens, seed, outbox, drafter, turn, submitted };
+        let prepared =
+            Prepared { request, prompt, max_tokens, seed, outbox, drafter, constrained, turn, submitted };
         Ok((prepared, place))
     }
 
@@ -168,9 +174,9 @@ impl Preparer {
                 self.check_tokens("prompt", &tokens)?;
                 Ok(tokens)
             }
-            Prompt::Text { text, add_special, parse_special } => {
+            Prompt::Text { text, add_special, special } => {
                 self.check_bytes(text.len())?;
-                self.tokenize(&text, add_special, parse_special)
+                self.tokenize(&text, add_special, special)
             }
         }
     }
@@ -186,16 +192,22 @@ impl Preparer {
     }
 
     /// Tokenizes with a stack that the text cannot overflow.
-    fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error> {
+    fn tokenize(&self, text: &str, add_special: bool, special: Special) -> Result<Vec<TokenId>, Error> {
+        let vocabulary = &*self.vocabulary;
+        let tokenize = || match special {
+            Special::Plain => vocabulary.tokenize(text, add_special, false),
+            Special::Control => vocabulary.tokenize(text, add_special, true),
+            Special::Marked => marked::tokenize(vocabulary, text, add_special),
+        };
         let stack = text.len().saturating_mul(STACK_PER_BYTE);
         if stack <= STACK_BYTES {
-            return self.vocabulary.tokenize(text, add_special, parse_special);
+            return tokenize();
         }
         let failed = |_| Error::Tokenize { reason: format!("a text of {} bytes is too long", text.len()) };
         std::thread::scope(|scope| {
             let work = || {
                 lower_priority();
-                self.vocabulary.tokenize(text, add_special, parse_special)
+                tokenize()
             };
             let thread = std::thread::Builder::new().name("llmserve-prepare".to_owned()).stack_size(stack);
             thread
@@ -204,6 +216,19 @@ impl Preparer {
                 .join()
                 .unwrap_or(Err(Error::Tokenize { reason: "the text could not be tokenized".to_owned() }))
         })
+    }
+
+    /// The request's constraint, if the tokens that may be generated hold a document.
+    fn constrained(
+        &self,
+        request: &GenerationRequest,
+        budget: usize,
+    ) -> Result<Option<Box<Constrained>>, Error> {
+        let Some(spec) = &request.constraint else {
+            return Ok(None);
+        };
+        let constraint = self.compiler.compile(spec)?;
+        Constrained::new(constraint, budget).map(|constrained| Some(Box::new(constrained)))
     }
 
     /// The most tokens of prompt and output together.
@@ -263,6 +288,7 @@ pub(crate) fn cancel(shared: &Shared, outbox: &Outbox, num_prompt_tokens: usize)
         timings: Timings::default(),
         seed: 0,
         stop: None,
+        is_complete: true,
     }));
 }
 

@@ -23,11 +23,26 @@ pub enum Prompt {
         /// Add what the vocabulary puts around a text (BOS). It is not doubled where the text
         /// already begins with it.
         add_special: bool,
-        /// Read the text of control tokens as control tokens. Only for trusted text.
-        parse_special: bool,
+        /// What becomes of the text of control tokens.
+        special: Special,
     },
     /// Token ids, taken as they are.
     Tokens(Vec<TokenId>),
+}
+
+/// What the text of a control token in a prompt becomes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Special {
+    /// Ordinary text.
+    Plain,
+    /// The control token. Only for trusted text.
+    #[default]
+    Control,
+    /// The control token, but for text that a mark, U+FDD0, breaks: one inside a control token's text,
+    /// or right after it, leaves that text ordinary. Marks are taken out and two in a row are one
+    /// U+FDD0 of the text (of an odd number the first is the mark). So a template's control tokens can
+    /// stand beside text of users.
+    Marked,
 }
 
 /// How the next token is drawn.
@@ -146,7 +161,10 @@ pub struct RequestParts {
 impl RequestParts {
     /// Greedy generation from a text, up to `max_tokens`.
     pub fn text(text: impl Into<String>, max_tokens: u32) -> Self {
-        Self::new(Prompt::Text { text: text.into(), add_special: true, parse_special: true }, max_tokens)
+        Self::new(
+            Prompt::Text { text: text.into(), add_special: true, special: Special::Control },
+            max_tokens,
+        )
     }
 
     /// Greedy generation from token ids, up to `max_tokens`.

@@ -12,7 +12,7 @@ use crate::events::Pending;
 use crate::fields::Field;
 use crate::fork::OwnedByProcess;
 use crate::registry::{self, SharedEngine};
-use crate::request::{PromptArgument, generation_request};
+use crate::request::{PromptArgument, SpecialArgument, generation_request};
 use crate::session::{PySession, SessionArgument};
 use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
 use crate::wakeup::PyListener;
@@ -55,7 +55,7 @@ impl PyEngine {
 #[pymethods]
 impl PyEngine {
     /// Submits a request; a refusal by the engine arrives as an event. `input` is (prompt, session or
-    /// `None`): the prompt is (text or token ids, `add_special`, `parse_special`), the session (session, what
+    /// `None`): the prompt is (text or token ids, `add_special`, `special`: plain, control or marked), the session (session, what
     /// the prompt is to it, `templated`). With `at_end` there are wake-ups for acceptance and the end only.
     fn submit(
         slf: &Bound<'_, Self>,
@@ -74,6 +74,13 @@ impl PyEngine {
         Ok(Request { handle, pending: Mutex::default(), _engine: slf.clone().unbind() })
     }
 
+    /// A new session with the tokens of another one.
+    fn copy_session(slf: &Bound<'_, Self>, session: &Bound<'_, PySession>) -> PyResult<PySession> {
+        let py = slf.py();
+        let copy = slf.get().open(py)?.copy_session(session.get().get(py)?);
+        Ok(PySession::new(copy.map_err(|error| exception(py, &error))?, slf.clone().unbind()))
+    }
+
     /// A new, empty session.
     fn session(slf: &Bound<'_, Self>) -> PyResult<PySession> {
         let session = slf.get().open(slf.py())?.new_session();
@@ -85,13 +92,13 @@ impl PyEngine {
         &self,
         text: &Bound<'_, PyAny>,
         add_special: bool,
-        parse_special: bool,
+        special: SpecialArgument,
         listener: &PyListener,
     ) -> PyResult<TokenizeJob> {
         let engine = self.open(text.py())?;
         let text = Field::new("text", text.clone(), invalid_parameter).text()?;
         let listener = Some(listener.0.clone());
-        Ok(TokenizeJob::new(engine.tokenize(text, add_special, parse_special, listener)))
+        Ok(TokenizeJob::new(engine.tokenize(text, add_special, special.0, listener)))
     }
 
     /// Begins to turn token ids, which are taken out of the buffer, into bytes.

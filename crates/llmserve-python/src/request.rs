@@ -1,7 +1,7 @@
 //! `SamplingParams` and prompts as the engine's request.
 
 use llmserve_engine::{
-    ConstraintSpec, Delivery, GenerationRequest, Prompt, RequestParts, SamplingParams, SessionUse,
+    ConstraintSpec, Delivery, GenerationRequest, Prompt, RequestParts, SamplingParams, SessionUse, Special,
     StopParams, TokenId,
 };
 use pyo3::prelude::*;
@@ -97,16 +97,35 @@ fn token_id(field: &Field<'_>) -> PyResult<TokenId> {
     id.map(TokenId).ok_or_else(|| field.refused("a token id"))
 }
 
-/// What `submit` takes as a prompt: the text or the token ids, and how a text is tokenized.
+/// What `submit` takes as a prompt: the text or the token ids, whether BOS is added to a text, and
+/// what its control tokens become.
 #[derive(FromPyObject)]
-pub(crate) struct PromptArgument<'py>(Bound<'py, PyAny>, bool, bool);
+pub(crate) struct PromptArgument<'py>(Bound<'py, PyAny>, bool, SpecialArgument);
+
+/// `plain`, `control` or `marked`.
+#[derive(Clone, Copy)]
+pub(crate) struct SpecialArgument(pub(crate) Special);
+
+impl FromPyObject<'_, '_> for SpecialArgument {
+    type Error = PyErr;
+
+    fn extract(name: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        match &*name.extract::<String>()? {
+            "plain" => Ok(Self(Special::Plain)),
+            "control" => Ok(Self(Special::Control)),
+            "marked" => Ok(Self(Special::Marked)),
+            _ => Err(Field::new("special", name.to_owned(), invalid_parameter)
+                .refused("`plain`, `control` or `marked`")),
+        }
+    }
+}
 
 impl PromptArgument<'_> {
     pub(crate) fn into_prompt(self) -> PyResult<Prompt> {
-        let Self(input, add_special, parse_special) = self;
+        let Self(input, add_special, SpecialArgument(special)) = self;
         if input.is_instance_of::<PyString>() {
             let text = Field::new("prompt", input, invalid_parameter).text()?;
-            return Ok(Prompt::Text { text, add_special, parse_special });
+            return Ok(Prompt::Text { text, add_special, special });
         }
         token_ids("prompt", &input).map(Prompt::Tokens)
     }

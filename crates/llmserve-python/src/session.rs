@@ -28,7 +28,7 @@ impl PySession {
         Self { session: OwnedByProcess::new(session), _engine: engine }
     }
 
-    fn get(&self, py: Python<'_>) -> PyResult<&Session> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&Session> {
         exit::hold_caller_at_exit(py);
         self.session.get().map_err(|error| exception(py, &error))
     }

@@ -3,6 +3,7 @@
 mod admit;
 mod checkpoint;
 mod compute;
+mod masks;
 mod room;
 mod session;
 
@@ -27,6 +28,7 @@ use crate::sequence::{End, Prepared, Sequence};
 use crate::shared::Shared;
 use crate::stats::Stats;
 
+use self::masks::MaskThread;
 pub(crate) use session::{CellsCopy, CopyCells};
 
 /// What the engine thread is told.
@@ -63,6 +65,8 @@ pub(crate) struct Core {
     slots: Slots,
     parking: Parking,
     scheduler: Scheduler,
+    /// Started with the first constrained request.
+    masks: Option<MaskThread>,
     scratch: Scratch,
     pending: PendingFlush,
     stats: Stats,
@@ -88,6 +92,7 @@ impl Core {
         Self {
             slots: Slots::new(limits.num_slots),
             parking: Parking::new(config.parking_bytes),
+            masks: None,
             scheduler: Scheduler::new(&config, limits.splits_batches),
             stats: Stats {
                 num_slots: limits.num_slots,
@@ -181,6 +186,7 @@ impl Core {
             .map(|(index, sequence)| Candidate {
                 index,
                 num_pending: sequence.num_pending(),
+                is_generating: sequence.num_generated() > 0,
                 num_drafted: drafts.get(index).map_or(0, Vec::len),
                 max_chunk: max_chunk(sequence),
                 arrival: sequence.arrival,
@@ -194,7 +200,9 @@ impl Core {
     fn retire_aborted(&mut self) {
         for index in (0..self.running.len()).rev() {
             if self.running[index].outbox.is_aborted() {
-                self.finish(index, End::cancelled());
+                let mut sequence = self.remove_running(index);
+                self.cancel(&mut sequence);
+                self.keep_cells(&mut sequence);
             }
         }
         for index in (0..self.waiting.len()).rev() {
@@ -202,8 +210,23 @@ impl Core {
                 && let Some(mut waiting) = self.waiting.remove(index)
             {
                 self.release_parked(&waiting.sequence);
-                self.report_end(&mut waiting.sequence, End::cancelled());
+                self.cancel(&mut waiting.sequence);
             }
+        }
+    }
+
+    /// Tells the client of a sequence that was taken out that it is cancelled. A document that was begun
+    /// is completed.
+    fn cancel(&mut self, sequence: &mut Sequence) {
+        match sequence.close_document(&*self.vocabulary) {
+            Ok(last) => {
+                self.stats.completion_tokens += last.tokens.len() as u64;
+                if !last.tokens.is_empty() {
+                    sequence.outbox.push(Event::Delta(last), &mut self.pending);
+                }
+                self.report_end(sequence, End::cancelled());
+            }
+            Err(error) => self.report_failure(sequence, error),
         }
     }
 
@@ -228,6 +251,10 @@ impl Core {
             self.context.clear(slot);
             self.slots.set_empty(slot);
         }
+        self.report_failure(&sequence, error);
+    }
+
+    fn report_failure(&mut self, sequence: &Sequence, error: Error) {
         self.stats.requests_failed += 1;
         self.shared.forget(sequence.id());
         sequence.outbox.push(Event::Failed(error), &mut self.pending);
@@ -247,6 +274,7 @@ impl Core {
             timings: sequence.timings(),
             seed: sequence.seed(),
             stop: end.stop,
+            is_complete: sequence.is_complete(),
         };
         sequence.outbox.push(Event::Finished(finished), &mut self.pending);
     }

@@ -170,11 +170,12 @@ fn live_slot(file: &ModelFile, config: &WeightsConfig) -> Arc<Mutex<Weak<Weights
 
 fn start(
     weights: Arc<Weights>,
-    info: ModelInfo,
+    mut info: ModelInfo,
     config: &ModelConfig,
     shape: ContextShape,
 ) -> Result<Engine, LoadError> {
     let vocabulary = Arc::new(LlamaVocabulary::new(Arc::clone(&weights)));
+    vocabulary.describe(&mut info);
     let context_config = config.context.clone();
     Engine::start(EngineParts {
         open: Box::new(move || {

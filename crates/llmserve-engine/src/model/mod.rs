@@ -100,10 +100,30 @@ pub trait Context {
     fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool;
 }
 
+/// A token that is found in a text by its own text, before the rest is tokenized.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecialToken {
+    /// The token.
+    pub id: TokenId,
+    /// Its text, not empty.
+    pub text: String,
+    /// Whether it is found only where control tokens are read; else it is found in any text.
+    pub is_control: bool,
+    /// Whether white space before it is dropped.
+    pub strips_left: bool,
+    /// Whether white space after it is dropped.
+    pub strips_right: bool,
+}
+
 /// A model's vocabulary.
 pub trait Vocabulary: Send + Sync {
     /// Number of tokens.
     fn size(&self) -> usize;
+
+    /// The tokens that are found in a text before it is tokenized, as whole words.
+    fn special_tokens(&self) -> &[SpecialToken] {
+        &[]
+    }
 
     /// Text to tokens. With `add_special` the vocabulary's own frame (BOS) is added, never twice;
     /// with `parse_special` the text of control tokens becomes control tokens.
@@ -166,6 +186,12 @@ pub struct ModelInfo {
     pub bos_text: String,
     /// Text of the EOS token, empty where there is none.
     pub eos_text: String,
+    /// Texts of the tokens that have a role, by Hugging Face's names (`bos_token`, `unk_token`, ...).
+    pub special_tokens: BTreeMap<String, String>,
+    /// Texts of the control tokens.
+    pub control_tokens: Vec<String>,
+    /// Texts of the tokens that end a generation.
+    pub end_tokens: Vec<String>,
     /// Type of the K cache, by ggml's name.
     pub kv_type_k: &'static str,
     /// Type of the V cache, by ggml's name.

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::prepare::Preparer;
-use crate::request::Prompt;
+use crate::request::{Prompt, Special};
 
 use super::{NextTurn, SessionMode, Turn};
 
@@ -38,12 +38,12 @@ impl Preparer {
 /// BOS and the like stand at the start of a session only.
 fn without_frame(prompt: Prompt) -> Prompt {
     match prompt {
-        Prompt::Text { text, parse_special, .. } => Prompt::Text { text, add_special: false, parse_special },
+        Prompt::Text { text, special, .. } => Prompt::Text { text, add_special: false, special },
         Prompt::Tokens(_) => prompt,
     }
 }
 
 /// How texts of a chat template are tokenized in the middle of a session.
 fn template_text(text: String) -> Prompt {
-    Prompt::Text { text, add_special: false, parse_special: true }
+    Prompt::Text { text, add_special: false, special: Special::Marked }
 }

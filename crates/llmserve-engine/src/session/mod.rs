@@ -50,6 +50,12 @@ impl Session {
         Self { inner: Arc::new(Inner { jobs, state: Mutex::default() }) }
     }
 
+    /// A session of the engine with these threads that holds what this one does.
+    pub(crate) fn copied(&self, jobs: Arc<Jobs>) -> Self {
+        let state = State::of(&lock(&self.inner.state));
+        Self { inner: Arc::new(Inner { jobs, state: Mutex::new(state) }) }
+    }
+
     /// Whether it belongs to the engine with these threads.
     pub(crate) fn is_of(&self, jobs: &Arc<Jobs>) -> bool {
         Arc::ptr_eq(&self.inner.jobs, jobs)
@@ -133,7 +139,8 @@ pub struct SessionUse {
     pub session: Session,
     /// What the prompt is to it.
     pub mode: SessionMode,
-    /// Whether the session is of a chat template afterwards.
+    /// Whether the session is of a chat template afterwards. With [`SessionMode::AppendTurn`] one that is of a
+    /// template stays so whatever is said here.
     pub templated: bool,
 }
 

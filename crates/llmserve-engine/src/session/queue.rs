@@ -31,6 +31,13 @@ pub(super) struct State {
     waiting: VecDeque<Call>,
 }
 
+impl State {
+    /// A state with the tokens of another, and nobody who waits.
+    pub(super) fn of(other: &Self) -> Self {
+        Self { tokens: other.tokens.clone(), is_templated: other.is_templated, ..Self::default() }
+    }
+}
+
 /// A call of a session.
 pub(crate) enum Call {
     Request(Box<NewRequest>),
@@ -144,6 +151,11 @@ impl Turn {
             let state = lock(&session.state);
             (state.tokens.clone(), state.is_templated)
         })
+    }
+
+    /// Whether the session's tokens are of a chat template.
+    pub(crate) fn is_templated(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| lock(&session.state).is_templated)
     }
 
     /// Makes the session hold these tokens.

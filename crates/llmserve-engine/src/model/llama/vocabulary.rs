@@ -1,5 +1,6 @@
 //! A llama.cpp vocabulary.
 
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
@@ -7,7 +8,16 @@ use llama_cpp_sys_2 as sys;
 use super::{Weights, shim};
 use crate::error::Error;
 use crate::ids::TokenId;
-use crate::model::Vocabulary;
+use crate::model::{ModelInfo, SpecialToken, Vocabulary};
+
+/// Hugging Face's names of tokens, and the metadata keys (spelled so) that hold their ids.
+const NAMED_TOKENS: [(&str, &str); 5] = [
+    ("unk_token", "tokenizer.ggml.unknown_token_id"),
+    ("sep_token", "tokenizer.ggml.seperator_token_id"),
+    ("pad_token", "tokenizer.ggml.padding_token_id"),
+    ("cls_token", "tokenizer.ggml.cls_token_id"),
+    ("mask_token", "tokenizer.ggml.mask_token_id"),
+];
 
 /// The vocabulary of loaded weights, which it keeps alive.
 pub(crate) struct LlamaVocabulary {
@@ -16,6 +26,7 @@ pub(crate) struct LlamaVocabulary {
     end_of_generation: Vec<TokenId>,
     bos: Option<TokenId>,
     max_piece_bytes: usize,
+    special_tokens: Vec<SpecialToken>,
 }
 
 impl LlamaVocabulary {
@@ -29,12 +40,30 @@ impl LlamaVocabulary {
             end_of_generation: (0..size).filter(ends).map(TokenId).collect(),
             size: usize::try_from(size).unwrap_or(0),
             bos: (bos >= 0).then_some(TokenId(bos)),
+            special_tokens: special_tokens(&weights, size),
             weights,
             max_piece_bytes: 1,
         };
         let pieces = (0..vocabulary.size).map(|id| vocabulary.piece(TokenId(id as i32), true).len());
         vocabulary.max_piece_bytes = pieces.max().unwrap_or(1).max(1);
         vocabulary
+    }
+
+    /// Fills in what is known of the vocabulary's tokens.
+    pub(crate) fn describe(&self, info: &mut ModelInfo) {
+        let text = |token: Option<TokenId>| token.and_then(|token| token_text(&self.weights, token.0));
+        info.bos_text = text(info.bos_token).unwrap_or_default();
+        info.eos_text = text(info.eos_token).unwrap_or_default();
+        let named = [("bos_token", info.bos_token), ("eos_token", info.eos_token)].into_iter();
+        let in_file = NAMED_TOKENS.iter().map(|&(name, key)| {
+            let id = info.metadata.get(key).and_then(|id| id.parse().ok()).map(TokenId);
+            (name, id.filter(|&id| self.has(id)))
+        });
+        let texts = named.chain(in_file).filter_map(|(name, id)| Some((name.to_owned(), text(id)?)));
+        info.special_tokens = texts.collect();
+        let control = self.special_tokens.iter().filter(|token| token.is_control);
+        info.control_tokens = control.map(|token| token.text.clone()).collect();
+        info.end_tokens = self.end_of_generation.iter().filter_map(|&token| text(Some(token))).collect();
     }
 
     fn has(&self, token: TokenId) -> bool {
@@ -45,6 +74,10 @@ impl LlamaVocabulary {
 impl Vocabulary for LlamaVocabulary {
     fn size(&self) -> usize {
         self.size
+    }
+
+    fn special_tokens(&self) -> &[SpecialToken] {
+        &self.special_tokens
     }
 
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error> {
@@ -110,4 +143,35 @@ impl Vocabulary for LlamaVocabulary {
     fn end_of_generation(&self) -> &[TokenId] {
         &self.end_of_generation
     }
+}
+
+/// What llama.cpp looks for in a text before it tokenizes the rest, in the order of their ids.
+fn special_tokens(weights: &Weights, size: i32) -> Vec<SpecialToken> {
+    let special = |id: i32| {
+        // SAFETY: the weights are live; every id below the size is a token.
+        let attributes = unsafe { sys::llama_vocab_get_attr(weights.vocab(), id) };
+        let has = |bits| attributes & bits != 0;
+        let is_control = has(sys::LLAMA_TOKEN_ATTR_CONTROL | sys::LLAMA_TOKEN_ATTR_UNKNOWN);
+        if !is_control && !has(sys::LLAMA_TOKEN_ATTR_USER_DEFINED) {
+            return None;
+        }
+        Some(SpecialToken {
+            id: TokenId(id),
+            text: token_text(weights, id).filter(|text| !text.is_empty())?,
+            is_control,
+            strips_left: has(sys::LLAMA_TOKEN_ATTR_LSTRIP),
+            strips_right: has(sys::LLAMA_TOKEN_ATTR_RSTRIP),
+        })
+    };
+    (0..size).filter_map(special).collect()
+}
+
+/// A token's text as the file has it; `None` where that is no UTF-8.
+fn token_text(weights: &Weights, id: i32) -> Option<String> {
+    // SAFETY: the weights are live and have the token; llama.cpp gives a terminated string of theirs.
+    let text = unsafe {
+        let text = sys::llama_vocab_get_text(weights.vocab(), id);
+        (!text.is_null()).then(|| CStr::from_ptr(text))
+    };
+    text?.to_str().ok().map(str::to_owned)
 }

@@ -1,0 +1,166 @@
+"""What a chat template takes, found out by rendering small conversations with it."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from llmserve.errors import TemplateError
+from llmserve.templates.environment import render
+
+__all__ = ["Capabilities", "EmptyContent", "capabilities"]
+
+EmptyContent: TypeAlias = Literal["null", "empty", "absent"]
+_Message: TypeAlias = dict[str, Any]
+
+# Words that no template writes by itself.
+_WORD = "quokka"
+_NAME = "find_wombat"
+_KEY, _VALUE = "burrow", "numbat"
+_ID = "call00001"  # nine letters and digits, which Mistral's templates ask for
+
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": _NAME,
+        "description": "Finds a wombat.",
+        "parameters": {
+            "type": "object",
+            "properties": {_KEY: {"type": "string", "description": "Its burrow."}},
+            "required": [_KEY],
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a template does with content, tools and tool calls."""
+
+    takes_strings: bool
+    """Content may be a string."""
+    part_roles: frozenset[str]
+    """Roles whose content may be a list of parts."""
+    shows_tools: bool
+    """Tools that are declared appear in the prompt."""
+    shows_tool_calls: bool
+    """Tool calls of the assistant appear."""
+    shows_tool_results: bool
+    """What `tool` messages hold appears."""
+    takes_objects: bool
+    """Arguments of tool calls are objects; else JSON text."""
+    empty_content: EmptyContent
+    """What stands for no content beside tool calls."""
+
+
+@functools.lru_cache(maxsize=64)
+def capabilities(source: str) -> Capabilities:
+    """What the template takes. Conversations that it refuses tell nothing, and ordinary use is assumed."""
+    text = _rendered(source, [_user(_WORD)])
+    part_roles = frozenset(
+        role for role in ("system", "user", "assistant", "tool") if _takes_parts(source, role)
+    )
+    calls = _tool_call_form(source)
+    takes_objects, empty_content = calls or (True, "empty")
+    return Capabilities(
+        takes_strings=text is None or _WORD in text or "user" not in part_roles,
+        part_roles=part_roles,
+        shows_tools=_shows_tools(source),
+        shows_tool_calls=calls is not None,
+        shows_tool_results=_shows_tool_results(source, calls),
+        takes_objects=takes_objects,
+        empty_content=empty_content,
+    )
+
+
+def _rendered(source: str, messages: Sequence[_Message], tools: Sequence[Any] | None = None) -> str | None:
+    variables = {
+        "messages": messages,
+        "tools": tools,
+        "documents": None,
+        "add_generation_prompt": False,
+        "bos_token": "",
+        "eos_token": "",
+    }
+    try:
+        return render(source, variables)
+    except TemplateError:
+        return None
+
+
+def _user(content: Any) -> _Message:
+    return {"role": "user", "content": content}
+
+
+def _call(arguments: Any, empty_content: EmptyContent) -> _Message:
+    function = {"name": _NAME, "arguments": arguments}
+    call = {"role": "assistant", "tool_calls": [{"id": _ID, "type": "function", "function": function}]}
+    contents: Mapping[EmptyContent, _Message] = {
+        "null": {"content": None},
+        "empty": {"content": ""},
+        "absent": {},
+    }
+    return call | contents[empty_content]
+
+
+def _result(content: Any) -> _Message:
+    return {"role": "tool", "tool_call_id": _ID, "name": _NAME, "content": content}
+
+
+def _arguments(takes_objects: bool) -> Any:
+    arguments = {_KEY: _VALUE}
+    return arguments if takes_objects else json.dumps(arguments)
+
+
+def _takes_parts(source: str, role: str) -> bool:
+    parts = [{"type": "text", "text": _WORD}]
+    conversations: dict[str, list[_Message]] = {
+        "system": [{"role": "system", "content": parts}, _user("a")],
+        "user": [_user(parts)],
+        "assistant": [_user("a"), {"role": "assistant", "content": parts}, _user("b")],
+        "tool": [_user("a"), _call(_arguments(True), "empty"), _result(parts)],
+    }
+    text = _rendered(source, conversations[role], [_TOOL] if role == "tool" else None)
+    # Python's or JSON's picture of the list would have the key in quotes.
+    return text is not None and _WORD in text and "'text'" not in text and '"text"' not in text
+
+
+def _shows_tools(source: str) -> bool:
+    system = {"role": "system", "content": "a"}
+    conversations = ([_user("b")], [system, _user("b")])
+    texts = (_rendered(source, conversation, [_TOOL]) for conversation in conversations)
+    return any(text is not None and _NAME in text for text in texts)
+
+
+def _tool_call_form(source: str) -> tuple[bool, EmptyContent] | None:
+    """The first form of a tool call that appears as it should: are arguments objects, what is no content."""
+    # Transformers leave null out, so that comes first.
+    empties: tuple[EmptyContent, ...] = ("absent", "null", "empty")
+    for takes_objects in (True, False):
+        for empty_content in empties:
+            call = _call(_arguments(takes_objects), empty_content)
+            for tools in (None, [_TOOL]):
+                without = _rendered(source, [_user("a"), {"role": "assistant", "content": "b"}], tools) or ""
+                text = _rendered(source, [_user("a"), call, _result("c")], tools)
+                if text is not None and _shows_call(text, without):
+                    return takes_objects, empty_content
+    return None
+
+
+def _shows_call(text: str, without: str) -> bool:
+    """Whether name and arguments stand there as JSON or in the template's own form, and no `None`."""
+    has_all = all(text.count(word) > without.count(word) for word in (_NAME, _KEY, _VALUE))
+    # Python's picture of a dict, and JSON text that was made JSON text again.
+    is_odd = f"'{_KEY}'" in text or f'\\"{_KEY}' in text or text.count("None") > without.count("None")
+    return has_all and not is_odd
+
+
+def _shows_tool_results(source: str, calls: tuple[bool, EmptyContent] | None) -> bool:
+    # Tool calls that the template does not show come as text.
+    call = _call(_arguments(calls[0]), calls[1]) if calls else {"role": "assistant", "content": "b"}
+    conversation = [_user("a"), call, _result(_WORD)]
+    texts = (_rendered(source, conversation, tools) for tools in (None, [_TOOL]))
+    return any(text is not None and _WORD in text for text in texts)

@@ -1,0 +1,128 @@
+"""Jinja as Hugging Face's tokenizers set it up, in a sandbox."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import jinja2
+import jinja2.ext
+import jinja2.nodes
+import jinja2.parser
+import jinja2.sandbox
+import jinja2.utils
+
+from llmserve.errors import TemplateError
+from llmserve.templates.marks import unescape_marks
+
+__all__ = ["render"]
+
+
+def render(source: str, variables: Mapping[str, Any]) -> str:
+    """What a template makes of its variables.
+
+    Raises `TemplateError` with the template's own words where it has some.
+    """
+    try:
+        return _compile(source).render(_plain(variables))
+    except jinja2.TemplateError as error:
+        raise TemplateError(f"the chat template failed: {error}") from error
+    # What templates run into on messages that they do not expect.
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise TemplateError(f"the chat template failed: {type(error).__name__}: {error}") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _compile(source: str) -> jinja2.Template:
+    return _environment().from_string(source)
+
+
+@functools.lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    # Prompts are no HTML: nothing is to be escaped.
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+        extensions=["jinja2.ext.loopcontrols", _GenerationBlock],
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    environment.globals["namespace"] = _Namespace
+    environment.globals["dict"] = _make_dict
+    return environment
+
+
+class _Namespace(jinja2.utils.Namespace):
+    """Jinja's `namespace`, without the names by which Python's own things are reached."""
+
+    def __init__(*args: Any, **kwargs: Any) -> None:
+        # A template may use any keyword, `self` too.
+        jinja2.utils.Namespace.__init__(args[0])
+        for name, value in dict(*args[1:], **kwargs).items():
+            args[0][name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            raise jinja2.exceptions.SecurityError(f"a namespace takes no name like {name!r}")
+        super().__setitem__(name, value)
+
+
+def _make_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
+    """Jinja's `dict`, without the class's other methods."""
+    return dict(*args, **kwargs)
+
+
+def _plain(value: Any) -> Any:
+    """Data of the caller's as plain types: a template must not reach methods of anything else."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return value if type(value) is kind else kind(value)
+    raise TypeError(f"templates take text, numbers, lists and mappings, not {type(value).__name__}")
+
+
+class _GenerationBlock(jinja2.ext.Extension):
+    """`{% generation %}` marks the assistant's words for training; here it does nothing."""
+
+    tags = {"generation"}  # noqa: RUF012 - jinja2 declares it so
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.Scope(body, lineno=line)
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    text = json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+    return unescape_marks(text) if ensure_ascii else text
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(pattern: str) -> str:
+    return now().strftime(pattern)
+
+
+def now() -> datetime.datetime:
+    """The time that templates are told: this machine's clock, in its time zone."""
+    return datetime.datetime.now().astimezone()
