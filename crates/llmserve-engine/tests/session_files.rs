@@ -330,6 +330,26 @@ fn a_state_of_another_layout_is_left_out_and_the_text_stays() {
 }
 
 #[test]
+fn a_state_that_the_context_refuses_is_dropped() {
+    for memory in KINDS {
+        let saved = Saved::new();
+        let expected = go_on(&saved.engine, &saved.session, " more", 10);
+        let mut parts = Parts::of(&saved.bytes);
+        // Of another number of tokens than the header says.
+        parts.state.truncate(40);
+        parts.header["state"]["num_bytes"] = json!(40);
+        let path = saved.folder.write("wrong state", &parts.bytes());
+        let engine = FakeEngine { memory, ..FakeEngine::default() }.start();
+        let session = engine.new_session();
+        load(&session, &path).unwrap();
+        let output = go_on(&engine, &session, " more", 10);
+        assert_eq!(output.tokens, expected.tokens);
+        assert_eq!(output.finished.usage.num_cached_tokens, 0);
+        assert_eq!(engine.stats().parked_bytes, 0, "{memory:?}");
+    }
+}
+
+#[test]
 fn a_state_that_does_not_fit_into_host_memory_is_left_out() {
     let saved = Saved::new();
     for parking_bytes in [0, 10] {
