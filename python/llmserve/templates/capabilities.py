@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from llmserve.errors import TemplateError
 from llmserve.templates.environment import render
+from llmserve.templates.limits import within_limits
 
 __all__ = ["Capabilities", "EmptyContent", "capabilities"]
 
@@ -64,6 +65,11 @@ class Capabilities:
 @functools.lru_cache(maxsize=64)
 def capabilities(source: str) -> Capabilities:
     """What the template takes. Conversations that it refuses tell nothing, and ordinary use is assumed."""
+    with within_limits():
+        return _found(source)
+
+
+def _found(source: str) -> Capabilities:
     text = _rendered(source, [_user(_WORD)])
     part_roles = frozenset(
         role for role in ("system", "user", "assistant", "tool") if _takes_parts(source, role)
@@ -174,7 +180,8 @@ def _hides(source: str, role: str) -> bool:
         # Tool calls that the template does not show come as text.
         call = _call(_arguments(calls[0]), calls[1]) if calls else {"role": "assistant", "content": "b"}
         conversation = [_user("a"), call, _result(_WORD)]
-    texts = [_rendered(source, conversation, tools) for tools in (None, [_TOOL])]
+    with within_limits():
+        texts = [_rendered(source, conversation, tools) for tools in (None, [_TOOL])]
     # A template that refuses the role will say so itself.
     shown = [text for text in texts if text is not None]
     return bool(shown) and not any(_WORD in text for text in shown)
