@@ -36,7 +36,10 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
     if len(source) > MAX_SOURCE_CHARACTERS:
         limit = f"{MAX_SOURCE_CHARACTERS} characters, it has {len(source)}"
         raise TemplateError(f"the chat template is too long: at most {limit}")
-    data = _plain(variables)
+    try:
+        data = _plain(variables)
+    except RecursionError:
+        raise InvalidParameterError("messages: nested too deeply", field="messages") from None
     try:
         with within_limits():
             return _compile(source).render(data)

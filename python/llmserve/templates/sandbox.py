@@ -14,6 +14,7 @@ from jinja2.runtime import Context
 
 from llmserve.templates import growth
 from llmserve.templates.limits import CONTAINERS, MAX_CHARACTERS, budget, limited, weight
+from llmserve.templates.marks import unescape_marks
 
 __all__ = ["BoundedEnvironment"]
 
@@ -37,6 +38,7 @@ class BoundedEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             del self.globals[name]
         for name, function in self.filters.items():
             self.filters[name] = _counted(_GUARDS.get(name, _no_guard), function)
+        self.filters["string"] = _counted(_no_guard, _text)
         self.filters.update(_llmserve_step=_step, _llmserve_checked=_checked, _llmserve_joined=_joined)
 
     @staticmethod
@@ -155,6 +157,8 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, CONTAINERS):
         budget().spend(weight(value))
+        # Python's picture of a list has U+FDD0 escaped.
+        return unescape_marks(str(value))
     return str(value)
 
 
