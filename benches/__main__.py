@@ -21,6 +21,7 @@ BENCHES = {
     "http": "http_speed",
     "mixed": "mixed",
     "shared_prefix": "shared_prefix",
+    "constrained": "constrained",
     "gil": "gil",
     "load": "load",
     "memory": "memory",

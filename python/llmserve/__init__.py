@@ -34,19 +34,32 @@ from llmserve.errors import (
     LoadError,
     QueueFullError,
     RequestError,
+    SessionError,
     TemplateError,
     TokenizeError,
 )
+from llmserve.inspection import inspect_session
 from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.sampling_params import SamplingParams
-from llmserve.types import Completion, Delta, ModelInfo, Stats, Timings, Token, TokenLogprobs, Usage
+from llmserve.types import (
+    Completion,
+    Delta,
+    ModelInfo,
+    SessionInfo,
+    Stats,
+    Timings,
+    Token,
+    TokenLogprobs,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from llmserve import sync
     from llmserve.engine import Engine
     from llmserve.loading import Loading
+    from llmserve.session import Session
     from llmserve.stream import Stream
-    from llmserve.sync import SyncEngine
+    from llmserve.sync import SyncEngine, SyncSession
 
 __all__ = [
     "BudgetTooSmallError",
@@ -70,9 +83,13 @@ __all__ = [
     "QueueFullError",
     "RequestError",
     "SamplingParams",
+    "Session",
+    "SessionError",
+    "SessionInfo",
     "Stats",
     "Stream",
     "SyncEngine",
+    "SyncSession",
     "TemplateError",
     "Timings",
     "Token",
@@ -80,11 +97,19 @@ __all__ = [
     "TokenizeError",
     "Usage",
     "__version__",
+    "inspect_session",
     "sync",
 ]
 
 # These import an event loop library, which not every program needs.
-_LAZY = {"Engine": "engine", "Loading": "loading", "Stream": "stream", "SyncEngine": "sync"}
+_LAZY = {
+    "Engine": "engine",
+    "Loading": "loading",
+    "Session": "session",
+    "Stream": "stream",
+    "SyncEngine": "sync",
+    "SyncSession": "sync",
+}
 
 # A program that did not set logging up is not to see llama.cpp's warnings on its terminal.
 logging.getLogger("llmserve").addHandler(logging.NullHandler())

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias, final
 
+from llmserve.chat import NextTurn
 from llmserve.errors import LlmserveError, LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
@@ -14,12 +15,15 @@ __all__ = [
     "Listener",
     "Load",
     "Request",
+    "Session",
+    "SessionJob",
     "TokenBuffer",
     "TokenizeJob",
     "Wakeup",
     "__version__",
     "begin_exit",
     "check_params",
+    "inspect_session",
     "load",
     "probe",
     "set_log_level",
@@ -42,6 +46,7 @@ _Event: TypeAlias = (
         tuple[float, float, float, float],
         int,
         str | None,
+        bool,
     ]
     | tuple[Literal["failed"], LlmserveError]
 )
@@ -65,11 +70,15 @@ class Listener: ...
 class Engine:
     def submit(
         self,
-        prompt: tuple[str | Sequence[int], bool, _Special],
+        input: tuple[
+            tuple[str | Sequence[int], bool, _Special], tuple[Session, bool | NextTurn, bool] | None
+        ],
         params: SamplingParams,
         at_end: bool,
         listener: Listener,
     ) -> Request: ...
+    def session(self) -> Session: ...
+    def copy_session(self, session: Session) -> Session: ...
     def tokenize(
         self, text: str, add_special: bool, special: _Special, listener: Listener
     ) -> TokenizeJob: ...
@@ -87,6 +96,19 @@ class Request:
     def id(self) -> int: ...
     def take(self, limit: int) -> list[_Event] | None: ...
     def abort(self) -> None: ...
+
+@final
+class Session:
+    def num_tokens(self) -> int: ...
+    def is_templated(self) -> bool: ...
+    def tokens(self) -> TokenizeJob: ...
+    def reset(self, listener: Listener) -> SessionJob: ...
+    def save(self, path: str | PathLike[str], listener: Listener) -> SessionJob: ...
+    def load(self, path: str | PathLike[str], listener: Listener) -> SessionJob: ...
+
+@final
+class SessionJob:
+    def take(self) -> Literal[True] | None: ...
 
 @final
 class Load:
@@ -110,6 +132,7 @@ def load(
     path: str | PathLike[str], config: ModelConfig, probe_command: Sequence[str] | None, listener: Listener
 ) -> Load: ...
 def probe(path: str | PathLike[str]) -> int: ...
+def inspect_session(path: str | PathLike[str]) -> dict[str, Any]: ...
 def check_params(params: SamplingParams) -> None: ...
 def begin_exit() -> None: ...
 def set_log_level(level: int) -> None: ...

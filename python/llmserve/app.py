@@ -15,7 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 # Now, so that no request waits while jinja2 is imported.
 import llmserve.templates  # noqa: F401
-from llmserve.apis.llamacpp import operations, routes
+from llmserve.apis.llamacpp import operations as llamacpp_operations
+from llmserve.apis.llamacpp import routes as llamacpp
+from llmserve.apis.llamatik import operations as llamatik_operations
+from llmserve.apis.llamatik import routes as llamatik
 from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
 from llmserve.first_model import FirstModel, StartObserver
 from llmserve.http.browsers import BrowserMiddleware
@@ -103,13 +106,13 @@ class Application:
 
 
 def _build_http(services: Services) -> ASGIApp:
-    llamacpp = routes.LlamaCppApi(services)
+    dialects = (llamacpp.LlamaCppApi(services), llamatik.LlamatikApi(services))
     ops = OpsApi(services)
-    described = [*ops.endpoints(), *llamacpp.endpoints()]
-    ops.describe(described, operations.RESPONSE_TYPES)
+    described = [*ops.endpoints(), *(endpoint for dialect in dialects for endpoint in dialect.endpoints())]
+    ops.describe(described, (*llamacpp_operations.RESPONSE_TYPES, *llamatik_operations.RESPONSE_TYPES))
     endpoints = [*described, *ops.page_endpoints()]
     limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)
-    shapes = routes.SHAPES
+    shapes = (*llamacpp.SHAPES, *llamatik.SHAPES)
     # From the inside out. Errors are answered inside CORS, so that browsers may read them.
     app: ASGIApp = build_router(endpoints, limits)
     app = ConnectionMiddleware(app, services.settings.max_body_bytes)

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from llmserve.errors import SessionError
+from llmserve.inspection import inspect
 from llmserve.models import DEFAULT_MODEL, PullError, pull
 from llmserve.models.progress import ProgressLine
 from llmserve.settings import VARIABLES, Settings, SettingsError, Variable, parse_settings
@@ -19,8 +21,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "pull":
             return _pull()
+        if arguments.command == "inspect":
+            return inspect(arguments.file, as_json=arguments.json)
         return _serve(arguments)
-    except (SettingsError, PullError) as error:
+    except (SettingsError, PullError, SessionError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
         return 130
@@ -54,6 +58,13 @@ def build_parser() -> argparse.ArgumentParser:
         f"folder "
         "(LLMSERVE_CACHE_DIR), unless it is there.",
     )
+    session = commands.add_parser(
+        "inspect",
+        help="show what a session file holds",
+        description="Shows what a session file says of itself, without its model, and verifies its checksum.",
+    )
+    session.add_argument("file", metavar="FILE", help="a file that `session/save` wrote")
+    session.add_argument("--json", action="store_true", help="as one JSON object")
     return parser
 
 

@@ -25,6 +25,8 @@ from llmserve.loaded import (
 from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.schemas import JsonSchema, parsed
+from llmserve.session import Session
 from llmserve.stream import Stream
 from llmserve.types import ChatMessage, Completion
 from llmserve.wakeups import Mailbox
@@ -80,19 +82,53 @@ class Engine(LoadedModel):
         *,
         add_special: bool = True,
         parse_special: bool = True,
+        session: Session | None = None,
+        append: bool | NextTurn = True,
+        templated: bool = False,
         **overrides: Any,
     ) -> Completion:
         """Generate a whole text for a prompt (a text, token ids, or what `chat_prompt` gives).
 
         `add_special` adds what the vocabulary puts around a text (BOS); `parse_special` reads the text of
         control tokens as control tokens, which is for trusted text only. `overrides` are fields of
-        `SamplingParams`. Cancelling the task aborts the request within a step. Raises `RequestError` if the
+        `SamplingParams`.
+
+        With a `session` the request waits for its turn in it. `append` says what the prompt is to the
+        session. True: it follows the session's tokens (and `add_special` counts only where there are none);
+        False: it is the whole; a `NextTurn` follows in place of the prompt, unless the session is empty or
+        not templated. Prompt and output are the session afterwards, which is then `templated` or not.
+
+        Cancelling the task aborts the request within a step. Raises `RequestError` if the
         request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails.
         """
         async with self.stream(
-            prompt, params, add_special=add_special, parse_special=parse_special, at_end=True, **overrides
+            prompt,
+            params,
+            add_special=add_special,
+            parse_special=parse_special,
+            session=session,
+            append=append,
+            templated=templated,
+            at_end=True,
+            **overrides,
         ) as stream:
             return await stream.result()
+
+    async def generate_json(
+        self,
+        prompt: str | Sequence[int],
+        json_schema: JsonSchema = True,
+        params: SamplingParams | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Generate a JSON document that a schema accepts, and parse it.
+
+        Gives an instance of the class for a Pydantic model class. `True` is any JSON value. Further arguments
+        are those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the class's
+        own validators refuse.
+        """
+        completion = await self.generate(prompt, params, json_schema=json_schema, **arguments)
+        return parsed(json_schema, completion.text)
 
     def stream(
         self,
@@ -101,6 +137,9 @@ class Engine(LoadedModel):
         *,
         add_special: bool = True,
         parse_special: bool = True,
+        session: Session | None = None,
+        append: bool | NextTurn = True,
+        templated: bool = False,
         at_end: bool = False,
         **overrides: Any,
     ) -> Stream:
@@ -110,14 +149,24 @@ class Engine(LoadedModel):
         event loop. Raises `InvalidParameterError`, `EngineClosedError` and `EngineDeadError`; other refusals
         raise from the stream.
         """
-        arguments = prompt_arguments(prompt, add_special, parse_special)
+        used = None if session is None else (session.core, append, templated)
+        arguments = prompt_arguments(prompt, add_special, parse_special), used
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:
-            check_length(self._core, self._info, arguments[0])
+            check_length(self._core, self._info, arguments[0][0])
             return self._core.submit(arguments, params, at_end, listener)
 
         return Stream(submit)
+
+    def session(self, copy: Session | None = None) -> Session:
+        """A new session: empty, or with the tokens that `copy` has after its last call that has ended.
+
+        `copy` may be of another engine of the same weights. Raises `InvalidParameterError` if its tokens are
+        not of this vocabulary, `EngineClosedError` and `EngineDeadError`.
+        """
+        core = self._core
+        return Session(core.session() if copy is None else core.copy_session(copy.core))
 
     async def tokenize(
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True

@@ -8,6 +8,7 @@
      │   ├─ ContextExceededError     the prompt is longer than a sequence may be
      │   ├─ BudgetTooSmallError      the tokens do not hold the shortest document
      │   ├─ QueueFullError           too many requests are waiting
+     │   ├─ SessionError             a session file could not be written or read
      │   └─ TokenizeError            the vocabulary cannot express the text or the ids
      ├─ GenerationError              the model failed to compute
      ├─ EngineClosedError            the engine was closed
@@ -32,6 +33,7 @@ __all__ = [
     "LoadError",
     "QueueFullError",
     "RequestError",
+    "SessionError",
     "TemplateError",
     "TokenizeError",
 ]
@@ -125,6 +127,24 @@ class QueueFullError(RequestError):
     def __init__(self, message: str, *, retry_after_s: float = 1.0, code: str | None = None) -> None:
         super().__init__(message, code=code)
         self.retry_after_s = retry_after_s
+
+
+class SessionError(RequestError):
+    """A session file could not be written or read. Nothing was changed.
+
+    `reason` is a stable name: `not_found`, `not_readable`, `not_a_session`, `wrong_version`, `damaged`,
+    `other_model`, `too_long`, `not_writable` or `not_replaceable`. `detail` holds the path and the system's
+    own words, for logs; it is no part of `str()`.
+    """
+
+    code = "session_failed"
+
+    def __init__(
+        self, message: str, *, reason: str = "not_readable", detail: str = "", code: str | None = None
+    ) -> None:
+        super().__init__(message, code=code)
+        self.reason = reason
+        self.detail = detail
 
 
 class TokenizeError(RequestError):

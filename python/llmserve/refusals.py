@@ -10,6 +10,8 @@ native log lines.
           ├── MalformedBodyError, FieldError, BodyTooLargeError
           ├── PathNotAllowedError, PathNotLocalError
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError
+          ├── NotInitializedError, OtherLoadRunningError, OtherModelError, NoDraftHeadError
+          ├── SessionExpiredError, SessionsFullError, CallCancelledError
           ├── ForeignHostError, ForeignOriginError
           ├── RouteNotFoundError, MethodNotAllowedError
           └── ServerDrainingError, ServerStoppingError
@@ -96,6 +98,70 @@ class LoadAbandonedError(Refusal):
 
     def __init__(self) -> None:
         super().__init__("the load was cancelled")
+
+
+class NotInitializedError(Refusal):
+    """The dialect has no model yet, or none any more."""
+
+    code = "not_initialized"
+
+    def __init__(self) -> None:
+        super().__init__("no model is loaded here: call init first")
+
+
+class OtherLoadRunningError(Refusal):
+    """The dialect is loading a model, and this call has to do with another."""
+
+    code = "other_load_running"
+
+    def __init__(self) -> None:
+        super().__init__("a model is being loaded: wait until that is over")
+
+
+class OtherModelError(Refusal):
+    """A path that is not the loaded model's, where only that will do."""
+
+    code = "other_model"
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f"{field} must be the path of the loaded model")
+
+
+class NoDraftHeadError(Refusal):
+    """The model cannot draft for itself."""
+
+    code = "no_draft_head"
+
+    def __init__(self) -> None:
+        super().__init__("the model has no usable draft head")
+
+
+class SessionExpiredError(Refusal):
+    """A session that was to go on is gone: idle for too long, or the longest idle one of too many."""
+
+    code = "session_expired"
+
+    def __init__(self) -> None:
+        super().__init__("the session has expired: the next call begins a new one")
+
+
+class SessionsFullError(Refusal):
+    """There are as many sessions as may be, and all of them are in use."""
+
+    code = "sessions_full"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"all of the {limit} sessions that may exist are in use")
+        self.limit = limit
+
+
+class CallCancelledError(Refusal):
+    """A call was cancelled when there was nothing of use to answer with."""
+
+    code = "call_cancelled"
+
+    def __init__(self) -> None:
+        super().__init__("the call was cancelled before it had a whole document")
 
 
 class ForeignHostError(Refusal):

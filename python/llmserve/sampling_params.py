@@ -60,8 +60,8 @@ class SamplingParams:
     max_total_tokens: int | None = None
     """The most tokens of prompt and output together; `None`: the context length."""
     json_schema: JsonSchema | None = None
-    """The output is a JSON document that this JSON Schema accepts: a mapping, its text, `True` (any JSON value)
-    or a Pydantic model class. Kept as text. Stop texts are not looked for then."""
+    """The output is a JSON document that this JSON Schema accepts: a mapping, its text, `True` (any JSON
+    value) or a Pydantic model class. Kept as text. Stop texts are not looked for then."""
     regex: str | None = None
     """The output matches this regular expression as a whole."""
     grammar: str | None = None

@@ -11,7 +11,7 @@ from llmserve.errors import InvalidParameterError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["JsonSchema", "schema_text"]
+__all__ = ["JsonSchema", "parsed", "schema_text"]
 
 JsonSchema: TypeAlias = "str | bool | Mapping[str, Any] | type[BaseModel]"
 """A JSON Schema: its text, a boolean schema, a mapping, or a Pydantic model class."""
@@ -33,6 +33,13 @@ def schema_text(schema: JsonSchema) -> str:
         return json.dumps(schema, default=_plain, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise _invalid(f"is no JSON: {error}") from None
+
+
+def parsed(schema: JsonSchema, text: str) -> Any:
+    """The value of a document: an instance of the schema, where that is a Pydantic model class."""
+    if isinstance(schema, type):
+        return schema.model_validate_json(text)
+    return json.loads(text)
 
 
 def _plain(value: object) -> object:

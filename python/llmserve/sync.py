@@ -22,10 +22,11 @@ from llmserve.loaded import (
 )
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.schemas import JsonSchema, parsed
 from llmserve.transcript import PIECE, Transcript
 from llmserve.types import ChatMessage, Completion, Delta
 
-__all__ = ["SyncEngine", "SyncStream", "load"]
+__all__ = ["SyncEngine", "SyncSession", "SyncStream", "load"]
 
 T = TypeVar("T")
 
@@ -87,13 +88,35 @@ class SyncEngine(LoadedModel):
         *,
         add_special: bool = True,
         parse_special: bool = True,
+        session: SyncSession | None = None,
+        append: bool | NextTurn = True,
+        templated: bool = False,
         **overrides: Any,
     ) -> Completion:
         """Generate a whole text for a prompt."""
         with self.stream(
-            prompt, params, add_special=add_special, parse_special=parse_special, at_end=True, **overrides
+            prompt,
+            params,
+            add_special=add_special,
+            parse_special=parse_special,
+            session=session,
+            append=append,
+            templated=templated,
+            at_end=True,
+            **overrides,
         ) as stream:
             return stream.result()
+
+    def generate_json(
+        self,
+        prompt: str | Sequence[int],
+        json_schema: JsonSchema = True,
+        params: SamplingParams | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Generate a JSON document that a schema accepts, and parse it."""
+        completion = self.generate(prompt, params, json_schema=json_schema, **arguments)
+        return parsed(json_schema, completion.text)
 
     def stream(
         self,
@@ -102,18 +125,26 @@ class SyncEngine(LoadedModel):
         *,
         add_special: bool = True,
         parse_special: bool = True,
+        session: SyncSession | None = None,
+        append: bool | NextTurn = True,
+        templated: bool = False,
         at_end: bool = False,
         **overrides: Any,
     ) -> SyncStream:
         """Submit a request and return at once."""
-        arguments = prompt_arguments(prompt, add_special, parse_special)
+        used = None if session is None else (session.core, append, templated)
+        arguments = prompt_arguments(prompt, add_special, parse_special), used
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:
-            check_length(self._core, self._info, arguments[0])
+            check_length(self._core, self._info, arguments[0][0])
             return self._core.submit(arguments, params, at_end, listener)
 
         return SyncStream(submit)
+
+    def session(self) -> SyncSession:
+        """A new, empty session."""
+        return SyncSession(self._core.session())
 
     def tokenize(
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
@@ -238,6 +269,44 @@ class SyncStream:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+class SyncSession:
+    """`llmserve.Session` without an event loop; its methods mean the same and raise the same."""
+
+    __slots__ = ("__weakref__", "core")
+
+    def __init__(self, core: _core.Session) -> None:
+        self.core = core
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens after the last call that has ended."""
+        return self.core.num_tokens()
+
+    @property
+    def is_templated(self) -> bool:
+        """Whether the tokens are of a chat template."""
+        return self.core.is_templated()
+
+    def tokens(self) -> list[int]:
+        """The token ids after the last call that has ended."""
+        return self.core.tokens().take(sys.maxsize) or []
+
+    def reset(self) -> None:
+        """Empty the session."""
+        mailbox = _Mailbox()
+        mailbox.next(self.core.reset(mailbox.listener).take)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the session to a file. Raises `SessionError`."""
+        mailbox = _Mailbox()
+        mailbox.next(self.core.save(path, mailbox.listener).take)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Make the session what a file holds. Raises `SessionError`."""
+        mailbox = _Mailbox()
+        mailbox.next(self.core.load(path, mailbox.listener).take)
 
 
 load = SyncEngine.load

@@ -50,7 +50,7 @@ class Transcript:
             elif event[0] == "accepted":
                 self.num_prompt_tokens = event[1]
             elif event[0] == "finished":
-                _, reason, usage, timings, seed, stop = event
+                _, reason, usage, timings, seed, stop, is_complete = event
                 self.completion = Completion(
                     text="".join(self._texts),
                     tokens=tuple(self._tokens),
@@ -59,6 +59,7 @@ class Transcript:
                     timings=_timings(*timings),
                     seed=seed,
                     stop=stop,
+                    is_complete=is_complete,
                 )
             elif event[0] == "failed":
                 self.error = event[1]

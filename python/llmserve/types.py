@@ -25,6 +25,7 @@ __all__ = [
     "NextTurn",
     "RopeScaling",
     "SamplingParams",
+    "SessionInfo",
     "Stats",
     "Timings",
     "Token",
@@ -127,6 +128,9 @@ class Completion:
     """The seed that keyed the draws."""
     stop: str | None
     """The stop string that ended the generation."""
+    is_complete: bool = True
+    """Whether constrained output is whole. It is but for some that were cancelled, and for texts of a `regex`
+    or `grammar` that the token limit cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +189,8 @@ class ModelInfo:
     """Whether the model keeps a recurrent state, of which no part can be taken back."""
     sliding_window: int
     """Tokens of the attention window where the model has one, else 0."""
+    fingerprint: str
+    """What tells these weights, adapters included, from others: 64 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +198,7 @@ class Stats:
     """A snapshot of an engine's state. Counters only grow."""
 
     num_preparing: int
-    """Requests whose prompt is being tokenized."""
+    """Requests whose prompt is being tokenized, or that wait for their turn in a session."""
     num_waiting: int
     """Requests that wait for a slot."""
     num_running: int
@@ -241,3 +247,33 @@ class Stats:
     """Seconds spent in llama.cpp."""
     overhead_seconds: float
     """Seconds spent in steps outside llama.cpp."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """What a session file says of itself."""
+
+    version: int
+    """Format version."""
+    writer: str
+    """Program and version that wrote it."""
+    created_s: int
+    """When it was written, in seconds since 1970."""
+    fingerprint: str
+    """`ModelInfo.fingerprint` of its model."""
+    architecture: str
+    """The model's architecture."""
+    description: str
+    """The model in one line."""
+    num_tokens: int
+    """Number of tokens."""
+    is_templated: bool
+    """Whether they are of a chat template."""
+    num_state_tokens: int
+    """How many of the tokens the KV state covers, from the first; 0 without one."""
+    state_bytes: int
+    """Size of the KV state, in bytes."""
+    state_layout: str
+    """What the KV state depends on beside the weights; empty without one."""
+    file_bytes: int
+    """Size of the file, in bytes."""

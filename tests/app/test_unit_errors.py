@@ -17,7 +17,7 @@ def every_class(base: type[BaseException]) -> list[type[BaseException]]:
     return found
 
 
-ABSTRACT = {errors.LlmserveError, refusals.Refusal, refusals.LoadAbandonedError}
+ABSTRACT = {errors.LlmserveError, refusals.Refusal}
 
 
 def test_every_exception_of_the_package_has_a_rule() -> None:

@@ -1,20 +1,21 @@
 //! The handle of a running engine.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::config::SchedulerConfig;
+use crate::constraint::Compiler;
 use crate::core::{Command, Core};
 use crate::draft::Drafter;
 use crate::error::{Error, LoadError, LoadErrorReason};
 use crate::event::Event;
 use crate::ids::{RequestId, TokenId};
 use crate::job::{self, Job};
-use crate::lock::lock;
+use crate::jobs::{FORKED, Jobs, Senders};
 use crate::model::{Context, ContextLimits, ModelInfo, Vocabulary};
 use crate::notify::Listener;
 use crate::outbox::{Outbox, RequestHandle};
@@ -22,11 +23,12 @@ use crate::prepare::{self, NewRequest, Preparer};
 use crate::process::Owner;
 use crate::queue::Queue;
 use crate::request::{GenerationRequest, Special};
+use crate::session::{self, Call, Session};
 use crate::shared::Shared;
 use crate::stats::Stats;
 
-/// Why an engine of another process cannot be used.
-const FORKED: &str = "it belongs to the process that this one was forked from";
+/// Texts to tokenize and the like that may wait beside the requests.
+const MAX_SMALL_JOBS: usize = 64;
 const PANICKED: &str = "its thread ended by a fault";
 
 /// Makes the context, on the thread that will use it.
@@ -53,8 +55,7 @@ pub struct Engine {
 struct Inner {
     owner: Owner,
     commands: Sender<Command>,
-    /// Taken at shutdown, so that the prepare threads end.
-    jobs: Mutex<Option<Sender<prepare::Job>>>,
+    jobs: Arc<Jobs>,
     shared: Arc<Shared>,
     info: ModelInfo,
     next_id: AtomicU64,
@@ -68,9 +69,10 @@ impl Engine {
     pub fn start(parts: EngineParts) -> Result<Self, LoadError> {
         let EngineParts { open, vocabulary, mut info, scheduler } = parts;
         let queue = Queue::new(scheduler.max_queued_requests, scheduler.max_queued_tokens);
-        let (jobs, job_receiver) = bounded(scheduler.max_queued_requests.max(1) + 64);
+        let max_jobs = scheduler.max_queued_requests.max(1) + MAX_SMALL_JOBS;
         let shared = Arc::new(Shared::new(queue, 1));
         let (commands, command_receiver) = unbounded();
+        let parking_bytes = scheduler.parking_bytes;
         let core = CoreThread {
             open,
             vocabulary: Arc::clone(&vocabulary),
@@ -79,26 +81,40 @@ impl Engine {
             commands: command_receiver,
         };
         let limits = core.spawn()?;
+        let compiler = Arc::new(Compiler::new(Arc::clone(&vocabulary)));
+        // Bounded where work comes in: what has waited for its session is not refused any more.
+        let (prepare_jobs, jobs) = unbounded();
+        let (file_jobs, files) = unbounded();
         let preparer = || Preparer {
             vocabulary: Arc::clone(&vocabulary),
+            compiler: Arc::clone(&compiler),
             context_length: limits.context_length,
             shared: Arc::clone(&shared),
             commands: commands.clone(),
         };
         for _ in 0..prepare::NUM_THREADS {
             shared.thread_starts();
-            prepare::spawn(preparer(), job_receiver.clone()).map_err(no_thread)?;
+            prepare::spawn(preparer(), jobs.clone()).map_err(no_thread)?;
         }
         info.context_length = limits.context_length as u32;
         info.num_cells = limits.num_cells as u32;
         info.num_slots = limits.num_slots as u32;
         info.num_threads = limits.num_threads as u32;
         info.kv_layout = limits.layout.as_str();
+        let storage = session::Storage {
+            info: info.clone(),
+            parking_bytes,
+            shared: Arc::clone(&shared),
+            commands: commands.clone(),
+        };
+        shared.thread_starts();
+        session::spawn(storage, files).map_err(no_thread)?;
+        let senders = Senders { prepare: prepare_jobs, files: file_jobs };
         Ok(Self {
             inner: Arc::new(Inner {
                 owner: Owner::current(),
                 commands,
-                jobs: Mutex::new(Some(jobs)),
+                jobs: Arc::new(Jobs::new(Arc::clone(&shared), max_jobs, senders)),
                 shared,
                 info,
                 next_id: AtomicU64::new(0),
@@ -123,7 +139,9 @@ impl Engine {
         let submitted = Instant::now();
         let id = RequestId(self.inner.next_id.fetch_add(1, Ordering::Relaxed));
         let outbox = Arc::new(Outbox::new(id, request.delivery, listener));
-        let handle = RequestHandle::new(Arc::clone(&outbox), self.inner.owner, self.inner.commands.clone());
+        let session = request.session.as_ref().map(|session| session.session.clone());
+        let commands = self.inner.commands.clone();
+        let handle = RequestHandle::new(Arc::clone(&outbox), self.inner.owner, commands, session);
         if !self.inner.owner.is_current() {
             outbox.push_now(Event::Failed(Error::EngineDead { reason: FORKED }));
             return handle;
@@ -132,6 +150,29 @@ impl Engine {
             self.inner.shared.refuse(&outbox, error);
         }
         handle
+    }
+
+    /// A new, empty session.
+    #[must_use]
+    pub fn new_session(&self) -> Session {
+        Session::new(Arc::clone(&self.inner.jobs))
+    }
+
+    /// A new session with the tokens of another one, of whatever engine of the same weights, as they are
+    /// after its last call that has ended.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] where this engine's vocabulary has not all of the tokens.
+    pub fn copy_session(&self, session: &Session) -> Result<Session, Error> {
+        let copy = session.copied(Arc::clone(&self.inner.jobs));
+        let size = self.inner.info.vocabulary_size;
+        match copy.tokens().iter().find(|token| !(0..i64::from(size)).contains(&i64::from(token.0))) {
+            Some(TokenId(token)) => Err(Error::InvalidParameter {
+                field: "session",
+                reason: format!("must hold tokens of this vocabulary, 0 to {}, got {token}", size - 1),
+            }),
+            None => Ok(copy),
+        }
     }
 
     /// Tokenizes a text on a prepare thread.
@@ -144,7 +185,7 @@ impl Engine {
         listener: Option<Listener>,
     ) -> Job<Vec<TokenId>> {
         let (result, job) = job::job(listener);
-        self.inner.start_job(prepare::Job::Tokenize { text, add_special, special, result });
+        self.inner.jobs.start(prepare::Job::Tokenize { text, add_special, special, result });
         job
     }
 
@@ -158,7 +199,7 @@ impl Engine {
         listener: Option<Listener>,
     ) -> Job<Vec<u8>> {
         let (result, job) = job::job(listener);
-        self.inner.start_job(prepare::Job::Detokenize { tokens, render_special, result });
+        self.inner.jobs.start(prepare::Job::Detokenize { tokens, render_special, result });
         job
     }
 
@@ -232,47 +273,32 @@ impl Inner {
         if let Some(error) = self.shared.refusal() {
             return Err(error);
         }
-        let new = NewRequest {
+        let session = request.session.as_ref().map(|session| session.session.clone());
+        if session.as_ref().is_some_and(|session| !session.is_of(&self.jobs)) {
+            let reason = "must be of the engine that it is used with".to_owned();
+            return Err(Error::InvalidParameter { field: "session", reason });
+        }
+        let new = Box::new(NewRequest {
             request,
             outbox: Arc::clone(outbox),
             drafter,
             place: self.shared.queue.enter()?,
+            turn: None,
             submitted,
-        };
+        });
         self.shared.num_preparing.fetch_add(1, Ordering::Relaxed);
-        self.start_job(prepare::Job::Request(Box::new(new)));
+        match session {
+            Some(session) => session.enter(Call::Request(new)),
+            None => self.jobs.start(prepare::Job::Request(new)),
+        }
         Ok(())
-    }
-
-    /// Hands work to the prepare threads, or answers why it cannot be taken.
-    fn start_job(&self, job: prepare::Job) {
-        let unsent = if self.owner.is_current() {
-            let jobs = lock(&self.jobs);
-            match &*jobs {
-                Some(jobs) => jobs.try_send(job).map_err(TrySendError::into_inner).err(),
-                None => Some(job),
-            }
-        } else {
-            Some(job)
-        };
-        if let Some(job) = unsent {
-            job.refuse(&self.shared, self.refusal());
-        }
-    }
-
-    /// Why work was not taken.
-    fn refusal(&self) -> Error {
-        if !self.owner.is_current() {
-            return Error::EngineDead { reason: FORKED };
-        }
-        self.shared.refusal().unwrap_or_else(|| self.shared.queue.full())
     }
 
     fn shut_down(&self) {
         if !self.shared.set_shut_down() {
             return;
         }
-        drop(lock(&self.jobs).take());
+        self.jobs.close();
         if self.commands.send(Command::ShutDown).is_err() {
             log::debug!("the engine thread had ended before its shutdown");
         }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use crate::session::{SessionError, SessionErrorReason};
+
 /// A refused or failed request.
 ///
 /// Messages give the limit and the value met. They never hold a path or one of llama.cpp's log
@@ -93,6 +95,9 @@ pub enum Error {
         /// What is wrong, with the offending value.
         reason: String,
     },
+    /// A session file that could not be written or read.
+    #[error(transparent)]
+    Session(#[from] SessionError),
 }
 
 impl Error {
@@ -112,6 +117,7 @@ impl Error {
             Self::ShutDown => "shut_down",
             Self::EngineDead { .. } => "engine_dead",
             Self::Tokenize { .. } => "tokenize_failed",
+            Self::Session(_) => "session_failed",
         }
     }
 }

@@ -78,6 +78,8 @@ pub struct Finished {
     pub seed: u64,
     /// The stop string that ended the generation.
     pub stop: Option<String>,
+    /// False for constrained output that is no whole document, because nothing was found that completes it.
+    pub is_complete: bool,
 }
 
 /// Why a generation ended without a fault.

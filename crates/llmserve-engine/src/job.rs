@@ -59,6 +59,13 @@ impl<T> Drop for JobSender<T> {
 }
 
 impl<T> Job<T> {
+    /// A result that is there already.
+    pub fn done(value: T) -> Self {
+        let (result, job) = job(None);
+        result.send(Ok(value));
+        job
+    }
+
     /// The result, once; `None` while there is none.
     #[must_use]
     pub fn take(&self) -> Option<Result<T, Error>> {

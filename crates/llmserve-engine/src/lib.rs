@@ -29,15 +29,19 @@
 
 mod cache;
 pub mod config;
+mod constrained;
+mod constraint;
 mod core;
 pub mod detokenizer;
 pub mod draft;
 mod engine;
 pub mod error;
 pub mod event;
+mod fingerprint;
 pub mod gguf;
 pub mod ids;
 mod job;
+mod jobs;
 mod load;
 mod lock;
 mod marked;
@@ -53,10 +57,12 @@ pub mod request;
 pub mod sampler;
 mod scheduler;
 mod sequence;
+pub mod session;
 mod shared;
 pub mod stats;
 
 pub use config::*;
+pub use constraint::Mask;
 pub use draft::{Drafter, MAX_DRAFT_TOKENS};
 pub use engine::{Engine, EngineParts, OpenContext};
 pub use error::*;
@@ -68,4 +74,8 @@ pub use model::ModelInfo;
 pub use notify::{Listener, Notify};
 pub use outbox::RequestHandle;
 pub use request::*;
+pub use session::{
+    NextTurn, Session, SessionError, SessionErrorReason, SessionInfo, SessionMode, SessionUse,
+    inspect_session,
+};
 pub use stats::*;

@@ -13,6 +13,7 @@ use crate::lock::lock;
 use crate::notify::{Listener, PendingFlush};
 use crate::process::Owner;
 use crate::request::Delivery;
+use crate::session::Session;
 
 /// The events of one request that its client has not taken yet.
 pub(crate) struct Outbox {
@@ -127,11 +128,17 @@ pub struct RequestHandle {
     outbox: Arc<Outbox>,
     owner: Owner,
     commands: Sender<Command>,
+    session: Option<Session>,
 }
 
 impl RequestHandle {
-    pub(crate) fn new(outbox: Arc<Outbox>, owner: Owner, commands: Sender<Command>) -> Self {
-        Self { outbox, owner, commands }
+    pub(crate) fn new(
+        outbox: Arc<Outbox>,
+        owner: Owner,
+        commands: Sender<Command>,
+        session: Option<Session>,
+    ) -> Self {
+        Self { outbox, owner, commands, session }
     }
 
     /// The request's id, unique within its engine.
@@ -155,6 +162,9 @@ impl RequestHandle {
     /// Ends the request within one step, whatever its phase: it finishes as cancelled.
     pub fn abort(&self) {
         if !self.owner.is_current() || self.outbox.is_over() || !self.outbox.set_aborted() {
+            return;
+        }
+        if self.session.as_ref().is_some_and(|session| session.cancel_waiting(self.outbox.id)) {
             return;
         }
         if self.commands.send(Command::Wake).is_err() {

@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::constrained::Constrained;
+use crate::constraint::Compiler;
 use crate::core::Command;
 use crate::draft::Drafter;
 use crate::error::Error;
@@ -20,6 +22,7 @@ use crate::outbox::Outbox;
 use crate::queue::Place;
 use crate::request::{GenerationRequest, Prompt, Special};
 use crate::sequence::Prepared;
+use crate::session::Turn;
 use crate::shared::Shared;
 
 /// Number of prepare threads of an engine: a second one lets short prompts pass a long one.
@@ -58,12 +61,15 @@ pub(crate) struct NewRequest {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) drafter: Option<Box<dyn Drafter>>,
     pub(crate) place: Place,
+    /// Its turn, where it is of a session and that has come.
+    pub(crate) turn: Option<Turn>,
     pub(crate) submitted: Instant,
 }
 
 /// What a prepare thread works with.
 pub(crate) struct Preparer {
     pub(crate) vocabulary: Arc<dyn Vocabulary>,
+    pub(crate) compiler: Arc<Compiler>,
     pub(crate) context_length: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) commands: Sender<Command>,
@@ -124,7 +130,7 @@ impl Preparer {
     fn prepare_request(&self, new: NewRequest) -> bool {
         let outbox = Arc::clone(&new.outbox);
         if outbox.is_aborted() {
-            self.cancel(&outbox, 0);
+            cancel(&self.shared, &outbox, 0);
             return false;
         }
         if let Some(error) = self.shared.refusal() {
@@ -141,33 +147,38 @@ impl Preparer {
     }
 
     fn prepare(&self, new: NewRequest) -> Result<(Prepared, Place), Error> {
-        let NewRequest { mut request, outbox, drafter, mut place, submitted } = new;
-        let prompt = self.tokens_of(request.take_prompt())?;
+        let NewRequest { mut request, outbox, drafter, mut place, turn, submitted } = new;
+        let prompt = request.take_prompt();
+        let prompt = match (&request.session, &turn) {
+            (Some(session), Some(turn)) => self.compose(prompt, &session.mode, turn)?,
+            _ => self.tokens_of(prompt)?,
+        };
+        if prompt.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
         let max_tokens = self.check_length(&request, prompt.len())?;
         let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
         self.check_tokens("logit_bias", &biased)?;
         self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
+        let constrained = self.constrained(&request, max_tokens - prompt.len())?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let prepared = Prepared { request, prompt, max_tokens, seed, outbox, drafter, submitted };
+        let prepared =
+            Prepared { request, prompt, max_tokens, seed, outbox, drafter, constrained, turn, submitted };
         Ok((prepared, place))
     }
 
-    fn tokens_of(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
-        let tokens = match prompt {
+    pub(crate) fn tokens_of(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
+        match prompt {
             Prompt::Tokens(tokens) => {
                 self.check_tokens("prompt", &tokens)?;
-                tokens
+                Ok(tokens)
             }
             Prompt::Text { text, add_special, special } => {
                 self.check_bytes(text.len())?;
-                self.tokenize(&text, add_special, special)?
+                self.tokenize(&text, add_special, special)
             }
-        };
-        if tokens.is_empty() {
-            return Err(Error::EmptyPrompt);
         }
-        Ok(tokens)
     }
 
     /// Refuses a text that cannot fit without tokenizing it.
@@ -207,6 +218,19 @@ impl Preparer {
         })
     }
 
+    /// The request's constraint, if the tokens that may be generated hold a document.
+    fn constrained(
+        &self,
+        request: &GenerationRequest,
+        budget: usize,
+    ) -> Result<Option<Box<Constrained>>, Error> {
+        let Some(spec) = &request.constraint else {
+            return Ok(None);
+        };
+        let constraint = self.compiler.compile(spec)?;
+        Constrained::new(constraint, budget).map(|constrained| Some(Box::new(constrained)))
+    }
+
     /// The most tokens of prompt and output together.
     fn check_length(&self, request: &GenerationRequest, num_prompt: usize) -> Result<usize, Error> {
         let exceeded = |context_length| Error::ContextExceeded { prompt_tokens: num_prompt, context_length };
@@ -241,7 +265,7 @@ impl Preparer {
         let outbox = Arc::clone(&prepared.outbox);
         let num_prompt_tokens = prepared.prompt.len();
         if outbox.is_aborted() {
-            self.cancel(&outbox, num_prompt_tokens);
+            cancel(&self.shared, &outbox, num_prompt_tokens);
             return false;
         }
         outbox.push_now(Event::Accepted { num_prompt_tokens });
@@ -252,19 +276,20 @@ impl Preparer {
         }
         is_sent
     }
+}
 
-    /// Ends a request that its client gave up before it was queued.
-    fn cancel(&self, outbox: &Outbox, num_prompt_tokens: usize) {
-        self.shared.forget(outbox.id);
-        self.shared.num_cancelled.fetch_add(1, Ordering::Relaxed);
-        outbox.push_now(Event::Finished(Finished {
-            reason: FinishReason::Cancelled,
-            usage: Usage { num_prompt_tokens, ..Usage::default() },
-            timings: Timings::default(),
-            seed: 0,
-            stop: None,
-        }));
-    }
+/// Ends a request that its client gave up before it was queued.
+pub(crate) fn cancel(shared: &Shared, outbox: &Outbox, num_prompt_tokens: usize) {
+    shared.forget(outbox.id);
+    shared.num_cancelled.fetch_add(1, Ordering::Relaxed);
+    outbox.push_now(Event::Finished(Finished {
+        reason: FinishReason::Cancelled,
+        usage: Usage { num_prompt_tokens, ..Usage::default() },
+        timings: Timings::default(),
+        seed: 0,
+        stop: None,
+        is_complete: true,
+    }));
 }
 
 /// Below 2^31, so that a client of any dialect can send it back.

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::ids::TokenId;
+use crate::session::SessionUse;
 
 /// The most stop strings of one request.
 pub const MAX_STOP_STRINGS: usize = 64;
@@ -145,6 +146,8 @@ pub struct RequestParts {
     pub stopping: StopParams,
     /// What the output must be; `None`: any text.
     pub constraint: Option<ConstraintSpec>,
+    /// The session that the request goes on from and leaves its tokens to.
+    pub session: Option<SessionUse>,
     /// Report log-probabilities with this many alternatives (0: of the drawn token only).
     pub logprobs: Option<u32>,
     /// Reuse cached cells of an equal prefix, and leave this request's cells to others.
@@ -176,6 +179,7 @@ impl RequestParts {
             sampling: SamplingParams::default(),
             stopping: StopParams { max_tokens: Some(max_tokens), ..StopParams::default() },
             constraint: None,
+            session: None,
             logprobs: None,
             cache_prompt: true,
             prefill_step_size: None,
@@ -213,7 +217,8 @@ impl GenerationRequest {
         if parts.prefill_step_size == Some(0) {
             return invalid("prefill_step_size", "must be at least 1, got 0");
         }
-        if matches!(&parts.prompt, Prompt::Tokens(tokens) if tokens.is_empty()) {
+        // Nothing may be appended to a session that has tokens.
+        if parts.session.is_none() && matches!(&parts.prompt, Prompt::Tokens(tokens) if tokens.is_empty()) {
             return Err(Error::EmptyPrompt);
         }
         Ok(Self(parts))

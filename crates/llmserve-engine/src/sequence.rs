@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::constrained::{Constrained, Guide, Settled};
 use crate::detokenizer::Detokenizer;
 use crate::draft::Drafter;
-use crate::event::{FinishReason, Timings, TokenLogprobs, TokenRecord, Usage};
+use crate::error::Error;
+use crate::event::{Delta, FinishReason, Timings, TokenRecord, Usage};
 use crate::ids::{RequestId, SlotId, TokenId};
 use crate::model::Vocabulary;
 use crate::outbox::Outbox;
 use crate::request::GenerationRequest;
-use crate::sampler::Sampler;
+use crate::sampler::{Bans, Sampled, Sampler, Scratch};
+use crate::session::{SessionMode, Turn};
 
 /// A prepared request: its prompt is tokenized and fits the context.
 pub(crate) struct Prepared {
@@ -21,6 +24,9 @@ pub(crate) struct Prepared {
     pub(crate) seed: u64,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) drafter: Option<Box<dyn Drafter>>,
+    pub(crate) constrained: Option<Box<Constrained>>,
+    /// Its turn in its session.
+    pub(crate) turn: Option<Turn>,
     pub(crate) submitted: Instant,
 }
 
@@ -54,6 +60,8 @@ pub(crate) struct Sequence {
     sampler: Sampler,
     detokenizer: Detokenizer,
     drafter: Option<Box<dyn Drafter>>,
+    guide: Guide,
+    turn: Option<Turn>,
     usage: Usage,
     clock: Clock,
 }
@@ -65,12 +73,6 @@ struct Clock {
     last_token: Option<Instant>,
 }
 
-/// What a drawn token did to its sequence.
-pub(crate) struct Appended {
-    pub(crate) record: TokenRecord,
-    pub(crate) end: Option<End>,
-}
-
 /// How a sequence ended.
 pub(crate) struct End {
     pub(crate) reason: FinishReason,
@@ -79,9 +81,13 @@ pub(crate) struct End {
 
 impl Sequence {
     pub(crate) fn new(prepared: Prepared, arrival: u64) -> Self {
-        let Prepared { request, prompt, max_tokens, seed, outbox, drafter, submitted } = prepared;
+        let Prepared { request, prompt, max_tokens, seed, outbox, drafter, constrained, turn, submitted } =
+            prepared;
         let sampler = Sampler::new(&request.sampling, seed, request.logprobs, &prompt);
-        let detokenizer = Detokenizer::new(&request.stopping.stop);
+        // A stop string could cut a document short.
+        let is_json = constrained.as_ref().is_some_and(|constrained| constrained.is_json());
+        let stop = if is_json { &[] } else { request.stopping.stop.as_slice() };
+        let detokenizer = Detokenizer::new(stop);
         Self {
             num_prompt: prompt.len(),
             usage: Usage { num_prompt_tokens: prompt.len(), ..Usage::default() },
@@ -97,6 +103,8 @@ impl Sequence {
             sampler,
             detokenizer,
             drafter,
+            guide: constrained.map_or(Guide::Free, Guide::Here),
+            turn,
             clock: Clock { submitted, admitted: None, first_token: None, last_token: None },
             request,
             outbox,
@@ -113,10 +121,6 @@ impl Sequence {
 
     pub(crate) fn num_generated(&self) -> usize {
         self.tokens.len() - self.num_prompt
-    }
-
-    pub(crate) fn sampler(&self) -> &Sampler {
-        &self.sampler
     }
 
     /// The most tokens of prompt and output together.
@@ -150,7 +154,15 @@ impl Sequence {
         };
         let mut draft = drafter.draft(&self.tokens, room);
         draft.truncate(room);
+        if let Ok(Some(constrained)) = self.guide.get() {
+            draft.truncate(constrained.num_valid(&draft));
+        }
         draft
+    }
+
+    /// Whether its next rows are the drawn token and what was forced behind it, and nothing older.
+    pub(crate) fn is_decoding(&self) -> bool {
+        self.num_generated() > 0 && self.num_pending() <= self.num_generated()
     }
 
     pub(crate) fn has_drafter(&self) -> bool {
@@ -162,19 +174,162 @@ impl Sequence {
         self.usage.num_accepted_tokens += accepted;
     }
 
+    /// Draws from a row of logits and takes the token, or what the constraint makes of it, into the
+    /// output. How that ended the sequence, if it did.
+    pub(crate) fn draw(
+        &mut self,
+        logits: &[f32],
+        vocabulary: &dyn Vocabulary,
+        scratch: &mut Scratch,
+        delta: &mut Delta,
+    ) -> Result<Option<End>, Error> {
+        let tokens = if self.bans_end() { vocabulary.end_of_generation() } else { &[] };
+        let left = self.num_left();
+        let Some(constrained) = self.guide.get()? else {
+            let sampled = self.sampler.sample(logits, Bans { tokens, allowed: None }, scratch)?;
+            return Ok(self.append(sampled, None, vocabulary, delta));
+        };
+        let allowed = Some(constrained.mask()?.words());
+        let sampled = self.sampler.sample(logits, Bans { tokens, allowed }, scratch)?;
+        match constrained.settle(sampled.token, left)? {
+            Settled::Tail(tail) => Ok(Some(self.append_tail(&tail, FinishReason::Length, vocabulary, delta))),
+            Settled::Token => {
+                let end = constrained.is_finished().then_some(FinishReason::Stop);
+                match self.append(sampled, end, vocabulary, delta) {
+                    None => self.append_forced(vocabulary, delta),
+                    ended => Ok(ended),
+                }
+            }
+        }
+    }
+
+    /// Appends what must come next. Log-probabilities need a row of logits each, so nothing is forced
+    /// where they are asked for.
+    fn append_forced(
+        &mut self,
+        vocabulary: &dyn Vocabulary,
+        delta: &mut Delta,
+    ) -> Result<Option<End>, Error> {
+        let left = self.num_left();
+        let Some(constrained) = self.guide.get()?.filter(|_| self.request.logprobs.is_none()) else {
+            return Ok(None);
+        };
+        let forced = constrained.take_forced(left)?;
+        let end = constrained.is_finished().then_some(FinishReason::Stop);
+        let mut ended = None;
+        for (index, &token) in forced.iter().enumerate() {
+            let end = end.filter(|_| index + 1 == forced.len());
+            ended = self.append(Sampled { token, logprobs: None }, end, vocabulary, delta);
+            if ended.is_some() {
+                break;
+            }
+        }
+        Ok(ended)
+    }
+
+    fn append_tail(
+        &mut self,
+        tail: &[TokenId],
+        reason: FinishReason,
+        vocabulary: &dyn Vocabulary,
+        delta: &mut Delta,
+    ) -> End {
+        for &token in tail {
+            if let Some(end) = self.append(Sampled { token, logprobs: None }, None, vocabulary, delta)
+                && end.stop.is_some()
+            {
+                return end;
+            }
+        }
+        End { reason, stop: None }
+    }
+
+    /// Completes a constrained document that its client gave up, if it was begun and if a way is known:
+    /// its last output.
+    ///
+    /// # Errors
+    /// What [`Self::check_output`] says of the completed document.
+    pub(crate) fn close_document(&mut self, vocabulary: &dyn Vocabulary) -> Result<Delta, Error> {
+        let mut delta = Delta::default();
+        let left = self.num_left();
+        let is_begun = self.num_generated() > 0;
+        let Some(constrained) = self.guide.get()?.filter(|_| is_begun) else {
+            return Ok(delta);
+        };
+        if let Some(tail) = constrained.close(left) {
+            self.append_tail(&tail, FinishReason::Cancelled, vocabulary, &mut delta);
+            self.check_output()?;
+        }
+        Ok(delta)
+    }
+
+    /// Whether the output is whole, as far as that can be said: false for a constrained document that
+    /// is not.
+    pub(crate) fn is_complete(&mut self) -> bool {
+        match self.guide.get() {
+            Ok(None) => true,
+            Ok(Some(constrained)) => constrained.is_complete(),
+            Err(_) => false,
+        }
+    }
+
+    /// The check of a constrained output that has ended.
+    ///
+    /// # Errors
+    /// [`Error::ConstraintFailed`] for what the constraint does not allow, and for a JSON document that
+    /// is not whole.
+    pub(crate) fn check_output(&mut self) -> Result<(), Error> {
+        let Some(constrained) = self.guide.get()? else {
+            return Ok(());
+        };
+        if constrained.is_complete() {
+            constrained.check_document()
+        } else if constrained.is_json() {
+            Err(Error::ConstraintFailed { reason: "nothing was found that completes the document" })
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn is_constrained(&self) -> bool {
+        !matches!(self.guide, Guide::Free)
+    }
+
+    /// Gives the constraint away to have its mask computed.
+    pub(crate) fn lend_constraint(&mut self) -> Option<Box<Constrained>> {
+        match std::mem::replace(&mut self.guide, Guide::Away) {
+            Guide::Here(constrained) => Some(constrained),
+            other @ (Guide::Free | Guide::Away) => {
+                self.guide = other;
+                None
+            }
+        }
+    }
+
+    pub(crate) fn return_constraint(&mut self, constrained: Box<Constrained>) {
+        self.guide = Guide::Here(constrained);
+    }
+
     /// Whether end-of-generation tokens may not be drawn now.
-    pub(crate) fn bans_end(&self) -> bool {
+    fn bans_end(&self) -> bool {
         let stopping = &self.request.stopping;
         stopping.ignore_eos || self.num_generated() < stopping.min_tokens as usize
     }
 
-    /// Appends a drawn token: sampler, text and token list move together.
-    pub(crate) fn append(
+    /// How many tokens may still be generated.
+    fn num_left(&self) -> usize {
+        self.max_tokens.saturating_sub(self.tokens.len())
+    }
+
+    /// Appends a token: sampler, text and token list move together. `end` says that it is the last one.
+    fn append(
         &mut self,
-        token: TokenId,
-        logprobs: Option<TokenLogprobs>,
+        sampled: Sampled,
+        end: Option<FinishReason>,
         vocabulary: &dyn Vocabulary,
-    ) -> Appended {
+        delta: &mut Delta,
+    ) -> Option<End> {
+        let Sampled { token, logprobs } = sampled;
         let now = Instant::now();
         self.clock.first_token.get_or_insert(now);
         self.clock.last_token = Some(now);
@@ -186,31 +341,29 @@ impl Sequence {
         let bytes = if ends { Vec::new() } else { vocabulary.piece(token, false) };
         let released = self.detokenizer.push(&bytes);
         let mut text = released.text;
-        let end = self.end_after(ends, released.stop);
+        let end = self.end_after(end.or(ends.then_some(FinishReason::Stop)), released.stop);
         if matches!(&end, Some(End { stop: None, .. })) {
             text.push_str(&self.detokenizer.finish());
         }
-        Appended { record: TokenRecord { id: token, bytes, text, logprobs }, end }
+        delta.tokens.push(TokenRecord { id: token, bytes, text, logprobs });
+        end
     }
 
-    fn end_after(&self, ends: bool, stop: Option<usize>) -> Option<End> {
-        let end = |reason, stop| Some(End { reason, stop });
+    fn end_after(&self, reason: Option<FinishReason>, stop: Option<usize>) -> Option<End> {
         if let Some(index) = stop {
-            end(FinishReason::Stop, self.request.stopping.stop.get(index).cloned())
-        } else if ends {
-            end(FinishReason::Stop, None)
-        } else if self.tokens.len() >= self.max_tokens {
-            end(FinishReason::Length, None)
-        } else {
-            None
+            let stop = self.request.stopping.stop.get(index).cloned();
+            return Some(End { reason: FinishReason::Stop, stop });
         }
+        let is_full = self.tokens.len() >= self.max_tokens;
+        let reason = reason.or(is_full.then_some(FinishReason::Length))?;
+        Some(End { reason, stop: None })
     }
 
     /// Takes back the last `n` drawn tokens: token list, sampler and text. Its cells are the
     /// caller's to trim. False, and nothing changed, where their text has been released.
     #[cfg_attr(
         not(test),
-        expect(dead_code, reason = "constraints will take draws back that they cannot follow")
+        expect(dead_code, reason = "draws are verified in order, so that nothing has to be taken back yet")
     )]
     pub(crate) fn rollback(&mut self, n: usize) -> bool {
         if n > self.num_generated() || self.detokenizer.rollback(n).is_err() {
@@ -220,6 +373,16 @@ impl Sequence {
         self.sampler.rollback(n);
         self.usage.num_completion_tokens -= n;
         true
+    }
+
+    /// Ends its turn in its session, which goes on from here if there was any output.
+    pub(crate) fn end_turn(&mut self) {
+        if let (Some(turn), Some(session)) = (self.turn.take(), &self.request.session)
+            && self.num_generated() > 0
+        {
+            let goes_on = matches!(session.mode, SessionMode::AppendTurn(_)) && turn.is_templated();
+            turn.set(self.tokens.clone(), session.templated || goes_on);
+        }
     }
 
     pub(crate) fn timings(&self) -> Timings {
@@ -253,6 +416,8 @@ mod tests {
             seed: 0,
             outbox: Arc::new(Outbox::new(RequestId(0), Delivery::Streaming, None)),
             drafter: None,
+            constrained: None,
+            turn: None,
             submitted: Instant::now(),
         };
         Sequence::new(prepared, 0)
@@ -260,7 +425,11 @@ mod tests {
 
     fn append(sequence: &mut Sequence, text: &str) -> String {
         let tokens = text.bytes().map(|byte| TokenId(i32::from(byte)));
-        tokens.map(|token| sequence.append(token, None, &FakeVocabulary).record.text).collect()
+        let mut delta = Delta::default();
+        for token in tokens {
+            sequence.append(Sampled { token, logprobs: None }, None, &FakeVocabulary, &mut delta);
+        }
+        delta.text()
     }
 
     /// The logits that the sampler prefers among the letters, which shows its history.
@@ -268,8 +437,7 @@ mod tests {
         let mut logits = vec![0.0; 258];
         logits[usize::from(b'x')] = 3.0;
         logits[usize::from(b'a')] = 2.0;
-        let bans = crate::sampler::Bans::default();
-        sequence.sampler().sample(&logits, bans, &mut crate::sampler::Scratch::default()).unwrap().token
+        sequence.sampler.sample(&logits, Bans::default(), &mut Scratch::default()).unwrap().token
     }
 
     #[test]

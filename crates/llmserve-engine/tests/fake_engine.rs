@@ -307,9 +307,9 @@ fn abort_ends_a_request_in_every_phase_and_nobody_else() {
     };
     let decoding = engine.submit(endless("decoding"), None);
     let other = engine.submit(endless("other"), None);
-    let queued = engine.submit(endless("queued"), None);
     wait_for_delta(&decoding);
     wait_for_delta(&other);
+    let queued = engine.submit(endless("queued"), None);
     queued.abort();
     let output = collect(&queued).unwrap();
     assert_eq!((output.finished.reason, output.tokens.len()), (FinishReason::Cancelled, 0));
@@ -356,9 +356,9 @@ fn running_streams_flow_while_a_long_prompt_comes_in() {
     let long = collect(&engine.submit(request(parts), None)).unwrap();
     let after = stats_when(&engine, |stats| stats.requests_length == 1);
     assert_eq!(long.finished.reason, FinishReason::Length);
-    // Each of the prompt's steps gave the stream its token as well.
-    assert!(after.steps - before.steps >= 200);
-    assert!(after.completion_tokens - before.completion_tokens >= after.steps - before.steps);
+    // Between two chunks of the prompt the stream had its token.
+    assert!(after.steps - before.steps >= 400);
+    assert!(2 * (after.completion_tokens - before.completion_tokens) >= after.steps - before.steps);
 }
 
 #[test]

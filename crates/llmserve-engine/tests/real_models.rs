@@ -171,9 +171,12 @@ fn a_conversation_that_goes_on_reuses_its_cells() {
         let engine = load_engine(&path, exact(512, 2, KvLayout::PerSequence));
         let what = path.file_stem().unwrap().to_string_lossy().into_owned();
         let first = collect_watched(&engine.submit(watched("A first turn.", 40), None));
-        let prompt = engine.tokenize("A first turn.".to_owned(), true, true, None).wait().unwrap();
+        let prompt =
+            engine.tokenize("A first turn.".to_owned(), true, Special::Control, None).wait().unwrap();
         let mut second: Vec<TokenId> = prompt.iter().chain(&first.tokens).copied().collect();
-        second.extend(engine.tokenize(" And a second.".to_owned(), false, false, None).wait().unwrap());
+        second.extend(
+            engine.tokenize(" And a second.".to_owned(), false, Special::Plain, None).wait().unwrap(),
+        );
         let parts = |cache_prompt| RequestParts {
             logprobs: Some(2),
             cache_prompt,
@@ -215,7 +218,7 @@ fn a_long_run_of_letters_overflows_no_stack() {
     // The tiny models use the `default` pre-tokenizer, which recurses for each letter.
     let engine = load_engine(&synthetic_models()[0], config(256, 1, KvLayout::PerSequence));
     let text = "a".repeat(1 << 20);
-    let tokens = engine.tokenize(text.clone(), false, false, None).wait().unwrap();
+    let tokens = engine.tokenize(text.clone(), false, Special::Plain, None).wait().unwrap();
     assert!(tokens.len() > 1000);
     let error = collect(&engine.submit(watched(&text, 1), None)).unwrap_err();
     assert_eq!(error.code(), "context_exceeded");
@@ -267,7 +270,11 @@ fn rejected_drafts_are_rolled_back_on_every_kind_of_cache() {
             .zip(&alone)
             .map(|(prompt, alone)| {
                 let drafter = Recorded {
-                    prompt_len: engine.tokenize(prompt.clone(), true, true, None).wait().unwrap().len(),
+                    prompt_len: engine
+                        .tokenize(prompt.clone(), true, Special::Control, None)
+                        .wait()
+                        .unwrap()
+                        .len(),
                     script: alone.tokens.clone(),
                 };
                 engine.submit_drafting(watched(prompt, 60), Some(Box::new(drafter)), None)

@@ -13,6 +13,7 @@ use crate::fields::Field;
 use crate::fork::OwnedByProcess;
 use crate::registry::{self, SharedEngine};
 use crate::request::{PromptArgument, SpecialArgument, generation_request};
+use crate::session::{PySession, SessionArgument};
 use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
 use crate::wakeup::PyListener;
 use crate::{events, exit, info};
@@ -53,22 +54,37 @@ impl PyEngine {
 
 #[pymethods]
 impl PyEngine {
-    /// Submits a request; a refusal by the engine arrives as an event. `prompt` is (text or token
-    /// ids, `add_special`, `special`: plain, control or marked). With `at_end` there are wake-ups for acceptance and the
-    /// end only.
+    /// Submits a request; a refusal by the engine arrives as an event. `input` is (prompt, session or
+    /// `None`): the prompt is (text or token ids, `add_special`, `special`: plain, control or marked), the session (session, what
+    /// the prompt is to it, `templated`). With `at_end` there are wake-ups for acceptance and the end only.
     fn submit(
         slf: &Bound<'_, Self>,
-        prompt: PromptArgument<'_>,
+        input: (PromptArgument<'_>, Option<SessionArgument<'_>>),
         params: &Bound<'_, PyAny>,
         at_end: bool,
         listener: &PyListener,
     ) -> PyResult<Request> {
         let delivery = if at_end { Delivery::AtEnd } else { Delivery::Streaming };
         let engine = slf.get().open(params.py())?;
-        let request = generation_request(prompt.into_prompt()?, params, delivery)?;
+        let (prompt, session) = input;
+        let session = session.map(SessionArgument::into_use).transpose()?;
+        let request = generation_request(prompt.into_prompt()?, params, session, delivery)?;
         let handle = engine.submit(request, Some(listener.0.clone()));
         let handle = OwnedByProcess::new(handle);
         Ok(Request { handle, pending: Mutex::default(), _engine: slf.clone().unbind() })
+    }
+
+    /// A new session with the tokens of another one.
+    fn copy_session(slf: &Bound<'_, Self>, session: &Bound<'_, PySession>) -> PyResult<PySession> {
+        let py = slf.py();
+        let copy = slf.get().open(py)?.copy_session(session.get().get(py)?);
+        Ok(PySession::new(copy.map_err(|error| exception(py, &error))?, slf.clone().unbind()))
+    }
+
+    /// A new, empty session.
+    fn session(slf: &Bound<'_, Self>) -> PyResult<PySession> {
+        let session = slf.get().open(slf.py())?.new_session();
+        Ok(PySession::new(session, slf.clone().unbind()))
     }
 
     /// Begins to tokenize a text.

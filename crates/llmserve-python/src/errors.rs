@@ -44,6 +44,11 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         Error::ShutDown => "EngineClosedError",
         Error::EngineDead { .. } => "EngineDeadError",
         Error::Tokenize { .. } => "TokenizeError",
+        Error::Session(error) => {
+            fields.set_item("reason", error.reason.code())?;
+            fields.set_item("detail", &error.detail)?;
+            "SessionError"
+        }
     };
     instance(py, class, &error.to_string(), &fields)
 }

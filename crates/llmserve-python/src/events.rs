@@ -48,7 +48,7 @@ impl Pending {
 }
 
 /// `("accepted", prompt tokens)`, `("started", cached tokens)`, `("delta", text, tokens)`,
-/// `("finished", reason, usage, timings, seed, stop)` or `("failed", exception)`.
+/// `("finished", reason, usage, timings, seed, stop, is_complete)` or `("failed", exception)`.
 pub(crate) fn event(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyTuple>> {
     match event {
         Event::Accepted { num_prompt_tokens } => {
@@ -94,7 +94,8 @@ fn finished(py: Python<'_>, end: Finished) -> PyResult<Bound<'_, PyTuple>> {
         timings.decode.as_secs_f64(),
         timings.time_to_first_token.as_secs_f64(),
     );
-    (intern!(py, "finished"), end.reason.as_str(), usage, timings, end.seed, end.stop).into_pyobject(py)
+    let reason = end.reason.as_str();
+    (intern!(py, "finished"), reason, usage, timings, end.seed, end.stop, end.is_complete).into_pyobject(py)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Snapshots of an engine as dicts of keyword arguments for `ModelInfo` and `Stats`.
 
-use llmserve_engine::{ModelInfo, Stats};
+use llmserve_engine::{ModelInfo, SessionInfo, Stats};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -76,9 +76,31 @@ pub(crate) fn model_info<'py>(py: Python<'py>, info: &ModelInfo) -> PyResult<Bou
             kv_layout,
             is_recurrent,
             sliding_window,
+            fingerprint,
         ]
     );
     dict.set_item("bos_token", info.bos_token.map(|token| token.0))?;
     dict.set_item("eos_token", info.eos_token.map(|token| token.0))?;
     Ok(dict)
+}
+
+pub(crate) fn session_info<'py>(py: Python<'py>, info: &SessionInfo) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict!(
+        py,
+        info,
+        [
+            version,
+            writer,
+            created_s,
+            fingerprint,
+            architecture,
+            description,
+            num_tokens,
+            is_templated,
+            num_state_tokens,
+            state_bytes,
+            state_layout,
+            file_bytes,
+        ]
+    ))
 }

@@ -13,6 +13,7 @@ mod load;
 mod logging;
 mod registry;
 mod request;
+mod session;
 mod tokens;
 mod wakeup;
 
@@ -31,6 +32,8 @@ mod _core {
     use crate::logging::{set_log_level, take_log_records};
     #[pymodule_export]
     use crate::request::check_params;
+    #[pymodule_export]
+    use crate::session::{PySession, SessionJob, inspect_session};
     #[pymodule_export]
     use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
     #[pymodule_export]

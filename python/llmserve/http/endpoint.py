@@ -38,6 +38,8 @@ class Endpoint:
     responses: Mapping[int, Content]
     body: type | None = None
     """The dataclass that the request's JSON object is read as."""
+    needs_body: bool = True
+    """Whether the body may not be empty."""
 
 
 class MethodTable:

@@ -41,6 +41,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     # Of the Python API.
     errors.RequestError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.TemplateError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
+    errors.SessionError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.QueueFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
     errors.LoadError: Rule(502, _SERVER, "FAILED_PRECONDITION", dialects={"llamatik": 400}),
     errors.GenerationError: Rule(500, _SERVER, "INTERNAL"),
@@ -58,6 +59,14 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.ModelLoadingError: Rule(
         503, _BUSY, "UNAVAILABLE", retry_after_s=1.0, dialects={"llamacpp": 400}
     ),
+    refusals.LoadAbandonedError: Rule(409, _INVALID, "ABORTED"),
+    refusals.NotInitializedError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
+    refusals.OtherLoadRunningError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
+    refusals.OtherModelError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
+    refusals.NoDraftHeadError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
+    refusals.SessionExpiredError: Rule(410, _INVALID, "NOT_FOUND"),
+    refusals.SessionsFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
+    refusals.CallCancelledError: Rule(409, _INVALID, "CANCELLED"),
     refusals.ForeignHostError: Rule(403, "permission_error", "PERMISSION_DENIED"),
     refusals.ForeignOriginError: Rule(403, "permission_error", "PERMISSION_DENIED"),
     refusals.RouteNotFoundError: Rule(404, _INVALID, "UNIMPLEMENTED"),

@@ -28,8 +28,10 @@ class Exchange:
         self._send = send
         self._limits = limits
 
-    async def read_object(self) -> dict[str, Any]:
+    async def read_object(self, *, may_be_empty: bool = False) -> dict[str, Any]:
         """The body, a JSON object (RFC 8259; UTF-8, no NaN or infinity). The content type is not looked at.
+
+        An empty body is read as an empty object where it ``may_be_empty``.
 
         Raises:
             MalformedBodyError: It is none.
@@ -37,6 +39,8 @@ class Exchange:
         """
         body = await self.request.body()
         if not body:
+            if may_be_empty:
+                return {}
             raise MalformedBodyError("the body must be a JSON object, got an empty body")
         try:
             value = orjson.loads(body)

@@ -44,6 +44,12 @@ class Field:
     minimum: float | None = None
     maximum: float | None = None
     non_empty: bool = False
+    wire: str | None = None
+    """Its name in JSON, where that is not the attribute's."""
+    read: Callable[[Any, str], Any] | None = None
+    """Reads a value of its own kind, given with the field's name; raises :class:`FieldError`."""
+    schema: Mapping[str, Any] | None = None
+    """JSON Schema of what ``read`` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ def read(cls: type[T], body: Mapping[str, Any]) -> Parsed[T]:
 @dataclass(frozen=True, slots=True)
 class _Property:
     name: str
+    attribute: str
     type: Any
     field: Field
     required: bool
@@ -86,7 +93,7 @@ def _property(field: dataclasses.Field[Any], hint: Any) -> _Property:
         base = next(arg for arg in typing.get_args(base) if arg is not type(None))
     required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     default = None if field.default is dataclasses.MISSING else field.default
-    return _Property(field.name, base, meta, required, default)
+    return _Property(meta.wire or field.name, field.name, base, meta, required, default)
 
 
 def _read_object(cls: Any, body: Mapping[str, Any], where: str, unknown: list[str]) -> Any:
@@ -98,13 +105,15 @@ def _read_object(cls: Any, body: Mapping[str, Any], where: str, unknown: list[st
         if value is None:
             if prop.required:
                 raise FieldError(name, "is required")
+        elif prop.field.read is not None:
+            values[prop.attribute] = prop.field.read(value, name)
         elif dataclasses.is_dataclass(prop.type):
             if not isinstance(value, dict):
                 raise FieldError(name, f"must be an object, got {kind_of(value)}")
             _check_width(value, name)
-            values[prop.name] = _read_object(prop.type, value, name + ".", unknown)
+            values[prop.attribute] = _read_object(prop.type, value, name + ".", unknown)
         else:
-            values[prop.name] = _SCALARS[prop.type](value, name, prop.field)
+            values[prop.attribute] = _SCALARS[prop.type](value, name, prop.field)
     names = {prop.name for prop in known}
     unknown.extend(where + key for key in body if key not in names)
     return cls(**values)
@@ -153,9 +162,13 @@ def _check_range(value: float, name: str, field: Field, default_format: str) -> 
     if not math.isfinite(value):
         raise FieldError(name, f"must be a finite number, got {value}")
     if value < low:
-        raise FieldError(name, f"must be at least {low:.15g}, got {value}")
+        raise FieldError(name, f"must be at least {_shown(low)}, got {value}")
     if value > high:
-        raise FieldError(name, f"must be at most {high:.15g}, got {value}")
+        raise FieldError(name, f"must be at most {_shown(high)}, got {value}")
+
+
+def _shown(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:.15g}"
 
 
 _SCALARS: Mapping[type, Callable[[Any, str, Field], Any]] = {
@@ -181,6 +194,18 @@ def kind_of(value: object) -> str:
     return "an array" if isinstance(value, list) else "an object"
 
 
+def dump(value: Any) -> dict[str, Any]:
+    """A flat object of such a class as JSON, with the names of the wire."""
+    cls: Any = type(value)
+    return {prop.name: getattr(value, prop.attribute) for prop in _properties(cls)}
+
+
+def wire_name(cls: type, attribute: str) -> str:
+    """The name in JSON of an attribute, or the attribute itself where the class has none such."""
+    names = {prop.attribute: prop.name for prop in _properties(cls)}
+    return names.get(attribute, attribute)
+
+
 def json_schema(cls: type) -> dict[str, Any]:
     """The JSON Schema of a body, for OpenAPI 3.1. Nested objects are references by class name."""
     properties = {prop.name: _property_schema(prop) for prop in _properties(cls)}
@@ -202,7 +227,8 @@ def nested(cls: type) -> list[type]:
 def _property_schema(prop: _Property) -> dict[str, Any]:
     if dataclasses.is_dataclass(prop.type) and isinstance(prop.type, type):
         return {"$ref": f"#/components/schemas/{prop.type.__name__}", "description": prop.field.doc}
-    schema: dict[str, Any] = {"type": _JSON_TYPES[prop.type], "description": prop.field.doc}
+    kind = prop.field.schema or {"type": _JSON_TYPES[prop.type]}
+    schema: dict[str, Any] = {**kind, "description": prop.field.doc}
     if prop.default is not None:
         schema["default"] = prop.default
     for key in ("format", "minimum", "maximum"):

@@ -92,6 +92,7 @@ class LoadTicket:
         self.pin = pin
         self._load = load
         self._news = asyncio.Event()
+        self._reason: BaseException | None = None
 
     def __enter__(self) -> LoadTicket:
         return self
@@ -105,17 +106,24 @@ class LoadTicket:
         """Tells the caller that there is news."""
         self._news.set()
 
+    def give_up(self, reason: BaseException) -> None:
+        """Ends the caller's waiting with ``reason``; the load goes on for others."""
+        self._reason = reason
+        self.wake()
+
     async def progress(self) -> AsyncGenerator[float, None]:
         """The progress from now on, 0 to 1, never falling; nothing if the load is over. Ends when it is.
 
         Raises:
             LoadError: The load failed.
-            Refusal: The load was cancelled.
+            Refusal: The load was cancelled, or this caller gave it up.
         """
-        while not self._load.is_over:
+        while not self._load.is_over and self._reason is None:
             yield self._load.progress
             await self._news.wait()
             self._news.clear()
+        if self._reason is not None:
+            raise self._reason
         if self._load.failure is not None:
             raise self._load.failure
 

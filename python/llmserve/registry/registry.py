@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,8 @@ class Registry:
         self.default_config = default_config
         self._models: list[Model] = []
         self._closing: set[asyncio.Task[None]] = set()
+        self.on_retire: list[Callable[[Model], object]] = []
+        """Called with each model that goes."""
 
     def load(self, path: Path, pin: str, config: ModelConfig | None = None) -> LoadTicket:
         """Pins the model at a real path, loading it if it is neither ready nor being loaded.
@@ -49,7 +51,7 @@ class Registry:
         A load that failed and an engine that died are replaced.
         """
         config = config or self.default_config
-        model = self._find(path, config)
+        model = self.find(path, config)
         if model is not None and model.can_be_joined:
             if model.engine is not None:
                 model.pins.add(pin)
@@ -64,12 +66,21 @@ class Registry:
             UnknownModelError: None is loaded.
             ModelLoadingError: It is on its way.
         """
-        model = self.pick(path)
+        with self.use_model(self.pick(path)) as engine:
+            yield engine
+
+    @contextmanager
+    def use_model(self, model: Model) -> Iterator[Engine]:
+        """The engine of a loaded model, kept until the context ends."""
         try:
             with model.use() as engine:
                 yield engine
         finally:
             self._retire_if_unused(model)
+
+    def find(self, path: Path, config: ModelConfig) -> Model | None:
+        """The model of a real path and load options, in whatever state."""
+        return next((m for m in self._models if m.path == path and m.config == config), None)
 
     def pick(self, path: Path) -> Model:
         """The ready model at a real path; where several have it, the one with the server's own options.
@@ -87,11 +98,20 @@ class Registry:
             raise ModelLoadingError
         raise UnknownModelError
 
-    def unpin(self, path: Path, pin: str) -> None:
-        """Takes a pin off the models at a real path; they go with the last pin and use."""
+    def unpin(self, path: Path, pin: str, config: ModelConfig | None = None) -> None:
+        """Takes a pin off the models at a real path, or off the one with ``config``.
+
+        They go with the last pin and use.
+        """
         for model in [model for model in self._models if model.path == path]:
-            model.pins.discard(pin)
-            self._retire_if_unused(model)
+            if config is None or model.config == config:
+                model.pins.discard(pin)
+                self._retire_if_unused(model)
+
+    async def wait_closed(self) -> None:
+        """Returns once the memory of models that have gone is free."""
+        if self._closing:
+            await asyncio.wait(set(self._closing))
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -117,11 +137,7 @@ class Registry:
         await self.cancel_loads()
         for model in self.models:
             self._retire(model)
-        if self._closing:
-            await asyncio.wait(self._closing)
-
-    def _find(self, path: Path, config: ModelConfig) -> Model | None:
-        return next((m for m in self._models if m.path == path and m.config == config), None)
+        await self.wait_closed()
 
     def _start(self, path: Path, config: ModelConfig, replaced: Model | None) -> Model:
         if replaced is not None:
@@ -165,6 +181,8 @@ class Registry:
 
     def _retire(self, model: Model) -> None:
         self._forget(model)
+        for tell in self.on_retire:
+            tell(model)
         task = asyncio.get_running_loop().create_task(model.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

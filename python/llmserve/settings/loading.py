@@ -36,6 +36,8 @@ class Settings:
     stall_s: float
     grace_s: float
     cors_origins: tuple[str, ...]
+    session_ttl_s: float
+    max_sessions: int
     log_level: str
     model_config: ModelConfig
 

@@ -77,6 +77,18 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
     Variable(
         "cors_origins", kinds.NAMES, "", "Origins whose pages may call the server, or `*`. Empty: none."
     ),
+    Variable(
+        "session_ttl_s",
+        number(0.1, 10**9),
+        "3600",
+        "A session that was not used for so many seconds expires.",
+    ),
+    Variable(
+        "max_sessions",
+        integer(1, 10**6),
+        "1024",
+        "The most sessions; for one more, the longest idle one goes.",
+    ),
     Variable("log_level", choice("critical", "error", "warning", "info", "debug"), "info", "What is logged."),
 )
 

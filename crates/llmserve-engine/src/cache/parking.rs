@@ -1,6 +1,7 @@
 //! Cached prefixes in host memory, for cells that lost their slot.
 
 use std::collections::VecDeque;
+use std::sync::Weak;
 
 use crate::ids::TokenId;
 
@@ -13,10 +14,18 @@ pub(crate) struct ParkedPrefix {
     pub(crate) state: Vec<u8>,
     /// Whether a part of it is of use, or only the whole (recurrent states).
     pub(crate) can_trim: bool,
+    /// While somebody holds it, other prefixes go first: a session out of a file has its cells here only.
+    pub(crate) awaited: Weak<()>,
 }
 
-/// Host memory for states, bounded in bytes: cached prefixes (least recently used out) and, with
-/// precedence, preempted sequences, which are only counted here.
+impl ParkedPrefix {
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.awaited.strong_count() > 0
+    }
+}
+
+/// Host memory for states, bounded in bytes: cached prefixes (least recently used out, those that are
+/// awaited last) and, with precedence, preempted sequences, which are only counted here.
 #[derive(Debug)]
 pub(crate) struct Parking {
     limit: usize,
@@ -79,6 +88,12 @@ impl Parking {
         self.prefixes.iter().any(|prefix| prefix.tokens == tokens)
     }
 
+    /// The parked prefix with most of the first tokens of `tokens`, and with no others.
+    pub(crate) fn longest_start(&self, tokens: &[TokenId]) -> Option<&ParkedPrefix> {
+        let starts = self.prefixes.iter().filter(|prefix| tokens.starts_with(&prefix.tokens));
+        starts.max_by_key(|prefix| prefix.tokens.len())
+    }
+
     /// Takes a parked prefix out, to be restored.
     pub(crate) fn take(&mut self, index: usize) -> Option<ParkedPrefix> {
         let prefix = self.prefixes.remove(index)?;
@@ -87,10 +102,11 @@ impl Parking {
     }
 
     fn shrink(&mut self) {
-        while self.num_bytes() > self.limit
-            && let Some(oldest) = self.prefixes.pop_front()
-        {
-            self.prefix_bytes -= oldest.state.len();
+        while self.num_bytes() > self.limit {
+            let unawaited = self.prefixes.iter().position(|prefix| !prefix.is_awaited());
+            if self.take(unawaited.unwrap_or(0)).is_none() {
+                return;
+            }
         }
     }
 }
@@ -100,7 +116,8 @@ mod tests {
     use super::*;
 
     fn prefix(ids: &[i32], bytes: usize, can_trim: bool) -> ParkedPrefix {
-        ParkedPrefix { tokens: ids.iter().copied().map(TokenId).collect(), state: vec![0; bytes], can_trim }
+        let tokens = ids.iter().copied().map(TokenId).collect();
+        ParkedPrefix { tokens, state: vec![0; bytes], can_trim, awaited: Weak::new() }
     }
 
     #[test]
@@ -118,6 +135,23 @@ mod tests {
         parking.park_prefix(prefix(&[8], 10, true));
         parking.park_prefix(prefix(&[7], 101, true));
         assert_eq!(parking.num_bytes(), 10, "what cannot fit pushes nobody out");
+    }
+
+    #[test]
+    fn what_is_awaited_goes_last() {
+        let mut parking = Parking::new(100);
+        let session = std::sync::Arc::new(());
+        let awaited = std::sync::Arc::downgrade(&session);
+        parking.park_prefix(ParkedPrefix { awaited, ..prefix(&[1, 2], 60, true) });
+        parking.park_prefix(prefix(&[3, 4], 30, true));
+        parking.park_prefix(prefix(&[5, 6], 30, true));
+        assert_eq!(parking.best_match(&[TokenId(1)]), Some((0, 1)));
+        assert_eq!(parking.best_match(&[TokenId(3)]), None);
+        drop(session);
+        parking.park_prefix(prefix(&[7, 8], 30, true));
+        assert_eq!(parking.best_match(&[TokenId(1)]), None);
+        assert!(parking.reserve_sequence(100), "preempted sequences have precedence");
+        assert_eq!(parking.num_bytes(), 100);
     }
 
     #[test]

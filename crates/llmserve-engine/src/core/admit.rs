@@ -53,8 +53,11 @@ impl Core {
                     index += 1;
                 }
                 Admission::Start(source, len) => {
-                    if let Some(waiting) = self.waiting.remove(index) {
-                        self.start(waiting, source, len);
+                    let Some(waiting) = self.waiting.remove(index) else {
+                        return;
+                    };
+                    if !self.start(waiting, source, len) {
+                        return;
                     }
                 }
             }
@@ -112,16 +115,19 @@ impl Core {
             .max_by_key(|&(_, len)| len)
     }
 
-    fn start(&mut self, waiting: Waiting, source: Source, len: usize) {
+    /// False: it has no slot and stays where it was, which cannot be while `has_room_for` holds.
+    fn start(&mut self, waiting: Waiting, source: Source, len: usize) -> bool {
         let Waiting { mut sequence, place } = waiting;
         drop(place);
         if sequence.tokens.len() >= sequence.max_tokens() {
             // No room for a token that was not asked for (`max_total_tokens` equals the prompt).
-            return self.report_end(&sequence, End::length());
+            self.report_end(&mut sequence, End::length());
+            return true;
         }
         let Some((slot, num_computed)) = self.fill_slot(&mut sequence, source, len) else {
-            // Unreachable while `has_room_for` holds; the sequence stays where it was.
-            return self.waiting.push_front(Waiting { sequence, place: None });
+            log::error!("a sequence was to be admitted and found no slot");
+            self.waiting.push_front(Waiting { sequence, place: None });
+            return false;
         };
         sequence.slot = Some(slot);
         sequence.num_computed = num_computed;
@@ -135,6 +141,7 @@ impl Core {
         }
         self.is_gap_accepted = false;
         self.running.push(sequence);
+        true
     }
 
     /// A slot for the sequence, and how many of its tokens have their cells there.
@@ -160,8 +167,9 @@ impl Core {
                 let slot = self.free_slot()?;
                 self.make_cells(parked.tokens.len());
                 let len = if self.context.restore(slot, &parked.state) { self.trim_to(slot, len) } else { 0 };
-                if !parked.can_trim {
-                    // The state in the slot moves on and cannot come back here: keep the copy.
+                // What cannot be trimmed moves on in the slot and cannot come back here, and what a session
+                // waits for was of use to another: keep the copy.
+                if !parked.can_trim || (parked.is_awaited() && len < parked.tokens.len()) {
                     self.parking.park_prefix(parked);
                 }
                 Some((slot, len))

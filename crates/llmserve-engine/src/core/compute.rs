@@ -2,16 +2,17 @@
 
 use std::time::Instant;
 
+use crate::cache::common_prefix;
 use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::Error;
 use crate::event::{Delta, Event};
 use crate::ids::TokenId;
 use crate::model::{DecodeError, Row};
-use crate::sampler::Bans;
 use crate::scheduler::{Plan, Share};
 use crate::sequence::{End, Sequence};
 
 use super::Core;
+use super::masks::MaskThread;
 
 /// The rows of a step and whose they are.
 pub(super) struct Batch {
@@ -22,7 +23,7 @@ pub(super) struct Batch {
 /// The rows of one sequence.
 pub(super) struct Part {
     /// The sequence's index in `running`.
-    index: usize,
+    pub(super) index: usize,
     /// Its pending tokens in this batch.
     num_tokens: usize,
     /// Guesses behind them.
@@ -47,7 +48,7 @@ impl Core {
         let size = self.vocabulary.size();
         let is_valid = |token: &TokenId| usize::try_from(token.0).is_ok_and(|id| id < size);
         let draft = |sequence: &mut Sequence| {
-            if sequence.num_pending() != 1 || sequence.num_generated() == 0 {
+            if !sequence.is_decoding() {
                 return Vec::new();
             }
             let draft = sequence.draft(MAX_DRAFT_TOKENS);
@@ -71,9 +72,11 @@ impl Core {
 
     /// Computes the batch; false: nothing was computed that could be drawn from.
     pub(super) fn decode(&mut self, plan: &Plan, batch: &Batch) -> bool {
+        let num_masks = self.start_masks(&batch.parts);
         let started = Instant::now();
         let result = self.context.decode(&batch.rows);
         let took = started.elapsed();
+        self.finish_masks(num_masks);
         self.stats.decode_seconds += took.as_secs_f64();
         match result {
             Ok(()) => {
@@ -91,6 +94,24 @@ impl Core {
                 self.fail_batch(batch, code);
                 false
             }
+        }
+    }
+
+    /// Has masks computed while the batch is decoded. Without the thread they are computed when they are
+    /// used.
+    fn start_masks(&mut self, parts: &[Part]) -> usize {
+        let is_needed = |part: &Part| part.draws() && self.running[part.index].is_constrained();
+        if self.masks.is_none() && parts.iter().any(is_needed) {
+            self.masks = MaskThread::start()
+                .inspect_err(|error| log::warn!("no thread for masks could be started: {error}"))
+                .ok();
+        }
+        self.masks.as_ref().map_or(0, |masks| masks.send(parts, &mut self.running))
+    }
+
+    fn finish_masks(&mut self, num_masks: usize) {
+        if let Some(masks) = self.masks.as_ref().filter(|_| num_masks > 0) {
+            masks.receive(num_masks, &mut self.running);
         }
     }
 
@@ -141,36 +162,35 @@ impl Core {
         outcome
     }
 
-    /// Draws a token from the last pending row, and one more for each draft that equals its draw.
+    /// Draws from the last pending row, and from each further one whose draft equals what was drawn.
     fn draw(&mut self, part: &Part, output_row: usize, delta: &mut Delta) -> (Outcome, usize) {
         let mut accepted = 0;
         loop {
-            let token = match self.draw_one(part.index, output_row + accepted, delta) {
-                Ok((token, None)) => token,
-                Ok((_, Some(end))) => return (Outcome::Ended(end), accepted),
-                Err(error) => return (Outcome::Failed(error), accepted),
+            let Some(logits) = self.context.logits(output_row + accepted) else {
+                return (Outcome::Failed(Error::InvalidLogits), accepted);
             };
-            if part.draft.get(accepted) != Some(&token) {
+            let sequence = &mut self.running[part.index];
+            let len = sequence.tokens.len();
+            match sequence.draw(logits, &*self.vocabulary, &mut self.scratch, delta) {
+                Ok(None) => {}
+                Ok(Some(end)) => {
+                    return (
+                        sequence.check_output().map_or_else(Outcome::Failed, |()| Outcome::Ended(end)),
+                        accepted,
+                    );
+                }
+                Err(error) => return (Outcome::Failed(error), accepted),
+            }
+            // One token, and those that a constraint forced behind it.
+            let drawn = &sequence.tokens[len..];
+            let num_right = common_prefix(&part.draft[accepted..], drawn);
+            let is_all = num_right == drawn.len();
+            accepted += num_right;
+            sequence.num_computed += num_right;
+            if !is_all {
                 return (Outcome::Goes, accepted);
             }
-            accepted += 1;
-            self.running[part.index].num_computed += 1;
         }
-    }
-
-    fn draw_one(
-        &mut self,
-        index: usize,
-        row: usize,
-        delta: &mut Delta,
-    ) -> Result<(TokenId, Option<End>), Error> {
-        let sequence = &mut self.running[index];
-        let logits = self.context.logits(row).ok_or(Error::InvalidLogits)?;
-        let banned = if sequence.bans_end() { self.vocabulary.end_of_generation() } else { &[] };
-        let sampled = sequence.sampler().sample(logits, Bans { tokens: banned }, &mut self.scratch)?;
-        let appended = sequence.append(sampled.token, sampled.logprobs, &*self.vocabulary);
-        delta.tokens.push(appended.record);
-        Ok((sampled.token, appended.end))
     }
 
     /// Removes the cells of drafts that were not accepted. Where the cache cannot be cut back the
@@ -181,6 +201,13 @@ impl Core {
             let num_left = self.trim_to(slot, sequence.num_computed);
             self.running[index].num_computed = num_left;
         }
+    }
+}
+
+impl Part {
+    /// Whether a token is drawn from its rows.
+    pub(super) fn draws(&self) -> bool {
+        self.output_row.is_some()
     }
 }
 

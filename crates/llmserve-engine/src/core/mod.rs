@@ -3,7 +3,9 @@
 mod admit;
 mod checkpoint;
 mod compute;
+mod masks;
 mod room;
+mod session;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use crate::cache::{Parking, Slots};
+use crate::cache::{ParkedPrefix, Parking, Slots};
 use crate::config::SchedulerConfig;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
@@ -26,12 +28,19 @@ use crate::sequence::{End, Prepared, Sequence};
 use crate::shared::Shared;
 use crate::stats::Stats;
 
+use self::masks::MaskThread;
+pub(crate) use session::{CellsCopy, CopyCells};
+
 /// What the engine thread is told.
 pub(crate) enum Command {
     /// A request that was accepted, with its place in the queue.
     Submit(Box<Prepared>, Place),
     /// A client gave up: its outbox is marked, and the next step looks.
     Wake,
+    /// The cells of a session are to be written to its file.
+    CopyCells(CopyCells),
+    /// Cells out of a session's file.
+    Park(Box<ParkedPrefix>),
     /// End everything.
     ShutDown,
 }
@@ -56,6 +65,8 @@ pub(crate) struct Core {
     slots: Slots,
     parking: Parking,
     scheduler: Scheduler,
+    /// Started with the first constrained request.
+    masks: Option<MaskThread>,
     scratch: Scratch,
     pending: PendingFlush,
     stats: Stats,
@@ -81,6 +92,7 @@ impl Core {
         Self {
             slots: Slots::new(limits.num_slots),
             parking: Parking::new(config.parking_bytes),
+            masks: None,
             scheduler: Scheduler::new(&config, limits.splits_batches),
             stats: Stats {
                 num_slots: limits.num_slots,
@@ -159,6 +171,8 @@ impl Core {
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
             Command::Wake => {}
+            Command::CopyCells(copy) => self.copy_cells(&copy),
+            Command::Park(prefix) => self.park_restored(*prefix),
             Command::ShutDown => self.is_shutting_down = true,
         }
     }
@@ -172,6 +186,7 @@ impl Core {
             .map(|(index, sequence)| Candidate {
                 index,
                 num_pending: sequence.num_pending(),
+                is_generating: sequence.num_generated() > 0,
                 num_drafted: drafts.get(index).map_or(0, Vec::len),
                 max_chunk: max_chunk(sequence),
                 arrival: sequence.arrival,
@@ -185,23 +200,40 @@ impl Core {
     fn retire_aborted(&mut self) {
         for index in (0..self.running.len()).rev() {
             if self.running[index].outbox.is_aborted() {
-                self.finish(index, End::cancelled());
+                let mut sequence = self.remove_running(index);
+                self.cancel(&mut sequence);
+                self.keep_cells(&mut sequence);
             }
         }
         for index in (0..self.waiting.len()).rev() {
             if self.waiting[index].sequence.outbox.is_aborted()
-                && let Some(waiting) = self.waiting.remove(index)
+                && let Some(mut waiting) = self.waiting.remove(index)
             {
                 self.release_parked(&waiting.sequence);
-                self.report_end(&waiting.sequence, End::cancelled());
+                self.cancel(&mut waiting.sequence);
             }
+        }
+    }
+
+    /// Tells the client of a sequence that was taken out that it is cancelled. A document that was begun
+    /// is completed.
+    fn cancel(&mut self, sequence: &mut Sequence) {
+        match sequence.close_document(&*self.vocabulary) {
+            Ok(last) => {
+                self.stats.completion_tokens += last.tokens.len() as u64;
+                if !last.tokens.is_empty() {
+                    sequence.outbox.push(Event::Delta(last), &mut self.pending);
+                }
+                self.report_end(sequence, End::cancelled());
+            }
+            Err(error) => self.report_failure(sequence, error),
         }
     }
 
     /// Takes a running sequence out and tells its client how it ended; its cells stay for others.
     fn finish(&mut self, index: usize, end: End) {
         let mut sequence = self.remove_running(index);
-        self.report_end(&sequence, end);
+        self.report_end(&mut sequence, end);
         self.shared.queue.note_service(sequence.timings().decode.as_secs_f64(), self.stats.num_slots);
         self.keep_cells(&mut sequence);
     }
@@ -219,12 +251,17 @@ impl Core {
             self.context.clear(slot);
             self.slots.set_empty(slot);
         }
+        self.report_failure(&sequence, error);
+    }
+
+    fn report_failure(&mut self, sequence: &Sequence, error: Error) {
         self.stats.requests_failed += 1;
         self.shared.forget(sequence.id());
         sequence.outbox.push(Event::Failed(error), &mut self.pending);
     }
 
-    fn report_end(&mut self, sequence: &Sequence, end: End) {
+    fn report_end(&mut self, sequence: &mut Sequence, end: End) {
+        sequence.end_turn();
         match end.reason {
             FinishReason::Stop => self.stats.requests_stopped += 1,
             FinishReason::Length => self.stats.requests_length += 1,
@@ -237,6 +274,7 @@ impl Core {
             timings: sequence.timings(),
             seed: sequence.seed(),
             stop: end.stop,
+            is_complete: sequence.is_complete(),
         };
         sequence.outbox.push(Event::Finished(finished), &mut self.pending);
     }

@@ -1,5 +1,7 @@
 //! Room: which slots and cells are free, and who gives way when none are.
 
+use std::sync::Weak;
+
 use crate::cache::ParkedPrefix;
 use crate::config::KvLayout;
 use crate::ids::{SlotId, TokenId};
@@ -85,7 +87,7 @@ impl Core {
         }
         let can_trim = self.context.limits().trims_anywhere;
         if let Some(state) = self.context.save(slot) {
-            self.parking.park_prefix(ParkedPrefix { tokens, state, can_trim });
+            self.parking.park_prefix(ParkedPrefix { tokens, state, can_trim, awaited: Weak::new() });
         }
     }
 

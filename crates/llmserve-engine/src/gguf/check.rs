@@ -37,6 +37,8 @@ pub struct ModelPart {
     pub num_tensors: u64,
     /// Bytes of their data.
     pub tensor_bytes: u64,
+    /// Bytes of the header: metadata and tensor table.
+    pub header_bytes: u64,
 }
 
 impl ModelFile {
@@ -101,6 +103,7 @@ impl ModelFile {
             identity: part.identity.clone(),
             num_tensors: part.header.tensors.len() as u64,
             tensor_bytes: part.header.tensors.iter().map(|tensor| tensor.num_bytes).sum(),
+            header_bytes: part.header.num_bytes,
         });
         Ok(())
     }

@@ -26,6 +26,7 @@ pub(super) struct Header {
     pub(super) metadata: Metadata,
     pub(super) token_digests: Vec<u64>,
     pub(super) tensors: Vec<TensorInfo>,
+    pub(super) num_bytes: u64,
 }
 
 impl Header {
@@ -39,8 +40,9 @@ impl Header {
         let Pairs { metadata, token_digests, .. } = Pairs::read(reader, num_pairs)?;
         let alignment = alignment(&metadata)?;
         let tensors = layout::read_table(reader, num_tensors)?;
+        let num_bytes = reader.position();
         layout::check(reader, &tensors, alignment)?;
-        Ok(Self { metadata, token_digests, tensors })
+        Ok(Self { metadata, token_digests, tensors, num_bytes })
     }
 }
 

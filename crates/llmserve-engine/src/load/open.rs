@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::config::{ContextConfig, KvLayout, ModelConfig, WeightsConfig};
+use crate::config::{ContextConfig, FlashAttention, KvLayout, ModelConfig, RopeConfig, WeightsConfig};
 use crate::engine::{Engine, EngineParts};
 use crate::error::{LoadError, LoadErrorReason};
+use crate::fingerprint::fingerprint;
 use crate::gguf::{self, FileIdentity, ModelFile};
 use crate::lock::lock;
-use crate::model::llama::{ContextShape, LlamaContext, LlamaVocabulary, Weights, with_log};
+use crate::model::llama::{ContextShape, LlamaContext, LlamaVocabulary, STATE_FORMAT, Weights, with_log};
 use crate::model::{Context, ModelInfo};
 use crate::process::Owner;
 use crate::{memory, probe};
@@ -39,8 +40,10 @@ pub(super) fn open(
 ) -> Result<Engine, LoadError> {
     let file = gguf::check(path)?;
     file.check_overrides(&config.weights.metadata_overrides)?;
+    let mut adapters = Vec::new();
     for adapter in &config.context.lora {
-        gguf::check_adapter(&adapter.path).map_err(|error| in_adapter(&error))?;
+        let file = gguf::check_adapter(&adapter.path).map_err(|error| in_adapter(&error))?;
+        adapters.push((file, adapter.scale));
     }
     let shape = choose_shape(config, &file)?;
     probe::ensure_probed(&file, options.probe_command.as_deref(), &|| loading.is_cancelled())?;
@@ -49,7 +52,14 @@ pub(super) fn open(
         let message = "the model does not generate text (encoder or diffusion models are not served)";
         return Err(LoadError::new(LoadErrorReason::Unsupported, message));
     }
-    let engine = start(weights, config, shape)?;
+    let info = ModelInfo {
+        fingerprint: fingerprint(&file, &adapters)?,
+        state_layout: state_layout(config, &shape),
+        kv_type_k: config.context.kv_type_k.as_str(),
+        kv_type_v: config.context.kv_type_v.as_str(),
+        ..weights.info()
+    };
+    let engine = start(weights, info, config, shape)?;
     if loading.is_cancelled() {
         return Err(LoadError::new(LoadErrorReason::Cancelled, "the load was cancelled"));
     }
@@ -158,12 +168,12 @@ fn live_slot(file: &ModelFile, config: &WeightsConfig) -> Arc<Mutex<Weak<Weights
     weights
 }
 
-fn start(weights: Arc<Weights>, config: &ModelConfig, shape: ContextShape) -> Result<Engine, LoadError> {
-    let mut info = ModelInfo {
-        kv_type_k: config.context.kv_type_k.as_str(),
-        kv_type_v: config.context.kv_type_v.as_str(),
-        ..weights.info()
-    };
+fn start(
+    weights: Arc<Weights>,
+    mut info: ModelInfo,
+    config: &ModelConfig,
+    shape: ContextShape,
+) -> Result<Engine, LoadError> {
     let vocabulary = Arc::new(LlamaVocabulary::new(Arc::clone(&weights)));
     vocabulary.describe(&mut info);
     let context_config = config.context.clone();
@@ -179,6 +189,38 @@ fn start(weights: Arc<Weights>, config: &ModelConfig, shape: ContextShape) -> Re
         info,
         scheduler: config.scheduler.clone(),
     })
+}
+
+/// What a saved KV state depends on beside the weights. llama.cpp refuses some states that do not fit and
+/// would compute with others.
+fn state_layout(config: &ModelConfig, shape: &ContextShape) -> String {
+    let context = &config.context;
+    let flash_attention = match context.flash_attention {
+        FlashAttention::Auto => "auto",
+        FlashAttention::Enabled => "on",
+        FlashAttention::Disabled => "off",
+    };
+    let num_streams = match shape.layout {
+        KvLayout::PerSequence => shape.num_slots,
+        KvLayout::Unified | KvLayout::Auto => 1,
+    };
+    let mut facts = vec![
+        STATE_FORMAT.to_owned(),
+        format!("K {}, V {}", context.kv_type_k.as_str(), context.kv_type_v.as_str()),
+        format!("flash attention {flash_attention}"),
+        format!("streams {num_streams}"),
+    ];
+    if context.swa_full {
+        facts.push("swa_full".to_owned());
+    }
+    // Turned keys are stored, and overrides may change any part of the computation.
+    if context.rope != RopeConfig::default() {
+        facts.push(format!("{:?}", context.rope));
+    }
+    if !config.weights.metadata_overrides.is_empty() {
+        facts.push(format!("overrides {:?}", config.weights.metadata_overrides));
+    }
+    facts.join("; ")
 }
 
 fn in_adapter(error: &LoadError) -> LoadError {

@@ -202,4 +202,8 @@ pub struct ModelInfo {
     pub is_recurrent: bool,
     /// Size of the attention window in tokens where the model has one, else 0.
     pub sliding_window: u32,
+    /// What tells these weights, adapters included, from others: 64 hexadecimal digits.
+    pub fingerprint: String,
+    /// All that a saved KV state depends on beside the weights: it fits engines with an equal text only.
+    pub state_layout: String,
 }

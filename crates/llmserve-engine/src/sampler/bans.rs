@@ -9,6 +9,41 @@ use crate::ids::TokenId;
 pub struct Bans<'a> {
     /// End-of-generation tokens, while `min_tokens` or `ignore_eos` hold.
     pub tokens: &'a [TokenId],
+    /// The only tokens that a constraint allows: bit `i % 32` of word `i / 32` stands for token `i`.
+    /// Unlike all other bans it is never lifted.
+    pub allowed: Option<&'a [u32]>,
+}
+
+impl Bans<'_> {
+    /// Whether a token may be drawn.
+    pub(super) fn allows(&self, token: TokenId) -> bool {
+        !self.tokens.contains(&token) && self.allowed.is_none_or(|words| has_bit(words, token.0 as usize))
+    }
+}
+
+fn has_bit(words: &[u32], index: usize) -> bool {
+    words.get(index / 32).is_some_and(|word| word >> (index % 32) & 1 == 1)
+}
+
+/// Bans what a constraint does not allow.
+pub(super) fn apply_mask(words: &[u32], logits: &mut [f32]) {
+    let num_covered = words.len() * 32;
+    for (word, chunk) in words.iter().zip(logits.chunks_mut(32)) {
+        match *word {
+            u32::MAX => {}
+            0 => chunk.fill(f32::NEG_INFINITY),
+            word => {
+                for (bit, logit) in chunk.iter_mut().enumerate() {
+                    if word >> bit & 1 == 0 {
+                        *logit = f32::NEG_INFINITY;
+                    }
+                }
+            }
+        }
+    }
+    if let Some(rest) = logits.get_mut(num_covered..) {
+        rest.fill(f32::NEG_INFINITY);
+    }
 }
 
 /// Bans each group of tokens and gives the index and value of the largest logit that is left.
@@ -81,6 +116,19 @@ mod tests {
         assert_eq!(left([&[2], &[0, 1], &[0]]), [0, 1]);
         assert_eq!(left([&[0, 1, 2], &[], &[]]), [0, 1, 2]);
         assert_eq!(left([&[2, 1, 0, 0], &[0, 2], &[1, 1]]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_mask_leaves_only_its_tokens() {
+        let mut words = vec![u32::MAX, 0, 0b101];
+        let mut logits = vec![1.0; 32 * 3 + 5];
+        apply_mask(&words, &mut logits);
+        let left: Vec<usize> = (0..logits.len()).filter(|&id| logits[id] > f32::NEG_INFINITY).collect();
+        assert_eq!(left, (0..32).chain([64, 66]).collect::<Vec<_>>());
+        words.truncate(1);
+        let bans = Bans { tokens: &ids(&[3]), allowed: Some(&words) };
+        assert!(bans.allows(TokenId(31)) && !bans.allows(TokenId(32)) && !bans.allows(TokenId(3)));
+        assert!(!bans.allows(TokenId(-1)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Draws tokens from logits.
 //!
-//! The order is: penalties and bias, bans, temperature, truncation (`top_k`, `top_p`, `min_p`), draw.
+//! The order is: penalties and bias, a constraint's mask, bans, temperature, truncation (`top_k`, `top_p`,
+//! `min_p`), draw.
 //! A draw depends on the logits, the sequence's history, its parameters and its key (seed, choice
 //! index, number of generated tokens), and on nothing else: neither on the batch it ran in, nor on
 //! what was drawn and taken back before.
@@ -90,10 +91,11 @@ impl Sampler {
     /// gives the same token until [`Sampler::accept`].
     ///
     /// NaN logits count as minus infinity. Bans that would leave nothing are lifted for this
-    /// token: first those of the n-gram rule, then biases of minus infinity, then `bans`.
+    /// token: first those of the n-gram rule, then biases of minus infinity, then `bans.tokens`. A
+    /// constraint's mask (`bans.allowed`) is never lifted.
     ///
     /// # Errors
-    /// [`Error::InvalidLogits`] if every logit is NaN or minus infinity.
+    /// [`Error::InvalidLogits`] if every logit that may be drawn is NaN or minus infinity.
     pub fn sample(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Result<Sampled, Error> {
         let id = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
         let logprobs = self
@@ -107,8 +109,8 @@ impl Sampler {
         let (logits, (best, max)) = if self.leaves_logits_alone() {
             let best = select::argmax(logits)?;
             // A ban matters to a greedy draw only if it hits the best token.
-            let is_untouched =
-                bans.tokens.is_empty() || (self.is_greedy() && !bans.tokens.contains(&token_id(best.0)));
+            let is_free = bans.tokens.is_empty() && bans.allowed.is_none();
+            let is_untouched = is_free || (self.is_greedy() && bans.allows(token_id(best.0)));
             if is_untouched { (logits, best) } else { self.adjust(logits, bans, adjusted, undo)? }
         } else {
             self.adjust(logits, bans, adjusted, undo)?
@@ -135,6 +137,9 @@ impl Sampler {
             penalties.apply(adjusted);
         }
         penalties::apply_bias(&self.bias, adjusted);
+        if let Some(words) = bans.allowed {
+            bans::apply_mask(words, adjusted);
+        }
         let repeats = self.ngrams.as_ref().map_or(&[][..], NgramBans::banned);
         let best = bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo)?;
         Some((adjusted, best))

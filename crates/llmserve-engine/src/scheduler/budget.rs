@@ -19,13 +19,13 @@ const FIRST_IDLE_CHUNK: f64 = 128.0;
 const FIRST_BUSY_CHUNK: f64 = 8.0;
 
 /// A budget in time. What a row costs differs by machine, model and depth, so it is measured: the
-/// length of steps that only decode, by their number of rows, and what a prompt token adds, apart
-/// for steps with and without decode rows.
+/// length of steps that only decode, by the number of their sequences, and what a prompt token adds, apart
+/// for steps with and without decoding sequences.
 #[derive(Debug)]
 pub(crate) struct StepBudget {
     busy_factor: f64,
     idle_step: f64,
-    /// Seconds of a step with so many decode rows and no prompt; 0: not measured.
+    /// Seconds of a step in which so many sequences decode and no prompt is computed; 0: not measured.
     quiet: Vec<f64>,
     /// Busy steps since the last quiet one.
     num_busy: u32,
@@ -69,13 +69,13 @@ impl StepBudget {
         }
     }
 
-    /// Prompt tokens that a step with so many decode rows may carry. 0: it is to be a quiet one, since
+    /// Prompt tokens that a step in which so many sequences decode may carry. 0: it is to be a quiet one, since
     /// what such a step takes is not known, or not any more.
-    pub(crate) fn prefill_tokens(&self, decode_rows: usize) -> usize {
-        if decode_rows == 0 {
+    pub(crate) fn prefill_tokens(&self, num_decoding: usize) -> usize {
+        if num_decoding == 0 {
             return self.idle.tokens_in(self.idle_step, FIRST_IDLE_CHUNK);
         }
-        match self.quiet.get(decode_rows) {
+        match self.quiet.get(num_decoding) {
             Some(&quiet) if quiet > 0.0 && self.num_busy < MAX_BUSY_STEPS => {
                 self.busy.tokens_in((self.busy_factor - 1.0) * quiet, FIRST_BUSY_CHUNK)
             }
@@ -89,23 +89,23 @@ impl StepBudget {
     }
 
     /// Enters what a step took.
-    pub(crate) fn record(&mut self, decode_rows: usize, prefill_rows: usize, took: Duration) {
+    pub(crate) fn record(&mut self, num_decoding: usize, prefill_rows: usize, took: Duration) {
         let seconds = took.as_secs_f64();
-        match (decode_rows, prefill_rows) {
+        match (num_decoding, prefill_rows) {
             (0, 0) => {}
             (0, tokens) => self.idle.record(seconds, tokens),
-            (rows, 0) => {
+            (num, 0) => {
                 self.num_busy = 0;
-                if self.quiet.len() <= rows {
-                    self.quiet.resize(rows + 1, 0.0);
+                if self.quiet.len() <= num {
+                    self.quiet.resize(num + 1, 0.0);
                 }
-                let quiet = &mut self.quiet[rows];
+                let quiet = &mut self.quiet[num];
                 let weight = if seconds > *quiet { RISING_WEIGHT } else { WEIGHT };
                 update(quiet, seconds, weight);
             }
-            (rows, tokens) => {
+            (num, tokens) => {
                 self.num_busy += 1;
-                let quiet = self.quiet.get(rows).copied().unwrap_or(0.0);
+                let quiet = self.quiet.get(num).copied().unwrap_or(0.0);
                 self.busy.record(seconds - quiet, tokens);
             }
         }

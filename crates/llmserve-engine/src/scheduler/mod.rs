@@ -8,13 +8,20 @@ use crate::config::SchedulerConfig;
 
 use budget::StepBudget;
 
+/// The most rows of a sequence that generates, drafts not counted: a long run of forced tokens is computed
+/// in the budget of prompts.
+const MAX_DECODE_ROWS: usize = 16;
+
 /// A running sequence as the scheduler sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// The caller's index of the sequence.
     pub(crate) index: usize,
-    /// Tokens without cells: one is a decode row, more a prefill.
+    /// Tokens without cells.
     pub(crate) num_pending: usize,
+    /// Whether it has begun to generate: a few pending tokens are then decode rows (the drawn token
+    /// and those that its constraint forced), many a prefill after preemption.
+    pub(crate) is_generating: bool,
     /// Drafted tokens that follow a decode row.
     pub(crate) num_drafted: usize,
     /// The most tokens that one chunk of its prompt may have.
@@ -25,7 +32,7 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     fn is_decode(&self) -> bool {
-        self.num_pending == 1
+        self.num_pending == 1 || (self.is_generating && self.num_pending <= MAX_DECODE_ROWS)
     }
 }
 
@@ -43,8 +50,8 @@ pub(crate) struct Share {
 /// One step: decode rows first, then prompt chunks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Decode rows that sit this step out for its prompt chunks; the next step is theirs.
-    pub(crate) num_resting_rows: usize,
+    /// Sequences that generate and sit this step out for its prompt chunks; the next step is theirs.
+    pub(crate) num_resting: usize,
     /// Sequences that generate.
     pub(crate) decode: Vec<Share>,
     /// Sequences whose prompt is computed.
@@ -93,9 +100,8 @@ impl Scheduler {
     /// other half goes to the shortest.
     pub(crate) fn plan(&mut self, candidates: &[Candidate], max_rows: usize) -> Plan {
         let mut plan = Plan { decode: plan_decode(candidates, max_rows), ..Plan::default() };
-        let decode_rows = plan.num_decode_rows();
-        let rows_left = if self.takes_turns { max_rows } else { max_rows - decode_rows };
-        let tokens = self.budget.prefill_tokens(decode_rows).min(rows_left);
+        let rows_left = if self.takes_turns { max_rows } else { max_rows - plan.num_decode_rows() };
+        let tokens = self.budget.prefill_tokens(plan.decode.len()).min(rows_left);
         plan.prefill = plan_prefill(candidates, tokens);
         if self.takes_turns {
             self.take_turns(&mut plan);
@@ -107,7 +113,7 @@ impl Scheduler {
         if plan.decode.is_empty() || plan.prefill.is_empty() {
             self.is_prompts_turn = !plan.decode.is_empty();
         } else if self.is_prompts_turn {
-            plan.num_resting_rows = plan.num_decode_rows();
+            plan.num_resting = plan.decode.len();
             plan.decode.clear();
             self.is_prompts_turn = false;
         } else {
@@ -119,29 +125,38 @@ impl Scheduler {
     /// Enters what the planned step took.
     pub(crate) fn record(&mut self, plan: &Plan, took: Duration) {
         let tokens = plan.num_prefill_rows();
-        if plan.num_resting_rows > 0 {
+        if plan.num_resting > 0 {
             self.budget.record_chunk_beside_streams(tokens, took);
         } else {
-            self.budget.record(plan.num_decode_rows(), tokens, took);
+            self.budget.record(plan.decode.len(), tokens, took);
         }
     }
 }
 
 fn plan_decode(candidates: &[Candidate], max_rows: usize) -> Vec<Share> {
-    let deciding: Vec<&Candidate> = candidates.iter().filter(|c| c.is_decode()).take(max_rows).collect();
-    let mut spare = max_rows - deciding.len();
-    deciding
-        .into_iter()
-        .map(|candidate| {
-            let num_drafted = candidate.num_drafted.min(spare);
-            spare -= num_drafted;
-            Share { index: candidate.index, num_tokens: 1, num_drafted }
-        })
-        .collect()
+    let mut spare = max_rows;
+    let mut shares = Vec::new();
+    let mut num_drafted = Vec::new();
+    for candidate in candidates.iter().filter(|candidate| candidate.is_decode()) {
+        let num_tokens = candidate.num_pending.min(spare);
+        if num_tokens == 0 {
+            break;
+        }
+        spare -= num_tokens;
+        shares.push(Share { index: candidate.index, num_tokens, num_drafted: 0 });
+        // A draft goes on from the last pending token.
+        num_drafted.push(if num_tokens == candidate.num_pending { candidate.num_drafted } else { 0 });
+    }
+    for (share, wanted) in shares.iter_mut().zip(num_drafted) {
+        share.num_drafted = wanted.min(spare);
+        spare -= share.num_drafted;
+    }
+    shares
 }
 
 fn plan_prefill(candidates: &[Candidate], budget: usize) -> Vec<Share> {
-    let mut prompts: Vec<&Candidate> = candidates.iter().filter(|c| c.num_pending > 1).collect();
+    let mut prompts: Vec<&Candidate> =
+        candidates.iter().filter(|c| !c.is_decode() && c.num_pending > 0).collect();
     prompts.sort_by_key(|candidate| candidate.arrival);
     let Some((oldest, others)) = prompts.split_first() else {
         return Vec::new();

@@ -4,11 +4,18 @@ use super::*;
 use crate::config::SchedulerConfig;
 
 fn decode(index: usize) -> Candidate {
-    Candidate { index, num_pending: 1, num_drafted: 0, max_chunk: usize::MAX, arrival: index as u64 }
+    Candidate {
+        index,
+        num_pending: 1,
+        is_generating: true,
+        num_drafted: 0,
+        max_chunk: usize::MAX,
+        arrival: index as u64,
+    }
 }
 
 fn prompt(index: usize, num_pending: usize) -> Candidate {
-    Candidate { num_pending, ..decode(index) }
+    Candidate { num_pending, is_generating: false, ..decode(index) }
 }
 
 fn share(index: usize, num_tokens: usize) -> Share {
@@ -71,7 +78,7 @@ fn streams_and_prompts_take_turns() {
     let mut scheduler = scheduler(true);
     let candidates = [prompt(0, 2000), decode(1), decode(2)];
     let streams = Plan { decode: vec![share(1, 1), share(2, 1)], ..Plan::default() };
-    let prompts = Plan { num_resting_rows: 2, prefill: vec![share(0, 8)], ..Plan::default() };
+    let prompts = Plan { num_resting: 2, prefill: vec![share(0, 8)], ..Plan::default() };
     assert_eq!(scheduler.plan(&candidates, 512), streams);
     assert_eq!(scheduler.plan(&candidates, 512), prompts);
     assert_eq!(scheduler.plan(&candidates, 512), streams);
@@ -100,18 +107,36 @@ fn a_turn_of_the_prompts_fills_what_a_busy_step_may_take_beyond_a_quiet_one() {
     assert_eq!(chunk, ((factor - 1.0) * 30.0 / 2.0) as usize);
 }
 
+#[test]
+fn forced_tokens_are_decode_rows_up_to_a_limit() {
+    let forced = |index, num_pending| Candidate { num_pending, ..decode(index) };
+    let plan = plan(&[forced(0, 5), decode(1), forced(2, 17)], 512);
+    assert_eq!(plan.decode, [share(0, 5), share(1, 1)]);
+    assert_eq!(plan.prefill, [share(2, 8)]);
+    let short = scheduler(false).plan(&[forced(0, 5), decode(1), forced(2, 9)], 10);
+    assert_eq!(short.decode, [share(0, 5), share(1, 1), share(2, 4)]);
+}
+
+#[test]
+fn a_draft_follows_the_last_pending_token_only() {
+    let forced = Candidate { num_pending: 5, num_drafted: 2, ..decode(0) };
+    let drafted = |max_rows| plan(&[forced], max_rows).decode[0].num_drafted;
+    assert_eq!([drafted(4), drafted(6), drafted(9)], [0, 1, 2]);
+}
+
 proptest! {
     #[test]
     fn a_plan_keeps_its_limits(
-        pending in prop::collection::vec((1usize..600, 0usize..8, 1usize..64), 1..40),
+        pending in prop::collection::vec((1usize..600, 0usize..8, 1usize..64, any::<bool>()), 1..40),
         max_rows in 1usize..128,
         takes_turns: bool,
         is_second: bool,
     ) {
-        let candidates: Vec<Candidate> = pending.iter().enumerate().map(|(index, &(num_pending, num_drafted, max_chunk))| {
-            Candidate { index, num_pending, num_drafted, max_chunk, arrival: (index * 7 % 11) as u64 }
+        let candidates: Vec<Candidate> = pending.iter().enumerate().map(|(index, &(num_pending, num_drafted, max_chunk, is_generating))| {
+            Candidate { index, num_pending, is_generating, num_drafted, max_chunk, arrival: (index * 7 % 11) as u64 }
         }).collect();
-        let decoding = candidates.iter().filter(|c| c.num_pending == 1).count();
+        let decoding: Vec<&Candidate> = candidates.iter().filter(|c| c.is_decode()).collect();
+        let decode_rows: usize = decoding.iter().map(|c| c.num_pending).sum();
         let mut scheduler = scheduler(takes_turns);
         let mut plan = scheduler.plan(&candidates, max_rows);
         if is_second {
@@ -127,11 +152,13 @@ proptest! {
         for share in plan.shares() {
             let candidate = &candidates[share.index];
             prop_assert!(share.num_tokens >= 1);
-            prop_assert!(share.num_tokens <= candidate.num_pending.min(candidate.max_chunk.max(1)));
+            let limit = if candidate.is_decode() { usize::MAX } else { candidate.max_chunk.max(1) };
+            prop_assert!(share.num_tokens <= candidate.num_pending.min(limit));
             prop_assert!(share.num_drafted <= candidate.num_drafted);
         }
-        if plan.num_resting_rows == 0 {
-            prop_assert_eq!(plan.decode.len(), decoding.min(max_rows));
+        if plan.num_resting == 0 {
+            let pending: usize = plan.decode.iter().map(|share| share.num_tokens).sum();
+            prop_assert_eq!(pending, decode_rows.min(max_rows));
         } else {
             prop_assert!(takes_turns && is_second && plan.decode.is_empty());
         }

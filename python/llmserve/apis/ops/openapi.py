@@ -44,7 +44,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     }
     if endpoint.body is not None:
         reference = {"$ref": f"#/components/schemas/{endpoint.body.__name__}"}
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": reference}}}
+        operation["requestBody"] = {
+            "required": endpoint.needs_body,
+            "content": {"application/json": {"schema": reference}},
+        }
     return operation
 
 

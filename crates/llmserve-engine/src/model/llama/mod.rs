@@ -17,3 +17,16 @@ pub(crate) use log_sink::with_log;
 pub(crate) use params::ContextShape;
 pub(crate) use vocabulary::LlamaVocabulary;
 pub(crate) use weights::Weights;
+
+/// Names the format of saved states, which may change with llama.cpp: the version of its sys crate.
+pub(crate) const STATE_FORMAT: &str = "llama.cpp 0.1.161";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_state_format_is_that_of_the_version_in_use() {
+        let manifest = include_str!("../../../../../Cargo.toml");
+        let version = super::STATE_FORMAT.trim_start_matches("llama.cpp ");
+        assert!(manifest.contains(&format!("llama-cpp-sys-2 = {{ version = \"={version}\"")));
+    }
+}

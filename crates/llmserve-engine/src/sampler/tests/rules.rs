@@ -154,7 +154,7 @@ fn logprobs_are_of_the_raw_logits() {
     let sampler = Sampler::new(&params, 0, Some(2), &[TokenId(1)]);
     let row = [0.0f32; 4];
     let Ok(Sampled { token, logprobs: Some(logprobs) }) =
-        sampler.sample(&row, Bans { tokens: &[TokenId(0)] }, &mut Scratch::default())
+        sampler.sample(&row, Bans { tokens: &[TokenId(0)], allowed: None }, &mut Scratch::default())
     else {
         unreachable!("four finite logits")
     };

@@ -1,0 +1,196 @@
+//! A sequence's constraint, and the *rescue tail* that keeps its document whole within a budget of
+//! tokens.
+//!
+//! A tail is a list of tokens that completes the document from where it is. At the start it is a
+//! shortest document, which the budget is known to hold. A sampled token whose own tail would not fit
+//! into what is left is not taken: the tail of the state before it is emitted instead, without
+//! decoding, and the document ends. So by induction a tail that fits exists at every token.
+//!
+//! A tail is looked for only when it could matter. One more token makes it longer by at most
+//! [`Constraint::max_tail_growth`], so after each look the next so many tokens need none.
+
+use crate::constraint::{Constraint, Mask};
+use crate::error::Error;
+use crate::ids::TokenId;
+
+/// Where no tail is found, so many times what the tail may need is left before the last known one is
+/// taken.
+const RESERVE_FACTOR: usize = 4;
+
+/// The constraint of one sequence.
+pub(crate) struct Constrained {
+    constraint: Constraint,
+    /// Completes the document from its present state, if it is known.
+    tail: Option<Vec<TokenId>>,
+    /// So many tokens may follow before the tail must be looked for.
+    num_unchecked: usize,
+}
+
+/// What becomes of a sampled token.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// It stands, and the constraint has moved on.
+    Token,
+    /// These tokens take its place and complete the document; the constraint has moved to the end.
+    Tail(Vec<TokenId>),
+}
+
+impl Constrained {
+    /// At the start of the output, of which there may be `budget` tokens.
+    ///
+    /// # Errors
+    /// [`Error::BudgetTooSmall`] if the budget does not hold the shortest document.
+    pub(crate) fn new(mut constraint: Constraint, budget: usize) -> Result<Self, Error> {
+        if let Some(minimum) = constraint.num_minimum_tokens()
+            && minimum > budget
+        {
+            return Err(Error::BudgetTooSmall { minimum, budget });
+        }
+        let tail = constraint.tail();
+        let mut new = Self { constraint, tail: None, num_unchecked: 0 };
+        if let Some(tail) = tail {
+            new.keep_tail(tail, budget);
+        }
+        Ok(new)
+    }
+
+    /// The tokens that may come next.
+    pub(crate) fn mask(&mut self) -> Result<&Mask, Error> {
+        self.constraint.mask()
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.constraint.is_json()
+    }
+
+    /// How many tokens of a draft, from the first, may come next.
+    pub(crate) fn num_valid(&mut self, draft: &[TokenId]) -> usize {
+        self.constraint.num_valid(draft)
+    }
+
+    /// Whether nothing may follow.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.constraint.is_finished()
+    }
+
+    /// Whether the text so far is a whole document.
+    pub(crate) fn is_complete(&mut self) -> bool {
+        self.constraint.is_complete()
+    }
+
+    /// The full check of the document so far.
+    pub(crate) fn check_document(&mut self) -> Result<(), Error> {
+        self.constraint.check_document()
+    }
+
+    /// Takes a sampled token that the mask allows, or what completes the document instead. `left` is
+    /// the number of tokens that may still be generated, this one included.
+    pub(crate) fn settle(&mut self, sampled: TokenId, left: usize) -> Result<Settled, Error> {
+        let before = self.tail_before(left);
+        self.constraint.consume(sampled)?;
+        if self.fits_after(&[sampled], before.as_deref(), left.saturating_sub(1)) {
+            return Ok(Settled::Token);
+        }
+        match before {
+            Some(tail) => {
+                self.constraint.rollback(1)?;
+                self.follow(&tail)?;
+                Ok(Settled::Tail(tail))
+            }
+            // Nothing better is known: a later token may still complete it.
+            None => Ok(Settled::Token),
+        }
+    }
+
+    /// Takes the tokens that must come next whatever the model says, as many as leave room for a tail.
+    pub(crate) fn take_forced(&mut self, left: usize) -> Result<Vec<TokenId>, Error> {
+        let forced = self.constraint.forced();
+        if forced.is_empty() || forced.len() > left {
+            return Ok(Vec::new());
+        }
+        let before = self.tail_before(left);
+        for &token in &forced {
+            self.constraint.consume(token)?;
+        }
+        if self.fits_after(&forced, before.as_deref(), left - forced.len()) {
+            return Ok(forced);
+        }
+        // Other tokens may spell the same text in fewer: the model chooses.
+        self.constraint.rollback(forced.len())?;
+        self.tail = before;
+        Ok(Vec::new())
+    }
+
+    /// Completes the document now: the tokens for that, at most `left`; `None` if none are known.
+    pub(crate) fn close(&mut self, left: usize) -> Option<Vec<TokenId>> {
+        let tail = self.tail.take().or_else(|| self.constraint.tail())?;
+        (tail.len() <= left && self.follow(&tail).is_ok()).then_some(tail)
+    }
+
+    fn follow(&mut self, tail: &[TokenId]) -> Result<(), Error> {
+        self.tail = None;
+        tail.iter().try_for_each(|&token| self.constraint.consume(token))
+    }
+
+    /// The tail of the present state, where the next token's has to be looked for.
+    fn tail_before(&mut self, left: usize) -> Option<Vec<TokenId>> {
+        let known = self.tail.take();
+        if self.num_unchecked > 0 {
+            return None;
+        }
+        known.or_else(|| self.constraint.tail()).filter(|tail| tail.len() <= left)
+    }
+
+    /// Whether the document can still be completed with `left` tokens after `taken`.
+    fn fits_after(&mut self, taken: &[TokenId], before: Option<&[TokenId]>, left: usize) -> bool {
+        if self.num_unchecked >= taken.len() {
+            self.num_unchecked -= taken.len();
+            return true;
+        }
+        self.num_unchecked = 0;
+        let rest = before.and_then(|tail| tail.strip_prefix(taken)).map(<[TokenId]>::to_vec);
+        match rest.or_else(|| self.constraint.tail()) {
+            Some(tail) if tail.len() <= left => {
+                self.keep_tail(tail, left);
+                true
+            }
+            Some(_) => false,
+            None => left > RESERVE_FACTOR * (before.map_or(0, <[TokenId]>::len) + self.growth()),
+        }
+    }
+
+    fn keep_tail(&mut self, tail: Vec<TokenId>, left: usize) {
+        // After n tokens the tail has at most `len + n * growth`, and `left - n` are left.
+        self.num_unchecked = left.saturating_sub(tail.len()) / (1 + self.growth());
+        self.tail = Some(tail);
+    }
+
+    fn growth(&self) -> usize {
+        self.constraint.max_tail_growth().max(1)
+    }
+}
+
+/// Where a sequence's constraint is.
+pub(crate) enum Guide {
+    /// It has none: any text.
+    Free,
+    /// With the sequence.
+    Here(Box<Constrained>),
+    /// On the thread that computes masks. If it does not come back the sequence fails: it never goes on
+    /// free.
+    Away,
+}
+
+impl Guide {
+    /// The constraint, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::ConstraintFailed`] if it did not come back.
+    pub(crate) fn get(&mut self) -> Result<Option<&mut Constrained>, Error> {
+        match self {
+            Self::Free => Ok(None),
+            Self::Here(constrained) => Ok(Some(constrained)),
+            Self::Away => Err(Error::ConstraintFailed { reason: "its state was lost" }),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! From a specification to a grammar.
+
+use std::sync::{Arc, OnceLock};
+
+use llguidance::api::{ParserLimits, TopLevelGrammar};
+use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv};
+use llguidance::{JsonCompileOptions, Matcher, ParserFactory, TokenParser};
+use serde_json::Value;
+
+use super::Constraint;
+use super::cache::Cache;
+use super::document::{self, DocumentCheck};
+use super::environment::TokenEnvironment;
+use super::grammar::{Grammar, guarded};
+use super::refusal::{self, GRAMMAR, JSON_SCHEMA, REGEX, refuse};
+use super::tail::ByteMatcher;
+use crate::error::Error;
+use crate::model::Vocabulary;
+use crate::request::ConstraintSpec;
+
+/// Compiled grammars that are kept for the next request.
+const CACHE_CAPACITY: usize = 32;
+/// Longest texts in bytes.
+const MAX_SCHEMA_BYTES: usize = 256 << 10;
+const MAX_REGEX_BYTES: usize = 64 << 10;
+const MAX_GRAMMAR_BYTES: usize = 256 << 10;
+/// Stack of the thread that compiles: nested groups and chains of rules recurse. Its pages are touched
+/// only when needed.
+const STACK_BYTES: usize = 1 << 30;
+
+/// Compiles the specifications of one model's requests. The prepare threads share it.
+pub(crate) struct Compiler {
+    vocabulary: Arc<dyn Vocabulary>,
+    tools: OnceLock<Result<Tools, Error>>,
+    cache: Cache<Result<Arc<Grammar>, Error>>,
+}
+
+impl Compiler {
+    /// Cheap: what is needed of the vocabulary is made at the first use.
+    pub(crate) fn new(vocabulary: Arc<dyn Vocabulary>) -> Self {
+        Self { vocabulary, tools: OnceLock::new(), cache: Cache::new(CACHE_CAPACITY) }
+    }
+
+    /// The start of a text under a specification. A grammar that is in use needs no compiling.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConstraint`] if the specification is malformed, uses what cannot be honoured,
+    /// allows no text, or is too large. [`Error::ConstraintFailed`] if the vocabulary is unfit.
+    pub(crate) fn compile(&self, spec: &ConstraintSpec) -> Result<Constraint, Error> {
+        check_size(spec)?;
+        let grammar = self.cache.get_or_make(spec, || on_large_stack(|| self.compile_grammar(spec)))?;
+        Constraint::new(grammar)
+    }
+
+    fn compile_grammar(&self, spec: &ConstraintSpec) -> Result<Arc<Grammar>, Error> {
+        let tools = self.tools.get_or_init(|| Tools::new(&self.vocabulary)).as_ref().map_err(Clone::clone)?;
+        let (grammar, check) = match spec {
+            ConstraintSpec::JsonSchema(text) => {
+                let schema = parse_schema(text)?;
+                let (grammar, check) = (schema.grammar(), schema.check()?);
+                return tools.compile(grammar, check, &|message| refusal::from_schema(&schema.0, message));
+            }
+            ConstraintSpec::Regex(regex) => {
+                check_regex(regex)?;
+                (TopLevelGrammar::from_regex(regex), DocumentCheck::Matcher)
+            }
+            ConstraintSpec::Lark(text) => (TopLevelGrammar::from_lark(text.clone()), DocumentCheck::Matcher),
+        };
+        let field = field(spec);
+        tools.compile(grammar, check, &|message| refusal::from_text(field, message))
+    }
+}
+
+/// llguidance's factories for one vocabulary.
+struct Tools {
+    environment: Arc<TokenEnvironment>,
+    tokens: ParserFactory,
+    bytes: ParserFactory,
+}
+
+impl Tools {
+    fn new(vocabulary: &Arc<dyn Vocabulary>) -> Result<Self, Error> {
+        let make = || {
+            let environment = Arc::new(TokenEnvironment::new(Arc::clone(vocabulary)));
+            let tokens: TokEnv = Arc::clone(&environment) as TokEnv;
+            let mut tokens = ParserFactory::new_simple(&tokens)?;
+            let bytes = ApproximateTokEnv::single_byte_env();
+            let mut bytes = ParserFactory::new(&bytes, InferenceCapabilities::default(), &[])?;
+            for factory in [&mut tokens, &mut bytes] {
+                *factory.quiet().limits_mut() = limits();
+            }
+            Ok(Self { environment, tokens, bytes })
+        };
+        guarded(make).map_err(|error| {
+            log::error!("the vocabulary cannot be used with constraints: {error}");
+            Error::ConstraintFailed { reason: "the vocabulary cannot be used with constraints" }
+        })
+    }
+
+    fn compile(
+        &self,
+        grammar: TopLevelGrammar,
+        check: DocumentCheck,
+        refusal: &dyn Fn(&str) -> Error,
+    ) -> Result<Arc<Grammar>, Error> {
+        let start = |factory: &ParserFactory| {
+            let parser = guarded(|| factory.create_parser(grammar.clone()))?;
+            check_features(&parser)?;
+            let mut matcher = Matcher::new(Ok(parser));
+            // A grammar without any text shows here.
+            guarded(|| matcher.compute_mask_or_eos())?;
+            Ok(matcher)
+        };
+        let refused = |error: anyhow::Error| {
+            log::debug!("a constraint was refused: {error}");
+            refusal(&error.to_string())
+        };
+        let matcher = start(&self.tokens).map_err(refused)?;
+        let bytes = ByteMatcher::new(start(&self.bytes).map_err(refused)?);
+        Ok(Arc::new(Grammar::new(Arc::clone(&self.environment), matcher, bytes, check)))
+    }
+}
+
+/// Bounds on what a grammar may cost; see the tests for what they come to.
+fn limits() -> ParserLimits {
+    ParserLimits { verbose_errors: false, ..ParserLimits::default() }
+}
+
+/// Refuses what a grammar may ask for and a sequence cannot do.
+fn check_features(parser: &TokenParser) -> anyhow::Result<()> {
+    let spec = parser.parser.grammar().lexer_spec();
+    anyhow::ensure!(spec.can_rollback(), "`stop` and `max_tokens` are not supported; `suffix` is");
+    anyhow::ensure!(!spec.has_temperature, "`temperature` is not supported");
+    let has_tokens = !spec.token_range_lexemes(&spec.all_lexemes()).is_empty();
+    anyhow::ensure!(!has_tokens, "tokens (`<...>`) are not supported, only text");
+    Ok(())
+}
+
+fn field(spec: &ConstraintSpec) -> &'static str {
+    match spec {
+        ConstraintSpec::JsonSchema(_) => JSON_SCHEMA,
+        ConstraintSpec::Regex(_) => REGEX,
+        ConstraintSpec::Lark(_) => GRAMMAR,
+    }
+}
+
+fn check_size(spec: &ConstraintSpec) -> Result<(), Error> {
+    let (len, max) = match spec {
+        ConstraintSpec::JsonSchema(text) => (text.len(), MAX_SCHEMA_BYTES),
+        ConstraintSpec::Regex(text) => (text.len(), MAX_REGEX_BYTES),
+        ConstraintSpec::Lark(text) => (text.len(), MAX_GRAMMAR_BYTES),
+    };
+    if len <= max {
+        return Ok(());
+    }
+    Err(refuse(field(spec), &format!("must have at most {max} bytes, got {len}")))
+}
+
+fn check_regex(regex: &str) -> Result<(), Error> {
+    if regex.is_empty() {
+        return Err(refuse(REGEX, "must not be empty"));
+    }
+    // llguidance would drop it.
+    let num_backslashes = regex.bytes().rev().take_while(|&byte| byte == b'\\').count();
+    if num_backslashes % 2 == 1 {
+        return Err(refuse(REGEX, "ends with a single backslash"));
+    }
+    Ok(())
+}
+
+/// A schema as llguidance and the validator get it.
+struct Schema(Value);
+
+fn parse_schema(text: &str) -> Result<Schema, Error> {
+    let mut schema: Value = serde_json::from_str(text)
+        .map_err(|error| refuse(JSON_SCHEMA, &format!("is not valid JSON: {error}")))?;
+    match &mut schema {
+        Value::Bool(true) => return Ok(Schema(Value::Object(serde_json::Map::new()))),
+        Value::Bool(false) => return Err(refuse(JSON_SCHEMA, "the schema `false` allows no document")),
+        Value::Object(members) => {
+            members.remove("x-guidance");
+        }
+        Value::Null => return Err(wrong_type("null")),
+        Value::Number(_) => return Err(wrong_type("a number")),
+        Value::String(_) => return Err(wrong_type("a string")),
+        Value::Array(_) => return Err(wrong_type("an array")),
+    }
+    // An unknown draft is read as the newest.
+    if document::draft(&schema).is_none()
+        && let Some(members) = schema.as_object_mut()
+    {
+        members.remove("$schema");
+    }
+    Ok(Schema(schema))
+}
+
+fn wrong_type(found: &str) -> Error {
+    refuse(JSON_SCHEMA, &format!("must be an object or a boolean, got {found}"))
+}
+
+impl Schema {
+    /// White space between tokens is none: a model could go on with it for ever.
+    fn grammar(&self) -> TopLevelGrammar {
+        let options = JsonCompileOptions { whitespace_flexible: false, ..JsonCompileOptions::default() };
+        let mut schema = self.0.clone();
+        options.apply_to(&mut schema);
+        TopLevelGrammar::from_json_schema(schema)
+    }
+
+    fn check(&self) -> Result<DocumentCheck, Error> {
+        let validator = document::validator(&self.0).map_err(|error| refusal::from_validator(&error))?;
+        Ok(DocumentCheck::Json(Box::new(validator)))
+    }
+}
+
+/// Runs a compilation on a stack that no text can overflow.
+fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    let failed = || Error::ConstraintFailed { reason: "it could not be compiled" };
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name("llmserve-prepare".to_owned()).stack_size(STACK_BYTES);
+        let thread = builder.spawn_scoped(scope, work).map_err(|_| failed())?;
+        thread.join().unwrap_or_else(|_| Err(failed()))
+    })
+}

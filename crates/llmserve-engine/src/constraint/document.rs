@@ -1,0 +1,63 @@
+//! The full check of a finished document: it is read by a JSON parser and judged by a JSON Schema
+//! validator, which share no code with what made the masks.
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// Bytes that a compiled pattern, and the cache of one, may take.
+const PATTERN_BYTES: usize = 4 << 20;
+
+/// How the documents of a specification are checked.
+pub(super) enum DocumentCheck {
+    /// By the schema.
+    Json(Box<Validator>),
+    /// Only the matcher knows.
+    Matcher,
+}
+
+impl DocumentCheck {
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self, Self::Json(_))
+    }
+
+    /// Judges a text that the matcher took as whole.
+    pub(super) fn check(&self, text: &[u8]) -> Result<(), Error> {
+        let validator = match self {
+            Self::Json(validator) => validator,
+            Self::Matcher => return Ok(()),
+        };
+        let Ok(document) = serde_json::from_slice::<Value>(text) else {
+            return Err(Error::ConstraintFailed { reason: "the document is not valid JSON" });
+        };
+        if validator.is_valid(&document) {
+            return Ok(());
+        }
+        Err(Error::ConstraintFailed { reason: "the document does not match its schema" })
+    }
+}
+
+/// The validator of a schema, which is checked against its metaschema. Formats are left to the matcher,
+/// which knows them all: whether a validator looks at them depends on the draft.
+pub(super) fn validator(schema: &Value) -> Result<Validator, jsonschema::ValidationError<'static>> {
+    let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+    jsonschema::options()
+        .offline()
+        .with_draft(draft(schema).unwrap_or(Draft::Draft202012))
+        .with_pattern_options(patterns)
+        .should_validate_formats(false)
+        .build(schema)
+}
+
+/// The draft that a schema names, if it is a known one.
+pub(super) fn draft(schema: &Value) -> Option<Draft> {
+    match schema.get("$schema")?.as_str()?.trim_end_matches('#') {
+        "https://json-schema.org/draft/2020-12/schema" => Some(Draft::Draft202012),
+        "https://json-schema.org/draft/2019-09/schema" => Some(Draft::Draft201909),
+        "http://json-schema.org/draft-07/schema" => Some(Draft::Draft7),
+        "http://json-schema.org/draft-06/schema" => Some(Draft::Draft6),
+        "http://json-schema.org/draft-04/schema" => Some(Draft::Draft4),
+        _ => None,
+    }
+}

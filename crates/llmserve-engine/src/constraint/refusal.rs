@@ -1,0 +1,170 @@
+//! Why a specification is refused, in the client's terms: one bounded line with keyword and JSON pointer
+//! where they are known.
+
+use llguidance::derivre::{RegexAst, RegexBuilder};
+use llguidance::regex_to_lark;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+pub(super) const JSON_SCHEMA: &str = "json_schema";
+pub(super) const REGEX: &str = "regex";
+pub(super) const GRAMMAR: &str = "grammar";
+
+/// The longest reason in bytes.
+const MAX_REASON_BYTES: usize = 300;
+
+/// A refusal.
+pub(super) fn refuse(field: &'static str, reason: &str) -> Error {
+    Error::InvalidConstraint { field, reason: one_line(reason) }
+}
+
+/// A refusal of a schema at a place.
+pub(super) fn refuse_at(keyword: &str, pointer: &str, reason: &str) -> Error {
+    let place = if pointer.is_empty() { "the root" } else { pointer };
+    refuse(JSON_SCHEMA, &format!("`{}` at {}: {reason}", short(keyword, 40), short(place, 120)))
+}
+
+/// What the metaschema, or the validator's compiler, says.
+pub(super) fn from_validator(error: &jsonschema::ValidationError<'_>) -> Error {
+    let pointer = error.instance_path().as_str();
+    let keyword = pointer.rsplit('/').find(|part| part.parse::<usize>().is_err()).unwrap_or_default();
+    let reason = error.masked_with("the value").to_string();
+    if keyword.is_empty() {
+        return refuse(JSON_SCHEMA, &reason);
+    }
+    refuse_at(keyword, pointer, &reason)
+}
+
+/// What llguidance says of a regular expression or a grammar.
+pub(super) fn from_text(field: &'static str, message: &str) -> Error {
+    refuse(field, known(message).unwrap_or("it could not be compiled"))
+}
+
+/// What llguidance says of a schema. It names keywords at best; the place is looked for.
+pub(super) fn from_schema(schema: &Value, message: &str) -> Error {
+    let Some(message) = known(message) else {
+        return refuse(JSON_SCHEMA, "the schema could not be compiled");
+    };
+    match locate(schema, message) {
+        Some((keyword, pointer)) => refuse_at(&keyword, &pointer, message),
+        None => refuse(JSON_SCHEMA, message),
+    }
+}
+
+/// The message without llguidance's own state; `None` for a panic's.
+fn known(message: &str) -> Option<&str> {
+    let end =
+        ["\n<non-verbose", "\n<state>", "\n<backtrace>"].iter().filter_map(|mark| message.find(mark)).min();
+    let message = message[..end.unwrap_or(message.len())].trim();
+    (!message.is_empty() && !message.starts_with("panic:")).then_some(message)
+}
+
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    short(&words.join(" "), MAX_REASON_BYTES)
+}
+
+/// The beginning of a text, cut between characters.
+fn short(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
+        return text.to_owned();
+    }
+    let end = (0..=max_bytes - 3).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    format!("{}...", &text[..end])
+}
+
+/// Keyword and JSON pointer of what a message is about.
+fn locate(schema: &Value, message: &str) -> Option<(String, String)> {
+    let mut first = None;
+    for_each_subschema(schema, |pointer, members| {
+        if first.is_none() {
+            first = members.iter().find_map(|(keyword, value)| {
+                is_about(message, keyword, value).then(|| (keyword.clone(), pointer.to_owned()))
+            });
+        }
+    });
+    first
+}
+
+fn is_about(message: &str, keyword: &str, value: &Value) -> bool {
+    let says = |text: &str| message.contains(text);
+    let says_value = |text: &str| value.as_str().is_some_and(|value| says(&format!("{text}{value}")));
+    match keyword {
+        "oneOf" if says("oneOf constraints") => true,
+        "minProperties" | "maxProperties" if says("min/maxProperties") => true,
+        "format" if says("Unknown format: ") => says_value("Unknown format: "),
+        "type" if says("Invalid type: ") => says_value("Invalid type: "),
+        "$ref" if says("eference") || says("$ref") => value.as_str().is_some_and(says),
+        "pattern" => value.as_str().is_some_and(|pattern| !is_regex(pattern)),
+        "patternProperties" => value.as_object().is_some_and(|members| {
+            says("patternProperty") || members.keys().any(|pattern| !is_regex(pattern))
+        }),
+        _ => message
+            .strip_prefix("Unimplemented keys: ")
+            .is_some_and(|keys| keys.contains(&format!("{keyword:?}"))),
+    }
+}
+
+fn is_regex(pattern: &str) -> bool {
+    RegexBuilder::new().mk(&RegexAst::SearchRegex(regex_to_lark(pattern, "dw"))).is_ok()
+}
+
+const WITH_SCHEMA: [&str; 13] = [
+    "additionalItems",
+    "additionalProperties",
+    "contains",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+    "additionalItems",
+];
+const WITH_SCHEMAS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
+const WITH_NAMED_SCHEMAS: [&str; 5] =
+    ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+
+/// Visits the schema objects of a schema with their JSON pointers, outer ones first.
+pub(super) fn for_each_subschema(schema: &Value, mut visit: impl FnMut(&str, &Map<String, Value>)) {
+    let mut waiting = vec![(String::new(), schema)];
+    while let Some((pointer, schema)) = waiting.pop() {
+        let Some(members) = schema.as_object() else { continue };
+        visit(&pointer, members);
+        let mut inner = Vec::new();
+        for (keyword, value) in members {
+            let is_in = |list: &[&str]| list.contains(&keyword.as_str());
+            match value {
+                Value::Object(_) if is_in(&WITH_SCHEMA) => {
+                    inner.push((format!("{pointer}/{keyword}"), value))
+                }
+                Value::Array(items) if is_in(&WITH_SCHEMAS) => {
+                    let items = items.iter().enumerate();
+                    inner.extend(items.map(|(index, item)| (format!("{pointer}/{keyword}/{index}"), item)));
+                }
+                Value::Object(named) if is_in(&WITH_NAMED_SCHEMAS) => {
+                    let named = named.iter();
+                    inner.extend(
+                        named.map(|(name, item)| (format!("{pointer}/{keyword}/{}", escape(name)), item)),
+                    );
+                }
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Array(_)
+                | Value::Object(_) => {}
+            }
+        }
+        waiting.extend(inner.into_iter().rev());
+    }
+}
+
+/// A name as a part of a JSON pointer (RFC 6901).
+fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}

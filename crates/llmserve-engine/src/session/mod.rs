@@ -1,0 +1,168 @@
+//! Sessions: conversations whose tokens are kept from call to call.
+//!
+//! A session is its token ids. Its cells, in a slot, in host memory or in a file, are a cache of them:
+//! they are found as any equal prefix is, and computed again where they are gone.
+
+mod compose;
+mod error;
+mod file;
+mod header;
+mod queue;
+mod storage;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use crate::error::Error;
+use crate::ids::{RequestId, TokenId};
+use crate::job::{self, Job};
+use crate::jobs::{FORKED, Jobs};
+use crate::lock::lock;
+use crate::notify::Listener;
+
+pub use error::{SessionError, SessionErrorReason};
+pub use file::inspect_session;
+pub use header::SessionInfo;
+pub(crate) use queue::{Call, Turn};
+pub(crate) use storage::{FileJob, Storage, spawn};
+
+use queue::State;
+
+/// A conversation with one engine. Clones are the same session.
+///
+/// Its calls (requests, [`Self::save`], [`Self::load`], [`Self::reset`]) run one after the other in the
+/// order in which they were made. A call that waits holds its place in the engine's queue.
+#[derive(Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+/// What the clones share.
+struct Inner {
+    jobs: Arc<Jobs>,
+    /// Held for a few instructions only, and never while something else is called.
+    state: Mutex<State>,
+}
+
+impl Session {
+    pub(crate) fn new(jobs: Arc<Jobs>) -> Self {
+        Self { inner: Arc::new(Inner { jobs, state: Mutex::default() }) }
+    }
+
+    /// A session of the engine with these threads that holds what this one does.
+    pub(crate) fn copied(&self, jobs: Arc<Jobs>) -> Self {
+        let state = State::of(&lock(&self.inner.state));
+        Self { inner: Arc::new(Inner { jobs, state: Mutex::new(state) }) }
+    }
+
+    /// Whether it belongs to the engine with these threads.
+    pub(crate) fn is_of(&self, jobs: &Arc<Jobs>) -> bool {
+        Arc::ptr_eq(&self.inner.jobs, jobs)
+    }
+
+    /// Number of tokens after the last call that has ended.
+    #[must_use]
+    pub fn num_tokens(&self) -> usize {
+        lock(&self.inner.state).tokens.len()
+    }
+
+    /// The tokens after the last call that has ended: prompts and outputs.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<TokenId> {
+        lock(&self.inner.state).tokens.clone()
+    }
+
+    /// Whether the last request said that the tokens are of a chat template.
+    #[must_use]
+    pub fn is_templated(&self) -> bool {
+        lock(&self.inner.state).is_templated
+    }
+
+    /// Empties the session, after the calls that are waiting.
+    #[must_use = "dropping the job gives the call up"]
+    pub fn reset(&self, listener: Option<Listener>) -> Job<()> {
+        let (result, job) = job::job(listener);
+        self.enter(Call::Reset(result));
+        job
+    }
+
+    /// Writes the session to a file, after the calls that are waiting. A file that exists is replaced only
+    /// if it is a session; a crash leaves the old file or the new one. Fails with [`Error::Session`].
+    #[must_use = "dropping the job gives the call up"]
+    pub fn save(&self, path: impl Into<PathBuf>, listener: Option<Listener>) -> Job<()> {
+        let (result, job) = job::job(listener);
+        self.enter(Call::Save(path.into(), result));
+        job
+    }
+
+    /// Makes the session what a file holds, after the calls that are waiting. Fails with
+    /// [`Error::Session`], and then changes nothing.
+    #[must_use = "dropping the job gives the call up"]
+    pub fn load(&self, path: impl Into<PathBuf>, listener: Option<Listener>) -> Job<()> {
+        let (result, job) = job::job(listener);
+        self.enter(Call::Load(path.into(), result));
+        job
+    }
+
+    /// Queues a call, or starts it if it is the only one.
+    pub(crate) fn enter(&self, call: Call) {
+        if self.inner.jobs.owner.is_current() {
+            queue::enter(&self.inner, call);
+        } else {
+            call.refuse(&self.inner.jobs, Error::EngineDead { reason: FORKED });
+        }
+    }
+
+    /// Ends a request that its client gave up, if it is waiting here.
+    pub(crate) fn cancel_waiting(&self, id: RequestId) -> bool {
+        queue::cancel_waiting(&self.inner, id)
+    }
+}
+
+impl PartialEq for Session {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Session").field("num_tokens", &self.num_tokens()).finish_non_exhaustive()
+    }
+}
+
+/// How a request uses a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionUse {
+    /// The session.
+    pub session: Session,
+    /// What the prompt is to it.
+    pub mode: SessionMode,
+    /// Whether the session is of a chat template afterwards. With [`SessionMode::AppendTurn`] one that is of a
+    /// template stays so whatever is said here.
+    pub templated: bool,
+}
+
+/// What a request's prompt is to its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionMode {
+    /// The whole of it.
+    Replace,
+    /// What follows the session's tokens.
+    Append,
+    /// The next turn of a conversation follows, in place of the prompt. In a session that is empty or not
+    /// templated, the prompt follows.
+    AppendTurn(NextTurn),
+}
+
+/// How a templated conversation goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextTurn {
+    /// The turn, from the end of the one before to the prefix of the answer.
+    pub turn: String,
+    /// What ends the turn before, where no end-of-generation token ended it.
+    pub end_of_turn: String,
+    /// What stands between such a token and the next turn.
+    pub after_end: String,
+}

@@ -1,0 +1,1 @@
+"""The Llamatik dialect: ``/v1/generation/*``."""

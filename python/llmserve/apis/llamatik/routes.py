@@ -1,0 +1,216 @@
+"""Routes of the Llamatik dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from llmserve.apis.llamatik import convert, operations, prompts
+from llmserve.apis.llamatik.generation import DEFAULT_SESSION, DIALECT, Generation
+from llmserve.apis.llamatik.operations import PREFIX, Operation
+from llmserve.apis.llamatik.params import Params
+from llmserve.apis.llamatik.schema import (
+    ChatTemplateAnswer,
+    ChatTemplateRequest,
+    EmptyRequest,
+    FinetuneTypeAnswer,
+    InitRequest,
+    MtpInitRequest,
+    OkAnswer,
+    ParamsFields,
+    RenderedPromptAnswer,
+    SessionFileRequest,
+    SessionRequest,
+)
+from llmserve.apis.llamatik.state import Choice, GenerationModel
+from llmserve.http.endpoint import Endpoint, Serve
+from llmserve.http.errors import ErrorShape
+from llmserve.http.exchange import Exchange
+from llmserve.http.headers import ignored_header
+from llmserve.http.schema import dump, read
+from llmserve.http.session_names import session_of
+from llmserve.refusals import NoDraftHeadError, OtherLoadRunningError, OtherModelError
+from llmserve.registry import SessionCall
+from llmserve.services import Services
+
+SHAPES = (ErrorShape(DIALECT, PREFIX, convert.render_fault),)
+
+
+class LlamatikApi:
+    """The dialect over the shared services."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._model = GenerationModel(services.registry, DIALECT)
+        self._params = Params(services.registry.default_config)
+        self._generation = Generation(services, self._model, self._params)
+        self._reloading = asyncio.Lock()
+
+    def endpoints(self) -> list[Endpoint]:
+        """Everything that the dialect serves."""
+        served: list[tuple[Operation, Serve]] = [
+            (operations.INIT, self.init),
+            (operations.PARAMS, self.set_params),
+            (operations.READ_PARAMS, self.read_params),
+            (operations.CANCEL, self.cancel),
+            (operations.SHUTDOWN, self.shutdown),
+            (operations.SESSION_RESET, self.reset_session),
+            (operations.SESSION_SAVE, self.save_session),
+            (operations.SESSION_LOAD, self.load_session),
+            (operations.FINETUNE_TYPE, self.finetune_type),
+            (operations.CHAT_TEMPLATE, self.chat_template),
+            (operations.APPLY_CHAT_TEMPLATE, self.apply_chat_template),
+            (operations.MTP_INIT, self.init_mtp),
+            (operations.MTP_SHUTDOWN, self.shutdown_mtp),
+        ]
+        generation = [
+            operations.generation_endpoint(route, functools.partial(self._generation.serve, route=route))
+            for route in operations.GENERATION_ROUTES
+        ]
+        return [*(operations.endpoint(operation, serve) for operation, serve in served), *generation]
+
+    async def init(self, exchange: Exchange) -> None:
+        """`POST init`."""
+        parsed = read(InitRequest, await exchange.read_object())
+        path = self._services.models_folder.admit(parsed.value.model_path, exchange.request.scope)
+        former = self._model.current
+        await self._model.init(path, lambda: self._params.config)
+        if former is not None and former.path != path:
+            self._services.sessions.drop(former, DEFAULT_SESSION)
+        await _send_ok(exchange, parsed.unknown)
+
+    async def set_params(self, exchange: Exchange) -> None:
+        """`POST params`."""
+        parsed = read(ParamsFields, await exchange.read_object())
+        given = parsed.value
+        self._params.check(given)
+        if convert.load_options(given):
+            await self._reload(given)
+        else:
+            self._params.merge(given)
+        await _send_ok(exchange, parsed.unknown)
+
+    async def read_params(self, exchange: Exchange) -> None:
+        """`GET params`."""
+        model = self._model.current
+        config = model.config if model is not None else self._params.config
+        info = model.engine.info if model is not None and model.engine is not None else None
+        await exchange.send_json(convert.values_in_force(self._params.sampling, config, info))
+
+    async def cancel(self, exchange: Exchange) -> None:
+        """`POST cancel`."""
+        parsed = read(SessionRequest, await exchange.read_object(may_be_empty=True))
+        name = _session_name(exchange, parsed.value)
+        self._services.sessions.cancel(name, DIALECT, self._model.current)
+        await _send_ok(exchange, parsed.unknown)
+
+    async def shutdown(self, exchange: Exchange) -> None:
+        """`POST shutdown`."""
+        parsed = read(EmptyRequest, await exchange.read_object(may_be_empty=True))
+        former = self._model.current
+        self._model.shutdown()
+        if former is not None:
+            self._services.sessions.drop(former, DEFAULT_SESSION)
+            await self._services.registry.wait_closed()
+        await _send_ok(exchange, parsed.unknown)
+
+    async def reset_session(self, exchange: Exchange) -> None:
+        """`POST session/reset`."""
+        parsed = read(SessionRequest, await exchange.read_object(may_be_empty=True))
+        async with self._session_call(exchange, parsed.value) as call:
+            await call.session.reset()
+        await _send_ok(exchange, parsed.unknown)
+
+    async def save_session(self, exchange: Exchange) -> None:
+        """`POST session/save`."""
+        parsed = read(SessionFileRequest, await exchange.read_object())
+        path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
+        async with self._session_call(exchange, parsed.value, goes_on=True) as call:
+            await call.session.save(path)
+        await _send_ok(exchange, parsed.unknown)
+
+    async def load_session(self, exchange: Exchange) -> None:
+        """`POST session/load`."""
+        parsed = read(SessionFileRequest, await exchange.read_object())
+        path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
+        async with self._session_call(exchange, parsed.value) as call:
+            await call.session.load(path)
+        await _send_ok(exchange, parsed.unknown)
+
+    async def finetune_type(self, exchange: Exchange) -> None:
+        """`GET model/finetuneType`."""
+        with self._model.use() as (_, engine):
+            answer = FinetuneTypeAnswer(finetune_type=engine.metadata.get("general.finetune"))
+        await exchange.send_json(dump(answer))
+
+    async def chat_template(self, exchange: Exchange) -> None:
+        """`GET model/chatTemplate`."""
+        with self._model.use() as (_, engine):
+            answer = ChatTemplateAnswer(chat_template=engine.chat_template)
+        await exchange.send_json(dump(answer))
+
+    async def apply_chat_template(self, exchange: Exchange) -> None:
+        """`POST model/applyChatTemplate`."""
+        parsed = read(ChatTemplateRequest, await exchange.read_object())
+        request = parsed.value
+        with self._model.use() as (_, engine):
+            prompt = await prompts.rendered(engine, request.messages, request.add_assistant_prefix)
+        answer = RenderedPromptAnswer(prompt=prompt)
+        await exchange.send_json(dump(answer), headers=_ignored(parsed.unknown))
+
+    async def init_mtp(self, exchange: Exchange) -> None:
+        """`POST mtp/init`."""
+        parsed = read(MtpInitRequest, await exchange.read_object())
+        path = self._services.models_folder.admit(parsed.value.model_path, exchange.request.scope)
+        if self._model.is_loading:
+            raise OtherLoadRunningError
+        if self._model.model().path != path:
+            raise OtherModelError("modelPath")
+        raise NoDraftHeadError
+
+    async def shutdown_mtp(self, exchange: Exchange) -> None:
+        """`POST mtp/shutdown`."""
+        parsed = read(EmptyRequest, await exchange.read_object(may_be_empty=True))
+        if self._model.is_loading:
+            raise OtherLoadRunningError
+        await _send_ok(exchange, parsed.unknown)
+
+    async def _reload(self, given: ParamsFields) -> None:
+        """Takes parameters with load options; the model is loaded anew where they change anything."""
+        async with self._reloading:
+            await self._model.settled()
+            config = self._params.config_with(given)
+            former = self._model.current
+            if former is None or former.config == config:
+                self._params.merge(given)
+                return
+            registry = self._services.registry
+            with registry.use_model(former):
+                model = await self._model.reload(Choice(former.path, config))
+                # No other task runs before this is done, so that none finds the model without its sessions.
+                self._params.merge(given)
+                self._services.session_moves.carry_over(former, model)
+
+    @asynccontextmanager
+    async def _session_call(
+        self, exchange: Exchange, request: SessionRequest, *, goes_on: bool = False
+    ) -> AsyncGenerator[SessionCall, None]:
+        name = _session_name(exchange, request)
+        sessions = self._services.sessions
+        with self._model.use() as (model, _), sessions.call(model, name, DIALECT, goes_on=goes_on) as call:
+            async with call.submitting():
+                yield call
+
+
+def _session_name(exchange: Exchange, request: SessionRequest) -> str:
+    return session_of(exchange.request.scope, request.session_id, "sessionId") or DEFAULT_SESSION
+
+
+def _ignored(unknown: Sequence[str]) -> dict[str, str]:
+    return {"X-LLMServe-Ignored": ignored_header(unknown)} if unknown else {}
+
+
+async def _send_ok(exchange: Exchange, unknown: Sequence[str]) -> None:
+    await exchange.send_json(dump(OkAnswer()), headers=_ignored(unknown))

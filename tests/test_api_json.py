@@ -1,0 +1,292 @@
+"""Output that a JSON Schema constrains: every document parses and validates, whatever its budget."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import jsonschema
+import pydantic
+import pytest
+
+from json_schemas import SCHEMAS
+from llmserve import (
+    BudgetTooSmallError,
+    Completion,
+    ContextExceededError,
+    Engine,
+    InvalidParameterError,
+    ModelConfig,
+    SamplingParams,
+)
+
+pytestmark = pytest.mark.anyio
+
+# What is left beyond the shortest document.
+SURPLUSES = (0, 1, 2, 3, 5, 8, 13, 21, 40)
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_models: Path) -> Iterator[Engine]:
+    """A model that writes at random, which leads into every corner of a schema."""
+    config = ModelConfig(context_length=2048, max_sequences=16, threads=1)
+    engine = asyncio.run(Engine.load(tiny_models / "llama.gguf", config))
+    yield engine
+    asyncio.run(engine.close())
+
+
+def check(schema: Any, completion: Completion) -> Any:
+    """The document of a completion, which must be whole."""
+    document = json.loads(completion.text)
+    jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
+    assert completion.is_complete
+    assert b"".join(token.bytes for token in completion.tokens).decode() == completion.text
+    return document
+
+
+async def minimum_of(engine: Engine, schema: Any) -> int:
+    """Tokens of the shortest document."""
+    try:
+        completion = await engine.generate("x", json_schema=json.dumps(schema), max_tokens=1)
+    except BudgetTooSmallError as error:
+        assert error.budget == 1
+        assert f"{error.minimum} tokens" in str(error)
+        return error.minimum
+    check(schema, completion)
+    return 1
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+async def test_every_document_is_whole_at_every_budget(tiny: Engine, name: str) -> None:
+    schema = SCHEMAS[name]
+    minimum = await minimum_of(tiny, schema)
+
+    async def generate(surplus: int, seed: int) -> Completion:
+        params = SamplingParams(
+            json_schema=json.dumps(schema), max_tokens=minimum + surplus, temperature=1.0, seed=seed
+        )
+        return await tiny.generate("A document: ", params)
+
+    cases = list(itertools.product(SURPLUSES, (1, 2)))
+    for (surplus, _), completion in zip(cases, await gather(generate, cases), strict=True):
+        check(schema, completion)
+        assert completion.usage.completion_tokens <= minimum + surplus
+
+
+async def gather(call: Any, cases: list[Any]) -> list[Any]:
+    """The calls of all cases at once, in any event loop."""
+    results: list[Any] = [None] * len(cases)
+
+    async def run(index: int) -> None:
+        results[index] = await call(*cases[index])
+
+    async with anyio.create_task_group() as group:
+        for index in range(len(cases)):
+            group.start_soon(run, index)
+    return results
+
+
+@pytest.mark.model
+async def test_a_real_model_fills_every_schema(engine: Engine) -> None:
+    names = list(SCHEMAS)
+
+    async def generate(name: str) -> Completion:
+        schema = json.dumps(SCHEMAS[name])
+        minimum = await minimum_of(engine, SCHEMAS[name])
+        return await engine.generate("An example:\n", json_schema=schema, max_tokens=minimum + 25)
+
+    for name, completion in zip(names, await gather(generate, [(name,) for name in names]), strict=True):
+        check(SCHEMAS[name], completion)
+        assert completion.finish_reason in ("stop", "length")
+
+
+@pytest.mark.model
+async def test_a_stream_gives_the_text_of_the_whole(engine: Engine) -> None:
+    params = SamplingParams(json_schema=SCHEMAS["person"], max_tokens=80, temperature=0.8, seed=5)
+    whole = await engine.generate("A person: ", params)
+    async with engine.stream("A person: ", params) as stream:
+        texts = [delta.text async for delta in stream]
+    assert "".join(texts) == whole.text
+    check(SCHEMAS["person"], whole)
+
+
+@pytest.mark.model
+async def test_forced_tokens_take_fewer_steps_than_tokens(engine: Engine) -> None:
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "boolean"} for name in ("first_long_name", "second_long_name")},
+        "required": ["first_long_name", "second_long_name"],
+        "additionalProperties": False,
+    }
+    before = engine.stats()
+    completion = await engine.generate("x", json_schema=schema, max_tokens=100)
+    after = engine.stats()
+    assert set(check(schema, completion)) == {"first_long_name", "second_long_name"}
+    assert completion.finish_reason == "stop"
+    assert after.steps - before.steps <= completion.usage.completion_tokens // 2
+
+
+async def test_the_context_is_a_budget_too(tiny: Engine) -> None:
+    schema = {"type": "array", "items": {"const": "a long text that fills the context"}, "minItems": 400}
+    with pytest.raises(BudgetTooSmallError) as refused:
+        await tiny.generate("x", json_schema=schema)
+    assert refused.value.budget < 2048 < refused.value.minimum
+    long_prompt = "x " * 900
+    completion = await tiny.generate(long_prompt, json_schema={"type": "array"}, temperature=1.0, seed=1)
+    check({"type": "array"}, completion)
+    with pytest.raises(ContextExceededError):
+        await tiny.generate("x " * 5000, json_schema=True)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "strin"}, ["type"]),
+        ({"properties": {"a": "string"}}, ["/properties/a"]),
+        ("5", ["5"]),
+        ("[]", []),
+        ("null", []),
+        ("x", ["JSON"]),
+        ('"x"', []),
+        ({"not": {}}, ["not"]),
+        ({"properties": {"a": {"if": {}, "then": {}}}}, ["if", "/properties/a"]),
+        ({"type": "array", "uniqueItems": True}, ["uniqueItems"]),
+        ({"type": "array", "contains": {"type": "null"}}, ["contains"]),
+        ({"type": "object", "propertyNames": {"maxLength": 3}}, ["propertyNames"]),
+        ({"$ref": "https://example.com/schema.json"}, ["$ref"]),
+        ({"$ref": "#/$defs/missing"}, ["$ref"]),
+        ({"type": "string", "format": "no-such-format"}, ["format"]),
+        ({"type": "string", "pattern": "^+[a-z]$"}, ["pattern"]),
+        ({"type": "string", "pattern": "^{2}x$"}, ["pattern"]),
+        ({"type": "string", "pattern": "["}, ["pattern"]),
+        ({"type": "string", "pattern": "(?<=a)*"}, ["pattern"]),
+        ({"type": "string", "pattern": "a{3,1}"}, ["pattern"]),
+        ({"enum": []}, ["enum"]),
+        ({"type": "integer", "minimum": 5, "maximum": 4}, []),
+        (False, []),
+        ({"type": "string", "minLength": -1}, ["minLength"]),
+        ({"required": "name"}, ["required"]),
+    ],
+)
+async def test_what_cannot_be_honoured_is_refused_by_keyword_and_path(
+    tiny: Engine, schema: Any, words: list[str]
+) -> None:
+    with pytest.raises(InvalidParameterError) as refused:
+        await tiny.generate("x", json_schema=schema, max_tokens=100)
+    assert refused.value.field == "json_schema"
+    assert refused.value.code == "invalid_constraint"
+    message = str(refused.value)
+    assert message.startswith("json_schema: ")
+    assert "\n" not in message
+    assert len(message) < 400
+    for word in words:
+        assert word in message
+    # The engine goes on.
+    assert (await tiny.generate("x", json_schema={"const": 1}, max_tokens=5)).text == "1"
+
+
+async def test_one_constraint_only() -> None:
+    with pytest.raises(InvalidParameterError, match="regex"):
+        SamplingParams(json_schema=True, regex="a")
+
+
+async def test_a_finished_document_ends_in_spite_of_bans(tiny: Engine) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
+    params = SamplingParams(
+        json_schema={**schema, "additionalProperties": False}, ignore_eos=True, min_tokens=50, max_tokens=60
+    )
+    completion = await tiny.generate("x", params)
+    assert completion.finish_reason == "stop"
+    assert list(check(schema, completion)) == ["a"]
+
+
+async def test_stop_texts_and_penalties_do_not_break_a_document(tiny: Engine) -> None:
+    params = SamplingParams(
+        json_schema=SCHEMAS["people"],
+        max_tokens=120,
+        stop=['"', "{", "name"],
+        temperature=1.0,
+        top_k=1,
+        top_p=0.01,
+        min_p=0.9,
+        repetition_penalty=2.0,
+        no_repeat_ngram_size=2,
+        seed=3,
+    )
+    check(SCHEMAS["people"], await tiny.generate("x", params))
+
+
+async def test_logprobs_of_a_document(tiny: Engine) -> None:
+    params = SamplingParams(json_schema=SCHEMAS["flat record"], max_tokens=60, logprobs=3)
+    completion = await tiny.generate("x", params)
+    check(SCHEMAS["flat record"], completion)
+    sampled = [token for token in completion.tokens if token.logprobs is not None]
+    assert sampled
+    assert all(token.logprobs.logprob <= 0 for token in sampled if token.logprobs)
+
+
+async def test_the_same_schema_again_and_again(tiny: Engine) -> None:
+    params = SamplingParams(json_schema=SCHEMAS["person"], max_tokens=120, temperature=1.0, seed=9)
+    texts = {(await tiny.generate("x", params)).text for _ in range(3)}
+    assert len(texts) == 1
+    assert json.loads(texts.pop())
+
+
+@pytest.mark.model
+async def test_a_cancelled_document_is_completed(engine: Engine) -> None:
+    params = SamplingParams(json_schema=SCHEMAS["people"], max_tokens=1000, temperature=0.7, seed=2)
+    async with engine.stream("People: ", params) as stream:
+        async for _ in stream:
+            stream.abort()
+        completion = await stream.result()
+    if completion.finish_reason == "cancelled":
+        check(SCHEMAS["people"], completion)
+
+
+class City(pydantic.BaseModel):
+    """What a schema class gives back."""
+
+    city: str = pydantic.Field(max_length=12)
+    population: int = pydantic.Field(ge=0, le=50_000_000)
+
+
+async def test_generate_json_gives_the_parsed_value(tiny: Engine) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert (await tiny.generate_json("x", schema, max_tokens=30)).keys() == {"a"}
+    assert await tiny.generate_json("x", '{"const": [1, "two"]}', max_tokens=30) == [1, "two"]
+    city = await tiny.generate_json("x", City, max_tokens=60, temperature=1.0, seed=1)
+    assert isinstance(city, City)
+    with pytest.raises(InvalidParameterError, match="json_schema"):
+        await tiny.generate_json("x", 5)  # type: ignore[arg-type]
+
+
+async def test_a_regex_constrains_the_whole_text(tiny: Engine) -> None:
+    params = SamplingParams(regex="[a-f]{3}-[0-9]{2}", max_tokens=40, temperature=1.0, seed=1)
+    completion = await tiny.generate("x", params)
+    assert completion.finish_reason == "stop"
+    assert re.fullmatch("[a-f]{3}-[0-9]{2}", completion.text)
+
+
+async def test_a_grammar_constrains_the_text(tiny: Engine) -> None:
+    grammar = 'start: "<" word ("," word)* ">"\nword: /[a-z]{1,5}/'
+    completion = await tiny.generate("x", grammar=grammar, max_tokens=60, temperature=1.0, seed=4)
+    assert completion.text.startswith("<")
+    assert completion.text.endswith(">") or completion.finish_reason == "length"
+
+
+@pytest.mark.parametrize(("field", "value"), [("regex", "("), ("grammar", "start: missing")])
+async def test_a_broken_grammar_is_refused(tiny: Engine, field: str, value: str) -> None:
+    with pytest.raises(InvalidParameterError) as refused:
+        await tiny.generate("x", SamplingParams(**{field: value}), max_tokens=10)  # type: ignore[arg-type]
+    assert refused.value.field == field
