@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use llguidance::api::{ParserLimits, TopLevelGrammar};
-use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv};
+use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
+use llguidance::toktrie::{InferenceCapabilities, TokEnv};
 use llguidance::{JsonCompileOptions, Matcher, ParserFactory, TokenParser};
 use serde_json::Value;
 
@@ -84,8 +84,7 @@ impl Tools {
             let environment = Arc::new(TokenEnvironment::new(Arc::clone(vocabulary)));
             let tokens: TokEnv = Arc::clone(&environment) as TokEnv;
             let mut tokens = ParserFactory::new_simple(&tokens)?;
-            let bytes = ApproximateTokEnv::single_byte_env();
-            let mut bytes = ParserFactory::new(&bytes, InferenceCapabilities::default(), &[])?;
+            let mut bytes = ParserFactory::new(&ByteMatcher::environment(), InferenceCapabilities::default(), &[])?;
             for factory in [&mut tokens, &mut bytes] {
                 *factory.quiet().limits_mut() = limits();
             }
@@ -103,20 +102,27 @@ impl Tools {
         check: DocumentCheck,
         refusal: &dyn Fn(&str) -> Error,
     ) -> Result<Arc<Grammar>, Error> {
-        let start = |factory: &ParserFactory| {
-            let parser = guarded(|| factory.create_parser(grammar.clone()))?;
+        let start = |factory: &ParserFactory, grammar: &GrammarInit| {
+            let parser = guarded(|| factory.create_parser_from_init_default(grammar.clone()))?;
             check_features(&parser)?;
             let mut matcher = Matcher::new(Ok(parser));
-            // A grammar without any text shows here.
+            // A grammar without any text, or with too much of it, shows here.
             guarded(|| matcher.compute_mask_or_eos())?;
+            if let Some(&token) = matcher.compute_ff_tokens().first() {
+                guarded(|| matcher.consume_token(token))?;
+                guarded(|| matcher.rollback(1))?;
+            }
             Ok(matcher)
         };
         let refused = |error: anyhow::Error| {
             log::debug!("a constraint was refused: {error}");
             refusal(&error.to_string())
         };
-        let matcher = start(&self.tokens).map_err(refused)?;
-        let bytes = ByteMatcher::new(start(&self.bytes).map_err(refused)?);
+        let grammar = GrammarInit::Serialized(grammar);
+        let (grammar, lexer) = guarded(|| grammar.to_internal(None, limits())).map_err(refused)?;
+        let grammar = GrammarInit::Internal(grammar, lexer);
+        let matcher = start(&self.tokens, &grammar).map_err(refused)?;
+        let bytes = ByteMatcher::new(start(&self.bytes, &grammar).map_err(refused)?);
         Ok(Arc::new(Grammar::new(Arc::clone(&self.environment), matcher, bytes, check)))
     }
 }

@@ -1,6 +1,9 @@
 //! How a text can be completed: the matcher seen byte by byte, and a search over it.
 
+use std::sync::Arc;
+
 use llguidance::Matcher;
+use llguidance::toktrie::{ApproximateTokEnv, INVALID_TOKEN, TokEnv, TokRxInfo, TokTrie};
 
 use super::grammar::guarded;
 use crate::error::Error;
@@ -18,6 +21,14 @@ pub(super) struct ByteMatcher {
 impl ByteMatcher {
     pub(super) fn new(matcher: Matcher) -> Self {
         Self { matcher, len: 0 }
+    }
+
+    /// A vocabulary of bytes. It is not a canonical one, so that llguidance does not tokenize forced bytes
+    /// for each mask.
+    pub(super) fn environment() -> TokEnv {
+        let words: Vec<Vec<u8>> = (0..=u8::MAX).map(|byte| vec![byte]).collect();
+        let trie = TokTrie::from(&TokRxInfo::new(256, INVALID_TOKEN), &words);
+        Arc::new(ApproximateTokEnv::new(trie))
     }
 
     pub(super) fn deep_clone(&self) -> Result<Self, Error> {
@@ -59,6 +70,14 @@ impl ByteMatcher {
         while !self.is_complete() {
             if tail.len() >= FUEL {
                 return None;
+            }
+            let mut forced = guarded(|| Ok(self.matcher.compute_ff_bytes())).ok()?;
+            if !forced.is_empty() {
+                forced.truncate(FUEL - tail.len());
+                self.push(&forced).ok()?;
+                forced.iter().for_each(|&byte| string.advance(byte));
+                tail.extend(forced);
+                continue;
             }
             let allowed = self.allowed()?;
             let first: &[u8] = if is_json && string.is_inside { b"\"" } else { b"}],:" };
