@@ -1,0 +1,110 @@
+//! A JSON schema, as far as closing a document needs it.
+
+use serde_json::Value;
+
+use super::error::SchemaError;
+use super::nodes::Nodes;
+use super::pattern::Patterns;
+use super::read::{self, Schema};
+use super::shape::{NodeId, Shape};
+use super::walk::Walk;
+use super::witness::{self, MAX_BYTES, Witnesses, children};
+
+/// What a JSON schema says about the shape of its documents.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(super) nodes: Nodes,
+    pub(super) patterns: Patterns,
+    pub(super) witnesses: Witnesses,
+}
+
+impl Outline {
+    /// Reads a schema (draft 2020-12, and the forms of older drafts).
+    ///
+    /// # Errors
+    /// A keyword is malformed or cannot be honoured, no document can keep the schema, the schema is
+    /// too large, or its shortest document is.
+    pub(crate) fn new(schema: &Value) -> Result<Self, SchemaError> {
+        let schema = read::read(schema)?;
+        let nodes = Nodes::new(&schema)?;
+        let witnesses = Witnesses::new(&nodes, &schema.patterns);
+        refuse_impossible(&schema, &nodes, &witnesses)?;
+        Ok(Self { nodes, patterns: schema.patterns, witnesses })
+    }
+
+    /// Texts that may complete `partial`, the bytes of a document that may be cut anywhere, shortest
+    /// first. An empty `partial` gives whole documents. These are guesses: a matcher judges them.
+    pub(crate) fn closings(&self, partial: &[u8]) -> Vec<Vec<u8>> {
+        let mut walk = Walk::new(self);
+        walk.feed(partial);
+        walk.closings()
+    }
+
+    /// Bytes of the longest of all places' shortest documents: the dearest value that one token can
+    /// begin.
+    pub(crate) fn dearest_frame(&self) -> usize {
+        self.witnesses.longest()
+    }
+}
+
+/// Refuses schemas without a document, or with none of a length that could be written.
+fn refuse_impossible(
+    schema: &Schema,
+    nodes: &Nodes,
+    witnesses: &Witnesses,
+) -> Result<(), SchemaError> {
+    let length = witnesses.length(0);
+    if length <= MAX_BYTES {
+        return Ok(());
+    }
+    if length != witness::NONE {
+        let reason = format!("its shortest document has {length} bytes; the limit is {MAX_BYTES}");
+        return Err(SchemaError::new("schema", "", reason));
+    }
+    let is_unknown = |shape: &Shape| match shape {
+        Shape::Text(rule) => {
+            rule.min as u64 > MAX_BYTES
+                || rule.patterns.iter().any(|&id| schema.patterns.table(id).is_none())
+        }
+        Shape::Word(_) | Shape::Number(_) | Shape::List(_) | Shape::Record(_) => false,
+    };
+    if nodes.shapes.iter().flatten().any(is_unknown) {
+        return Ok(());
+    }
+    let (node, reason) = culprit(nodes, witnesses);
+    let path = nodes.keys[node].first().map_or("", |&id| schema.paths[id].as_str());
+    Err(SchemaError::new("schema", path, reason))
+}
+
+/// The innermost place that has no document, and why.
+fn culprit(nodes: &Nodes, witnesses: &Witnesses) -> (NodeId, &'static str) {
+    let mut seen = vec![false; nodes.shapes.len()];
+    let mut node = 0;
+    loop {
+        if std::mem::replace(&mut seen[node], true) {
+            return (node, "every document would be endless: it requires itself");
+        }
+        let shapes = nodes.shapes[node].iter();
+        let next = shapes.flat_map(needed).find(|&child| witnesses.length(child) == witness::NONE);
+        match next {
+            Some(child) => node = child,
+            None => return (node, "no value can keep it: its keywords contradict each other"),
+        }
+    }
+}
+
+/// The places that a value of this shape cannot do without.
+fn needed(shape: &Shape) -> Vec<NodeId> {
+    match shape {
+        Shape::List(list) => (0..list.min.min(list.prefix.len() + 1)).map(|at| list.item(at)).collect(),
+        Shape::Record(record) => {
+            let required = record.names.iter().filter(|name| name.required);
+            let mut needed: Vec<_> = required.map(|name| name.node).collect();
+            if needed.is_empty() {
+                needed = children(shape);
+            }
+            needed
+        }
+        Shape::Word(_) | Shape::Number(_) | Shape::Text(_) => Vec::new(),
+    }
+}
