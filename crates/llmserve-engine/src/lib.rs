@@ -29,6 +29,7 @@
 
 mod cache;
 pub mod config;
+mod constraint;
 mod core;
 pub mod detokenizer;
 pub mod draft;

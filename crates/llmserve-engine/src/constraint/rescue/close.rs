@@ -1,5 +1,7 @@
 //! Closes a partial document: what is cut, then every frame from the innermost outwards.
 
+use std::collections::HashSet;
+
 use super::members::{self, State, free_names};
 use super::outline::Outline;
 use super::shape::{NodeId, Record, Shape};
@@ -58,12 +60,7 @@ fn finish(outline: &Outline, frame: &Frame<'_>, out: &mut Vec<u8>) -> Option<()>
     Some(())
 }
 
-fn finish_record(
-    outline: &Outline,
-    record: &Record,
-    state: &State,
-    out: &mut Vec<u8>,
-) -> Option<()> {
+fn finish_record(outline: &Outline, record: &Record, state: &State, out: &mut Vec<u8>) -> Option<()> {
     let missing = members::missing(&outline.witnesses, &outline.patterns, record, state)?;
     let mut is_first = state.count == 0;
     for member in missing {
@@ -139,11 +136,7 @@ impl Local<'_, '_> {
                     endings.extend(word.strip_prefix(text).map(|rest| rest.as_bytes().to_vec()));
                 }
                 (
-                    Shape::Text(_)
-                    | Shape::Number(_)
-                    | Shape::Word(_)
-                    | Shape::List(_)
-                    | Shape::Record(_),
+                    Shape::Text(_) | Shape::Number(_) | Shape::Word(_) | Shape::List(_) | Shape::Record(_),
                     _,
                 ) => {}
             }
@@ -175,8 +168,7 @@ impl Local<'_, '_> {
         }
         let optional = members::optional(&self.walk.outline.witnesses, record, state.at);
         let optional = optional.into_iter().take(MAX_WAYS);
-        let mut ways: Vec<_> =
-            optional.filter_map(|place| self.named(record, state, place, 0)).collect();
+        let mut ways: Vec<_> = optional.filter_map(|place| self.named(record, state, place, 0)).collect();
         ways.extend(self.free(record, state, b"").into_iter().map(|way| [b"\"", &way[..]].concat()));
         ways
     }
@@ -186,19 +178,16 @@ impl Local<'_, '_> {
         let Some(Frame::Record { record, state }) = self.top else { return Vec::new() };
         let begun = [b"\"", &self.walk.token[..]].concat();
         let last = record.next_required[state.at].saturating_add(1).min(record.names.len());
-        let mut places: Vec<usize> = (state.at..last)
-            .filter(|&place| record.names[place].quoted.starts_with(&begun))
-            .collect();
+        let mut places: Vec<usize> =
+            (state.at..last).filter(|&place| record.names[place].quoted.starts_with(&begun)).collect();
         let witnesses = &self.walk.outline.witnesses;
         places.sort_by_key(|&place| {
             let name = &record.names[place];
             witnesses.length(name.node).saturating_add(name.quoted.len() as u64)
         });
         places.truncate(MAX_WAYS);
-        let mut ways: Vec<_> = places
-            .into_iter()
-            .filter_map(|place| self.named(record, state, place, begun.len()))
-            .collect();
+        let mut ways: Vec<_> =
+            places.into_iter().filter_map(|place| self.named(record, state, place, begun.len())).collect();
         ways.extend(self.free(record, state, &self.walk.token));
         ways
     }
@@ -221,11 +210,16 @@ impl Local<'_, '_> {
         }
         let mut ways = Vec::new();
         for extra in &record.extras {
-            let names = free_names(&outline.patterns, record, extra, &state.taken, begun);
-            for ending in names.take(2) {
-                let mut taken = state.taken.clone();
-                taken.insert([b"\"", begun, &ending[..]].concat());
-                let state = State { at: record.names.len(), count: state.count + 1, taken };
+            let names = |taken| free_names(&outline.patterns, record, extra, taken, begun).take(2);
+            let mut endings: Vec<_> = names(&state.taken).collect();
+            if endings.is_empty() {
+                // A name that cannot be but one that is taken.
+                endings.extend(names(&HashSet::new()));
+            }
+            for ending in endings {
+                let mut state = State { at: record.names.len(), ..state.clone() };
+                let key = [b"\"", begun, &ending[..]].concat();
+                state.count += usize::from(state.taken.insert(key));
                 let mut out = [&ending[..], b":"].concat();
                 let whole = value(outline, extra.node, &mut out)
                     .and_then(|()| finish_record(outline, record, &state, &mut out));

@@ -44,10 +44,7 @@ enum Step<'s> {
 ///
 /// # Errors
 /// There are too many ways.
-pub(super) fn combinations(
-    schema: &Schema,
-    sources: &[SourceId],
-) -> Result<Vec<Combination>, SchemaError> {
+pub(super) fn combinations(schema: &Schema, sources: &[SourceId]) -> Result<Vec<Combination>, SchemaError> {
     let todo = sources.iter().rev().map(|&id| Step::Draw(id, None)).collect();
     let result = Combination { own: Vec::new(), types: Types::ALL };
     let mut open = vec![Open { result, drawn: Vec::new(), todo }];

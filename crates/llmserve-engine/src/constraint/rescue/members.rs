@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 
-use super::pattern::Patterns;
-use super::quoting::quote_into;
+use super::pattern::{PatternId, Patterns};
+use super::quoting::{decode, quote_into};
 use super::shape::{Extra, NodeId, Record};
 use super::text::TextRule;
 use super::witness::{NONE, Witnesses};
 
 /// Free names that are tried before a place is given up.
 const MAX_NAMES: usize = 64;
+const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789_";
 /// Free members that are added at most.
 const MAX_EXTRAS: usize = 10_000;
 
@@ -116,12 +117,7 @@ pub(super) fn free_names<'a>(
     begun: &'a [u8],
 ) -> impl Iterator<Item = Vec<u8>> + 'a {
     let endings = (0..MAX_NAMES).flat_map(move |round| match extra.pattern {
-        // Longer and longer ones, so that they differ.
-        Some(pattern) => {
-            let rule =
-                TextRule { min: round, patterns: vec![pattern], ..TextRule::default() };
-            rule.endings(patterns, begun)
-        }
+        Some(pattern) => matching(patterns, pattern, begun, round),
         None => suffixed(patterns, begun, round),
     });
     endings.filter(move |ending| {
@@ -132,14 +128,33 @@ pub(super) fn free_names<'a>(
     })
 }
 
+/// Endings of a name that matches `pattern`: of `round` characters at least, and such with one
+/// letter changed.
+fn matching(patterns: &Patterns, pattern: PatternId, begun: &[u8], round: usize) -> Vec<Vec<u8>> {
+    let rule = TextRule { min: round, patterns: vec![pattern], ..TextRule::default() };
+    let mut endings = rule.endings(patterns, begun);
+    let Some(first) = endings.first().cloned() else { return endings };
+    let places = (0..first.len()).filter(|&place| first[place].is_ascii_alphanumeric());
+    for place in places {
+        for letter in LETTERS {
+            let mut changed = first.clone();
+            changed[place] = *letter;
+            let content = decode(&[begun, &changed[..changed.len() - 1]].concat());
+            if content.is_some_and(|content| rule.admits(patterns, &content.decoded)) {
+                endings.push(changed);
+            }
+        }
+    }
+    endings
+}
+
 /// Endings of a name that needs to keep no pattern: the `round`-th suffix.
 fn suffixed(patterns: &Patterns, begun: &[u8], round: usize) -> Vec<Vec<u8>> {
-    let letters = b"abcdefghijklmnopqrstuvwxyz0123456789_";
     let mut suffix = Vec::new();
     let mut rest = round;
     while rest > 0 {
-        suffix.push(letters[(rest - 1) % letters.len()]);
-        rest = (rest - 1) / letters.len();
+        suffix.push(LETTERS[(rest - 1) % LETTERS.len()]);
+        rest = (rest - 1) / LETTERS.len();
     }
     let ended = TextRule::default().endings(patterns, begun);
     let with_suffix = |mut ending: Vec<u8>| {

@@ -13,6 +13,7 @@ mod close;
 mod combine;
 mod error;
 mod format;
+mod grammar;
 mod judge;
 mod members;
 mod nodes;
@@ -33,6 +34,7 @@ mod tests;
 
 pub(crate) use byte_matcher::ByteMatcher;
 pub(crate) use error::SchemaError;
+pub(crate) use grammar::for_grammar;
 pub(crate) use judge::ByteJudge;
 pub(crate) use outline::Outline;
 pub(crate) use search::find_tail;

@@ -92,7 +92,9 @@ impl Builder<'_> {
         if types.has(Types::INTEGER.or(Types::FRACTION)) {
             let whole = !types.has(Types::FRACTION);
             let mut number = NumberRule { whole, ..NumberRule::default() };
-            rules.iter().for_each(|rules| number.merge(&rules.number));
+            for rules in &rules {
+                number.merge(&rules.number);
+            }
             shapes.push(Shape::Number(number));
         }
         if types.has(Types::STRING) {
@@ -188,7 +190,9 @@ fn ordered_names<'r>(rules: &[&'r RecordRule]) -> Vec<&'r String> {
 
 fn text(rules: &[&Rules], patterns: &Patterns) -> TextRule {
     let mut text = TextRule::default();
-    rules.iter().for_each(|rules| text.merge(&rules.text));
+    for rules in rules {
+        text.merge(&rules.text);
+    }
     text.settle(patterns);
     text
 }

@@ -113,10 +113,16 @@ impl NumberRule {
             return digits.map(str::to_owned).to_vec();
         }
         let mut endings = self.signed(begun);
+        // An open bound is matched with a last digit other than 0.
+        if begun.contains('.') && self.multiples.is_empty() {
+            let further = ["1", "5", "9"].into_iter().map(str::to_owned);
+            endings.extend(further.filter(|digit| self.admits(&format!("{begun}{digit}"))));
+        }
         if begun.is_empty() {
             endings.extend(self.signed("-").into_iter().map(|rest| format!("-{rest}")));
         }
-        endings.sort_by_key(String::len);
+        endings.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
+        endings.dedup();
         endings.truncate(MAX_ENDINGS);
         endings
     }
@@ -164,17 +170,9 @@ fn high(bound: Bound, scale: u32) -> Option<i128> {
     Some(if exact && bound.exclusive { floor - 1 } else { floor })
 }
 
-fn tighter(
-    old: Option<Bound>,
-    new: Option<Bound>,
-    is_tighter: impl Fn(f64, f64) -> bool,
-) -> Option<Bound> {
+fn tighter(old: Option<Bound>, new: Option<Bound>, is_tighter: impl Fn(f64, f64) -> bool) -> Option<Bound> {
     let (Some(a), Some(b)) = (old, new) else { return old.or(new) };
-    if is_tighter(b.value, a.value) || (b.exclusive && !is_tighter(a.value, b.value)) {
-        new
-    } else {
-        old
-    }
+    if is_tighter(b.value, a.value) || (b.exclusive && !is_tighter(a.value, b.value)) { new } else { old }
 }
 
 /// An unsigned decimal number that may go on.
@@ -204,7 +202,8 @@ impl<'t> Begun<'t> {
     /// `fraction` behind it.
     fn extend(&self, range: &Range, more: usize, fraction: usize) -> Option<String> {
         let width = more + fraction;
-        let no_digit = if self.point == Some("") { fraction == 0 } else { self.whole.is_empty() && more == 0 };
+        let no_digit =
+            if self.point == Some("") { fraction == 0 } else { self.whole.is_empty() && more == 0 };
         if no_digit || (self.whole == "0" && more > 0) {
             return None;
         }
@@ -222,9 +221,10 @@ impl<'t> Begun<'t> {
 /// Numbers of digits to append before and behind the point, fewest first.
 fn extensions(has_point: bool, whole: bool) -> impl Iterator<Item = (usize, usize)> {
     (0..=MAX_DIGITS).flat_map(move |total| {
-        (0..=total).rev().map(move |more| (more, total - more)).filter(move |&(more, fraction)| {
-            (more == 0 || !has_point) && (fraction == 0 || !whole)
-        })
+        (0..=total)
+            .rev()
+            .map(move |more| (more, total - more))
+            .filter(move |&(more, fraction)| (more == 0 || !has_point) && (fraction == 0 || !whole))
     })
 }
 

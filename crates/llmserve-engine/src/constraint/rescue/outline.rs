@@ -6,6 +6,7 @@ use super::error::SchemaError;
 use super::nodes::Nodes;
 use super::pattern::Patterns;
 use super::read::{self, Schema};
+use super::search::is_in_text;
 use super::shape::{NodeId, Shape};
 use super::walk::Walk;
 use super::witness::{self, MAX_BYTES, Witnesses, children};
@@ -16,7 +17,13 @@ pub(crate) struct Outline {
     pub(super) nodes: Nodes,
     pub(super) patterns: Patterns,
     pub(super) witnesses: Witnesses,
+    /// Some number has a `multipleOf`, some object a `minProperties`.
+    has_multiples: bool,
+    has_minimum: bool,
 }
+
+/// Digits that a double keeps.
+const EXACT_DIGITS: usize = 15;
 
 impl Outline {
     /// Reads a schema (draft 2020-12, and the forms of older drafts).
@@ -29,7 +36,11 @@ impl Outline {
         let nodes = Nodes::new(&schema)?;
         let witnesses = Witnesses::new(&nodes, &schema.patterns);
         refuse_impossible(&schema, &nodes, &witnesses)?;
-        Ok(Self { nodes, patterns: schema.patterns, witnesses })
+        let shapes = || nodes.shapes.iter().flatten();
+        let has_multiples =
+            shapes().any(|shape| matches!(shape, Shape::Number(rule) if !rule.multiples.is_empty()));
+        let has_minimum = shapes().any(|shape| matches!(shape, Shape::Record(record) if record.min > 0));
+        Ok(Self { nodes, patterns: schema.patterns, witnesses, has_multiples, has_minimum })
     }
 
     /// Texts that may complete `partial`, the bytes of a document that may be cut anywhere, shortest
@@ -40,6 +51,27 @@ impl Outline {
         walk.closings()
     }
 
+    /// Whether the end of `partial` is something that the grammar allows and that no text can make
+    /// valid any more: a number beyond a double's range, or one too long for an exact `multipleOf`,
+    /// or an object whose members are too few since a name came twice. Such a token should not be
+    /// taken.
+    pub(crate) fn spoils(&self, partial: &[u8]) -> bool {
+        let begin =
+            partial.iter().rposition(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+        let number = &partial[begin.map_or(0, |at| at + 1)..];
+        if let Ok(text) = std::str::from_utf8(number)
+            && spoiled_number(text, self.has_multiples)
+        {
+            return !is_in_text(partial);
+        }
+        if partial.last() != Some(&b'}') || !self.has_minimum || is_in_text(partial) {
+            return false;
+        }
+        let mut walk = Walk::new(self);
+        walk.feed(partial);
+        walk.threads.is_empty()
+    }
+
     /// Bytes of the longest of all places' shortest documents: the dearest value that one token can
     /// begin.
     pub(crate) fn dearest_frame(&self) -> usize {
@@ -48,11 +80,7 @@ impl Outline {
 }
 
 /// Refuses schemas without a document, or with none of a length that could be written.
-fn refuse_impossible(
-    schema: &Schema,
-    nodes: &Nodes,
-    witnesses: &Witnesses,
-) -> Result<(), SchemaError> {
+fn refuse_impossible(schema: &Schema, nodes: &Nodes, witnesses: &Witnesses) -> Result<(), SchemaError> {
     let length = witnesses.length(0);
     if length <= MAX_BYTES {
         return Ok(());
@@ -63,8 +91,7 @@ fn refuse_impossible(
     }
     let is_unknown = |shape: &Shape| match shape {
         Shape::Text(rule) => {
-            rule.min as u64 > MAX_BYTES
-                || rule.patterns.iter().any(|&id| schema.patterns.table(id).is_none())
+            rule.min as u64 > MAX_BYTES || rule.patterns.iter().any(|&id| schema.patterns.table(id).is_none())
         }
         Shape::Word(_) | Shape::Number(_) | Shape::List(_) | Shape::Record(_) => false,
     };
@@ -107,4 +134,10 @@ fn needed(shape: &Shape) -> Vec<NodeId> {
         }
         Shape::Word(_) | Shape::Number(_) | Shape::Text(_) => Vec::new(),
     }
+}
+
+fn spoiled_number(text: &str, has_multiples: bool) -> bool {
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
+    digits > 0 && (text.parse::<f64>().is_ok() && !is_finite || has_multiples && digits > EXACT_DIGITS)
 }

@@ -33,7 +33,7 @@ impl Patterns {
         if repeats_an_anchor(pattern) {
             return Err("a quantifier stands behind `^` or `$`, which cannot be repeated".to_owned());
         }
-        let pattern = ascii_classes(pattern);
+        let pattern = from_ecma(pattern);
         syntax::parse(&pattern).map_err(|error| reason(&error.to_string()))?;
         Ok(self.add(format!("(?s:.*)(?:{pattern})(?s:.*)")))
     }
@@ -63,26 +63,40 @@ impl Patterns {
     }
 }
 
-/// `\d` and `\w` mean ASCII in JSON Schema; the parser's own mean Unicode.
-fn ascii_classes(pattern: &str) -> String {
+/// A JSON Schema pattern (ECMA-262) in the words of Rust's parser: what `.`, `\d`, `\w` and `\s` mean
+/// differs.
+pub(super) fn from_ecma(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
+    let mut in_class = false;
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        match chars.next() {
-            Some('d') => out.push_str("[0-9]"),
-            Some('D') => out.push_str("[^0-9]"),
-            Some('w') => out.push_str("[0-9a-zA-Z_]"),
-            Some('W') => out.push_str("[^0-9a-zA-Z_]"),
-            Some('/') => out.push('/'),
-            Some(other) => out.extend(['\\', other]),
-            None => out.push('\\'),
+        match c {
+            '.' if !in_class => out.push_str(r"[^\n\r\x{2028}\x{2029}]"),
+            '\\' => escape(chars.next(), &mut out),
+            _ => {
+                in_class = (in_class || c == '[') && c != ']';
+                out.push(c);
+            }
         }
     }
     out
+}
+
+fn escape(letter: Option<char>, out: &mut String) {
+    const SPACE: &str =
+        r"\t\n\v\f\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}";
+    let (negation, class) = match letter {
+        Some('d') => ("", "0-9"),
+        Some('D') => ("^", "0-9"),
+        Some('w') => ("", "0-9a-zA-Z_"),
+        Some('W') => ("^", "0-9a-zA-Z_"),
+        Some('s') => ("", SPACE),
+        Some('S') => ("^", SPACE),
+        Some('/') => return out.push('/'),
+        Some(other) => return out.extend(['\\', other]),
+        None => return out.push('\\'),
+    };
+    out.extend(["[", negation, class, "]"]);
 }
 
 /// As in `^+x`: some parsers take it, JSON Schema's regular expressions know no such thing.
@@ -131,6 +145,9 @@ mod tests {
         assert!(matches(r"^\d{3}-\w+$", "123-a_"));
         assert!(!matches(r"^\d{3}-\w+$", "١٢٣-a"));
         assert!(matches(r#"^[^\s"]+$"#, "é"));
+        assert!(!matches("^.$", "\r"));
+        assert!(matches("^[.]$", "."));
+        assert!(!matches(r"^\s$", "\u{85}"));
     }
 
     #[test]

@@ -20,34 +20,43 @@ pub(super) fn decode(raw: &[u8]) -> Option<Content> {
             rest = after;
             continue;
         }
-        match escape(rest)? {
-            Some((character, len)) => {
+        match escape(rest) {
+            Ok((character, len)) => {
                 decoded.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 rest = &rest[len..];
             }
-            None => return Some(Content { decoded, escape: rest.to_vec() }),
+            Err(Fault::Cut) => return Some(Content { decoded, escape: rest.to_vec() }),
+            Err(Fault::Wrong) => return None,
         }
     }
     Some(Content { decoded, escape: Vec::new() })
 }
 
-/// The character and the length of the escape that `raw` begins with: `Some(None)` where it is cut,
-/// `None` where it is none.
-fn escape(raw: &[u8]) -> Option<Option<(char, usize)>> {
-    let Some(&letter) = raw.get(1) else { return Some(None) };
+/// Why an escape gives no character.
+#[derive(Debug, PartialEq, Eq)]
+enum Fault {
+    /// It may go on.
+    Cut,
+    /// It is none, whatever follows.
+    Wrong,
+}
+
+/// The character and the length of the escape that `raw` begins with.
+fn escape(raw: &[u8]) -> Result<(char, usize), Fault> {
+    let letter = *raw.get(1).ok_or(Fault::Cut)?;
     if letter != b'u' {
-        return short(letter).map(|character| Some((character, 2)));
+        return short(letter).map(|character| (character, 2)).ok_or(Fault::Wrong);
     }
-    let Some(first) = code(&raw[2..])? else { return Some(None) };
+    let first = code(&raw[2..])?;
     if !(0xd800..0xe000).contains(&first) {
-        return char::from_u32(first).map(|character| Some((character, 6)));
+        return char::from_u32(first).map(|character| (character, 6)).ok_or(Fault::Wrong);
     }
     let low = &raw[6..];
     if !low.iter().zip(b"\\u").all(|(a, b)| a == b) {
-        return None;
+        return Err(Fault::Wrong);
     }
-    let Some(second) = low.get(2..).map_or(Some(None), code)? else { return Some(None) };
-    Some(Some((pair(first, second)?, 12)))
+    let second = code(low.get(2..).ok_or(Fault::Cut)?)?;
+    pair(first, second).map(|character| (character, 12)).ok_or(Fault::Wrong)
 }
 
 fn pair(first: u32, second: u32) -> Option<char> {
@@ -69,23 +78,21 @@ fn short(letter: u8) -> Option<char> {
     })
 }
 
-/// Four hex digits; `Some(None)` where there are fewer.
-fn code(raw: &[u8]) -> Option<Option<u32>> {
+/// Four hex digits.
+fn code(raw: &[u8]) -> Result<u32, Fault> {
     let mut value = 0;
     for index in 0..4 {
-        let Some(&digit) = raw.get(index) else { return Some(None) };
-        value = value * 16 + char::from(digit).to_digit(16)?;
+        let digit = char::from(*raw.get(index).ok_or(Fault::Cut)?).to_digit(16);
+        value = value * 16 + digit.ok_or(Fault::Wrong)?;
     }
-    Some(Some(value))
+    Ok(value)
 }
 
 /// Ways to make a cut escape whole: what has to be written, and the character it then means.
 pub(super) fn escape_endings(cut: &[u8]) -> Vec<(Vec<u8>, char)> {
     if cut.len() < 2 {
-        let mut endings: Vec<_> = b"nrtbf\\\""
-            .iter()
-            .filter_map(|&letter| Some((vec![letter], short(letter)?)))
-            .collect();
+        let mut endings: Vec<_> =
+            b"nrtbf\\\"".iter().filter_map(|&letter| Some((vec![letter], short(letter)?))).collect();
         endings.extend(control_endings("").map(|(tail, c)| ([b"u", &tail[..]].concat(), c)));
         return endings;
     }
@@ -114,8 +121,8 @@ fn pair_ending(cut: &[u8]) -> Option<(Vec<u8>, char)> {
     let model = b"\\ud800\\udc00";
     let tail = model.get(cut.len()..)?.to_vec();
     let whole = [cut, &tail].concat();
-    let first = code(&whole[2..])??;
-    Some((tail, pair(first, code(&whole[8..])??)?))
+    let (first, second) = (code(&whole[2..]).ok()?, code(&whole[8..]).ok()?);
+    Some((tail, pair(first, second)?))
 }
 
 /// Writes `bytes` as they stand inside a JSON string.

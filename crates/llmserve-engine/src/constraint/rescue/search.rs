@@ -6,8 +6,10 @@ use super::outline::Outline;
 /// Steps between two looks at the outline's guesses.
 const GUESSES_PER_LOOK: usize = 8;
 /// States kept at once by the breadth-first search, and its depth in bytes.
-const BREADTH: usize = 12;
+const BREADTH: usize = 16;
 const DEPTH: usize = 24;
+/// Bytes between two such searches for the end of a text that is not JSON.
+const STRIDE: usize = 8;
 
 /// A text that completes the document of `judge`'s state, of which `partial` is the text so far:
 /// the outline's guesses first, then a guided search. `fuel` bounds the questions to the judge. The
@@ -79,7 +81,8 @@ impl Search<'_> {
                 return Some(rest);
             }
             let in_text = self.outline.is_some() && is_in_text(&document);
-            if in_text && let Some(rest) = self.nearest_quote() {
+            let is_due = in_text || (self.outline.is_none() && self.text.len().is_multiple_of(STRIDE));
+            if is_due && let Some(rest) = self.nearest(in_text) {
                 self.push_all(&rest);
                 continue;
             }
@@ -139,32 +142,49 @@ impl Search<'_> {
         }
     }
 
-    /// The shortest text to the end of the string, by breadth: of each length the first few texts.
-    fn nearest_quote(&mut self) -> Option<Vec<u8>> {
+    /// The shortest text to the end of the string, or of the document, by breadth: of each length
+    /// the first few texts.
+    fn nearest(&mut self, in_text: bool) -> Option<Vec<u8>> {
         let mut level: Vec<Vec<u8>> = vec![Vec::new()];
+        // The rest is left to the other ways to go on.
+        let reserve = self.fuel / 4 * 3;
         for _ in 0..DEPTH {
             let mut next = Vec::new();
             for text in level {
-                if self.fuel == 0 {
+                if self.fuel <= reserve {
                     return None;
                 }
                 self.fuel -= 1;
                 let depth = text.iter().take_while(|&&byte| self.judge.push(byte)).count();
-                let allowed = self.judge.allowed();
+                let is_end = !in_text && self.judge.is_complete();
+                let allowed = if is_end { [false; 256] } else { self.judge.allowed() };
                 self.judge.pop(depth);
-                if allowed[usize::from(b'"')] {
+                if is_end {
+                    return Some(text);
+                }
+                if in_text && allowed[usize::from(b'"')] {
                     return Some([text, b"\"".to_vec()].concat());
                 }
-                let mut bytes: Vec<u8> = (0..=255).filter(|&b| allowed[usize::from(b)]).collect();
-                bytes.sort_by_key(|&byte| rank(byte));
-                let of_a_kind = bytes.iter().filter(|byte| is_sample(**byte, &bytes));
-                next.extend(of_a_kind.map(|&byte| [&text[..], &[byte]].concat()));
+                let samples = samples(&allowed).into_iter();
+                next.extend(samples.map(|byte| [&text[..], &[byte]].concat()));
             }
             next.truncate(BREADTH);
             level = next;
         }
         None
     }
+}
+
+/// The allowed bytes, of digits and of letters only the first one.
+fn samples(allowed: &[bool; 256]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..=255).filter(|&byte| allowed[usize::from(byte)]).collect();
+    let closers = b"\"}])>.;\n";
+    bytes.sort_by_key(|&byte| (!closers.contains(&byte), rank(byte)));
+    let kinds: [fn(&u8) -> bool; 4] =
+        [u8::is_ascii_digit, u8::is_ascii_lowercase, u8::is_ascii_uppercase, |byte| !byte.is_ascii()];
+    let firsts = kinds.map(|is_kind| bytes.iter().copied().find(is_kind));
+    bytes.retain(|byte| !kinds.iter().any(|is_kind| is_kind(byte)) || firsts.contains(&Some(*byte)));
+    bytes
 }
 
 /// Readable bytes first; those that open something, and an escape's backslash, last.
@@ -178,22 +198,8 @@ fn rank(byte: u8) -> (u8, u8) {
     (kind, byte)
 }
 
-/// One byte of each kind stands for all: the first digit, the first letter, each other byte.
-fn is_sample(byte: u8, allowed: &[u8]) -> bool {
-    let first = |is_kind: fn(&u8) -> bool| allowed.iter().find(|b| is_kind(b)) == Some(&byte);
-    if byte.is_ascii_digit() {
-        first(u8::is_ascii_digit)
-    } else if byte.is_ascii_lowercase() {
-        first(u8::is_ascii_lowercase)
-    } else if byte.is_ascii_uppercase() {
-        first(u8::is_ascii_uppercase)
-    } else {
-        true
-    }
-}
-
 /// Whether a document cut here is cut inside a string.
-fn is_in_text(document: &[u8]) -> bool {
+pub(super) fn is_in_text(document: &[u8]) -> bool {
     let mut in_text = false;
     let mut bytes = document.iter();
     while let Some(byte) = bytes.next() {

@@ -61,9 +61,10 @@ impl TextRule {
         if let Some(literals) = &self.literals {
             return literals.iter().any(|literal| literal.as_bytes() == content);
         }
-        self.patterns.iter().filter_map(|&id| patterns.table(id)).all(|table| {
-            table.run(content).is_some_and(|state| table.accepts(state))
-        })
+        self.patterns
+            .iter()
+            .filter_map(|&id| patterns.table(id))
+            .all(|table| table.run(content).is_some_and(|state| table.accepts(state)))
     }
 
     /// What can follow the raw bytes behind the opening quote, closing quote included, shortest
@@ -177,8 +178,7 @@ impl Search<'_> {
     }
 
     fn is_end(&self, place: &Place) -> bool {
-        let accepted =
-            self.tables.iter().zip(&place.states).all(|(table, &state)| table.accepts(state));
+        let accepted = self.tables.iter().zip(&place.states).all(|(table, &state)| table.accepts(state));
         accepted && place.length >= self.rule.min
     }
 

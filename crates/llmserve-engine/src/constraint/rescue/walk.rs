@@ -76,7 +76,9 @@ impl<'o> Walk<'o> {
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.feed_byte(byte));
+        for &byte in bytes {
+            self.feed_byte(byte);
+        }
     }
 
     fn feed_byte(&mut self, byte: u8) {
@@ -200,24 +202,35 @@ impl<'o> Thread<'o> {
 
     fn open(mut self, shapes: &'o [Shape], as_list: bool, out: &mut Vec<Self>) {
         self.enter_value();
-        for shape in shapes {
-            let (frame, expect) = match shape {
-                Shape::List(list) if as_list => {
-                    (Frame::List { list, count: 0 }, Expect::FirstItem(list.item(0)))
-                }
-                Shape::Record(record) if !as_list => {
-                    (Frame::Record { record, state: State::default() }, Expect::FirstKey)
-                }
-                Shape::List(_)
-                | Shape::Record(_)
-                | Shape::Word(_)
-                | Shape::Number(_)
-                | Shape::Text(_) => continue,
-            };
-            let mut frames = Vec::with_capacity(self.frames.len() + 4);
-            frames.extend_from_slice(&self.frames);
-            frames.push(frame);
-            out.push(Self { frames, expect });
+        let opened = shapes.iter().filter_map(|shape| match shape {
+            Shape::List(list) if as_list => {
+                Some((Frame::List { list, count: 0 }, Expect::FirstItem(list.item(0))))
+            }
+            Shape::Record(record) if !as_list => {
+                Some((Frame::Record { record, state: State::default() }, Expect::FirstKey))
+            }
+            Shape::List(_) | Shape::Record(_) | Shape::Word(_) | Shape::Number(_) | Shape::Text(_) => None,
+        });
+        self.fork(opened, out, |thread, (frame, expect)| {
+            thread.frames.push(frame);
+            thread.expect = expect;
+        });
+    }
+
+    /// Pushes a thread for each way to go on. The last one takes over this thread's frames, so that
+    /// a document without choices is followed at a cost that its depth does not raise.
+    fn fork<W>(self, ways: impl Iterator<Item = W>, out: &mut Vec<Self>, change: impl Fn(&mut Self, W)) {
+        let mut ways = ways.peekable();
+        while let Some(way) = ways.next() {
+            if ways.peek().is_none() {
+                let mut thread = self;
+                change(&mut thread, way);
+                out.push(thread);
+                return;
+            }
+            let mut thread = self.clone();
+            change(&mut thread, way);
+            out.push(thread);
         }
     }
 
@@ -227,29 +240,28 @@ impl<'o> Thread<'o> {
         }
     }
 
-    fn key(self, outline: &Outline, raw: &[u8], out: &mut Vec<Self>) {
+    fn key(self, outline: &'o Outline, raw: &[u8], out: &mut Vec<Self>) {
         let Some(Frame::Record { record, state }) = self.frames.last() else { return };
+        let record: &'o Record = record;
         let quoted = [b"\"", raw, b"\""].concat();
-        if let Some(&place) = record.index.get(&quoted) {
-            if record.may_come(state.at, place) {
-                out.push(self.clone().member(place + 1, None, record.names[place].node));
-            }
-        } else if record.may_be_free(state.at) {
-            for extra in extras(outline, record, raw) {
-                let taken = (record.min > 0).then(|| quoted.clone());
-                out.push(self.clone().member(record.names.len(), taken, extra.node));
-            }
-        }
+        let named = record.index.get(&quoted).copied();
+        let place = named.filter(|&place| record.may_come(state.at, place));
+        let is_free = named.is_none() && record.may_be_free(state.at);
+        let free = is_free.then(|| extras(outline, record, raw).map(|extra| extra.node));
+        let node = |place: usize| (place + 1, record.names[place].node);
+        let ways = place.map(node).into_iter();
+        let ways = ways.chain(free.into_iter().flatten().map(|node| (record.names.len(), node)));
+        let taken = (is_free && record.min > 0).then_some(quoted);
+        self.fork(ways, out, |thread, (next, node)| thread.member(next, taken.clone(), node));
     }
 
-    fn member(mut self, next: usize, taken: Option<Vec<u8>>, node: NodeId) -> Self {
+    fn member(&mut self, next: usize, taken: Option<Vec<u8>>, node: NodeId) {
         if let Some(Frame::Record { state, .. }) = self.frames.last_mut() {
             state.at = next;
             state.count += usize::from(taken.as_ref().is_none_or(|key| !state.taken.contains(key)));
             state.taken.extend(taken);
         }
         self.expect = Expect::Colon(node);
-        self
     }
 }
 
@@ -257,25 +269,19 @@ impl Frame<'_> {
     fn is_whole(&self) -> bool {
         match self {
             Self::List { list, count } => *count >= list.min,
-            Self::Record { record, state } => {
-                record.may_be_free(state.at) && state.count >= record.min
-            }
+            Self::Record { record, state } => record.may_be_free(state.at) && state.count >= record.min,
         }
     }
 }
 
 /// The free members that may have the name `raw`.
-fn extras<'r>(
-    outline: &'r Outline,
-    record: &'r Record,
-    raw: &[u8],
-) -> impl Iterator<Item = &'r Extra> {
+fn extras<'r>(outline: &'r Outline, record: &'r Record, raw: &[u8]) -> impl Iterator<Item = &'r Extra> {
     let content = decode(raw).map(|content| content.decoded).unwrap_or_default();
     let matching = |extra: &Extra| {
         let table = outline.patterns.table(extra.pattern?)?;
         Some(table.run(&content).is_some_and(|state| table.accepts(state)))
     };
-    let matches: Vec<_> = record.extras.iter().map(|extra| matching(extra)).collect();
+    let matches: Vec<_> = record.extras.iter().map(matching).collect();
     let any = matches.contains(&Some(true));
     let fits = move |(extra, matched): (&'r Extra, Option<bool>)| match extra.pattern {
         Some(_) => matched.unwrap_or(true).then_some(extra),
@@ -291,9 +297,6 @@ fn admits(outline: &Outline, shape: &Shape, event: Event<'_>) -> bool {
         }
         (Shape::Number(rule), Event::Number(text)) => rule.admits(text),
         (Shape::Word(word), Event::Word(text)) => *word == text,
-        (
-            Shape::Text(_) | Shape::Number(_) | Shape::Word(_) | Shape::List(_) | Shape::Record(_),
-            _,
-        ) => false,
+        (Shape::Text(_) | Shape::Number(_) | Shape::Word(_) | Shape::List(_) | Shape::Record(_), _) => false,
     }
 }

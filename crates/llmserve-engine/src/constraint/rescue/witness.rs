@@ -57,9 +57,7 @@ impl Witnesses {
             for (index, shape) in shapes.iter().enumerate() {
                 let leaf = match shape {
                     Shape::Word(word) => Some(word.as_bytes().to_vec()),
-                    Shape::Number(rule) => {
-                        rule.endings("").into_iter().next().map(String::into_bytes)
-                    }
+                    Shape::Number(rule) => rule.endings("").into_iter().next().map(String::into_bytes),
                     Shape::Text(rule) if rule.min as u64 > MAX_BYTES => None,
                     Shape::Text(rule) => {
                         let ending = rule.endings(patterns, b"").into_iter().next();
@@ -93,9 +91,8 @@ impl Witnesses {
             self.lengths[node][index] = length;
         }
         let lengths = &self.lengths[node];
-        self.best[node] = (0..lengths.len())
-            .filter(|&index| lengths[index] != NONE)
-            .min_by_key(|&index| lengths[index]);
+        self.best[node] =
+            (0..lengths.len()).filter(|&index| lengths[index] != NONE).min_by_key(|&index| lengths[index]);
         self.length(node) < before
     }
 
@@ -131,13 +128,7 @@ impl Witnesses {
     }
 
     /// Writes the shortest document of a place; false where there is none or it is too long.
-    pub(super) fn write(
-        &self,
-        nodes: &Nodes,
-        patterns: &Patterns,
-        node: NodeId,
-        out: &mut Vec<u8>,
-    ) -> bool {
+    pub(super) fn write(&self, nodes: &Nodes, patterns: &Patterns, node: NodeId, out: &mut Vec<u8>) -> bool {
         let Some(best) = self.best[node] else { return false };
         let writer = Writer { witnesses: self, nodes, patterns };
         let text = writer.shape(node, best);
@@ -192,8 +183,7 @@ impl Writer<'_> {
             }
             Shape::Record(record) => {
                 parts.push(Part::Bytes(b"{".to_vec()));
-                let missing =
-                    members::missing(self.witnesses, self.patterns, record, &State::default());
+                let missing = members::missing(self.witnesses, self.patterns, record, &State::default());
                 for (at, member) in missing.into_iter().flatten().enumerate() {
                     let comma: &[u8] = if at > 0 { b"," } else { b"" };
                     parts.push(Part::Bytes([comma, &member.key, b":"].concat()));

@@ -31,11 +31,7 @@ impl<'s> Fields<'s, '_> {
     }
 
     /// A least and a greatest count, in order.
-    pub(super) fn counts(
-        &self,
-        least: &str,
-        most: &str,
-    ) -> Result<(usize, Option<usize>), SchemaError> {
+    pub(super) fn counts(&self, least: &str, most: &str) -> Result<(usize, Option<usize>), SchemaError> {
         let (min, max) = (self.count(least)?.unwrap_or(0), self.count(most)?);
         if let Some(max) = max
             && min > max
@@ -58,10 +54,7 @@ impl<'s> Fields<'s, '_> {
         }
     }
 
-    pub(super) fn object(
-        &self,
-        keyword: &str,
-    ) -> Result<Option<&'s Map<String, Value>>, SchemaError> {
+    pub(super) fn object(&self, keyword: &str) -> Result<Option<&'s Map<String, Value>>, SchemaError> {
         let Some(value) = self.map.get(keyword) else { return Ok(None) };
         value.as_object().map(Some).ok_or_else(|| self.wrong(keyword, "an object", value))
     }
@@ -69,10 +62,12 @@ impl<'s> Fields<'s, '_> {
     /// The keyword `type`; all types where it is missing.
     pub(super) fn types(&self) -> Result<Types, SchemaError> {
         let Some(value) = self.map.get("type") else { return Ok(Types::ALL) };
-        let names = match value {
-            Value::String(_) => std::slice::from_ref(value),
-            Value::Array(names) if !names.is_empty() => names,
-            other => return Err(self.wrong("type", "a name or a list of names", other)),
+        let names = match value.as_array() {
+            Some(names) if names.is_empty() => {
+                return Err(self.wrong("type", "a name or a list of names", value));
+            }
+            Some(names) => names,
+            None => std::slice::from_ref(value),
         };
         let mut types = Types::NONE;
         for name in names {

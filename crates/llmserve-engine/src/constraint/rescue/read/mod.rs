@@ -137,12 +137,7 @@ impl<'s> Reader<'s> {
         Ok(self.sources.len() - 1)
     }
 
-    fn read_schema(
-        &mut self,
-        path: &str,
-        keyword: &str,
-        value: &'s Value,
-    ) -> Result<Source, SchemaError> {
+    fn read_schema(&mut self, path: &str, keyword: &str, value: &'s Value) -> Result<Source, SchemaError> {
         if let Some(allows) = value.as_bool() {
             return Ok(if allows { Source::Any } else { Source::Never });
         }

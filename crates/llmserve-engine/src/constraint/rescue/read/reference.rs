@@ -37,10 +37,7 @@ impl<'s> Reader<'s> {
 }
 
 /// Refuses schemas that are defined as themselves, through `$ref` and `allOf` alone.
-pub(super) fn refuse_empty_cycles(
-    sources: &[Source],
-    paths: &[String],
-) -> Result<(), SchemaError> {
+pub(super) fn refuse_empty_cycles(sources: &[Source], paths: &[String]) -> Result<(), SchemaError> {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
         New,
@@ -73,9 +70,9 @@ pub(super) fn refuse_empty_cycles(
 /// The schema that the `index`-th link of a source draws in whatever else holds.
 fn also(source: &Source, index: usize) -> Option<SourceId> {
     let Source::Rules(rules) = source else { return None };
-    let targets = rules.links.iter().filter_map(|link| match link {
+    let mut targets = rules.links.iter().filter_map(|link| match link {
         Link::Also(id) => Some(*id),
         Link::Own | Link::Choice(_) => None,
     });
-    targets.skip(index).next()
+    targets.nth(index)
 }
