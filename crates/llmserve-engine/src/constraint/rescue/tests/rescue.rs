@@ -1,6 +1,6 @@
 //! At every byte of random documents a tail is found that is allowed, parses and validates.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::super::{ByteJudge, ByteMatcher, Outline, find_tail, for_grammar};
 use super::corpus::schemas;
@@ -134,7 +134,7 @@ fn a_tail_is_found_at_every_byte_of_random_documents() {
 #[test]
 fn patterns_without_a_table_are_searched_with_the_judge() {
     let large = "^(?:[a-z]{1,80}x){4}[0-9]$";
-    let schema = json!({
+    let schema = serde_json::json!({
         "type": "object",
         "properties": {"a": {"type": "string", "pattern": large}, "b": {"type": "integer"}},
         "required": ["a", "b"],
