@@ -99,6 +99,11 @@ impl Grammar {
         self.rules.outline().map_or(TAIL_GROWTH, Outline::dearest_frame)
     }
 
+    /// Whether a schema asks for multiples of a number.
+    pub(super) fn has_multiples(&self) -> bool {
+        self.rules.outline().is_some_and(Outline::has_multiples)
+    }
+
     /// Whether no text can make a document of what `text` begins, though the matcher allows it.
     pub(super) fn spoils(&self, text: &[u8]) -> bool {
         self.rules.outline().is_some_and(|outline| outline.spoils(text))

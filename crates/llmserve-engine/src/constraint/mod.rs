@@ -25,7 +25,7 @@ use llguidance::toktrie::SimpleVob;
 use crate::error::Error;
 use crate::ids::TokenId;
 use grammar::{Grammar, guarded};
-use numbers::Place;
+use numbers::{MAX_LEN, MAX_LEN_OF_MULTIPLES, Place};
 use rescue::ByteMatcher;
 
 /// A set of tokens, one bit for each token of the vocabulary.
@@ -120,7 +120,8 @@ impl Constraint {
             mask = allowed.map_err(|_| self.fail("no token can continue the text"))?;
             mask.and(self.grammar.environment().text_tokens());
             if self.is_json() {
-                self.grammar.environment().numbers().restrict(&mut mask, &self.place);
+                let max_len = if self.grammar.has_multiples() { MAX_LEN_OF_MULTIPLES } else { MAX_LEN };
+                self.grammar.environment().numbers().restrict(&mut mask, &self.place, max_len, may_end);
             }
         }
         if may_end {

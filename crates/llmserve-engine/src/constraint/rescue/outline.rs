@@ -72,6 +72,11 @@ impl Outline {
         walk.threads.is_empty()
     }
 
+    /// Whether a `multipleOf` stands anywhere.
+    pub(crate) fn has_multiples(&self) -> bool {
+        self.has_multiples
+    }
+
     /// Bytes by which the shortest tail grows at most when one more value, member or character is
     /// begun.
     pub(crate) fn dearest_frame(&self) -> usize {
