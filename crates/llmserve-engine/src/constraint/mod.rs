@@ -10,7 +10,7 @@ mod compile;
 mod document;
 mod environment;
 mod grammar;
-mod numbers;
+mod limits;
 mod refusal;
 mod rescue;
 mod schema;
@@ -25,7 +25,7 @@ use llguidance::toktrie::SimpleVob;
 use crate::error::Error;
 use crate::ids::TokenId;
 use grammar::{Grammar, guarded};
-use numbers::{MAX_LEN, MAX_LEN_OF_MULTIPLES, Place};
+use limits::{MAX_LEN, MAX_LEN_OF_MULTIPLES, Place};
 use rescue::ByteMatcher;
 
 /// A set of tokens, one bit for each token of the vocabulary.
@@ -121,7 +121,7 @@ impl Constraint {
             mask.and(self.grammar.environment().text_tokens());
             if self.is_json() {
                 let max_len = if self.grammar.has_multiples() { MAX_LEN_OF_MULTIPLES } else { MAX_LEN };
-                self.grammar.environment().numbers().restrict(&mut mask, &self.place, max_len, may_end);
+                self.grammar.environment().limited().restrict(&mut mask, &self.place, max_len, may_end);
             }
         }
         if may_end {
