@@ -1,9 +1,8 @@
 """Generate the Python code of the gRPC service from its `.proto` (``make proto``).
 
 Not protoc's own Python output: that registers its names in protobuf's common pool, where they would clash
-with
-those that a client generates from the same package, and it runs only with the protobuf that made it, or a
-newer one. The stub file is protoc's.
+with those that a client generates from the same package, and it runs only with the protobuf that made it, or
+a newer one. The stub file is protoc's.
 """
 
 from __future__ import annotations
