@@ -1,0 +1,34 @@
+"""Where the server gets the gRPC listener from; works, with an error, where the extra is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from llmserve.services import Services
+
+if TYPE_CHECKING:
+    from llmserve.apis.grpc.server import GrpcServer
+
+Authorize = Callable[[str | None], bool]
+"""Whether a caller that sent this key, or none, may go on."""
+
+
+class GrpcStartError(RuntimeError):
+    """The gRPC listener cannot be opened; the text is for the operator."""
+
+
+def create_server(services: Services, authorize: Authorize) -> GrpcServer:
+    """The listener that the settings ask for, not open yet.
+
+    Raises:
+        GrpcStartError: A package is missing.
+    """
+    try:
+        from llmserve.apis.grpc.server import GrpcServer
+    except ImportError as error:
+        raise GrpcStartError(
+            f"the gRPC service needs packages that are not installed ({error.name or error})\n"
+            "hint: pip install 'llmserve[grpc]', or unset LLMSERVE_GRPC_PORT"
+        ) from error
+    return GrpcServer(services, authorize)
