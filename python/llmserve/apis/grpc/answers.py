@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import grpc
+from starlette.types import Scope
 
 from llmserve.apis.grpc.convert import Metadata, scope_of, status_of
 from llmserve.http.errors import fault_of
@@ -23,7 +24,6 @@ logger = logging.getLogger(__name__)
 DIALECT = "grpc"
 
 Context = grpc.aio.ServicerContext
-Scope = Mapping[str, Any]
 
 
 @asynccontextmanager
@@ -57,9 +57,7 @@ async def abort(context: Context[Any, Any], error: Exception, trailer: Metadata 
     await context.abort(status.code, status.details, (*trailer, *status.trailer))
 
 
-async def write_all(
-    context: Context[Any, Any], messages: AsyncGenerator[Any, None], stall_s: float
-) -> None:
+async def write_all(context: Context[Any, Any], messages: AsyncGenerator[Any, None], stall_s: float) -> None:
     """Sends messages as fast as the client takes them.
 
     A watchdog of one timer, not one per message, sees a client that takes nothing for ``stall_s``.
@@ -79,8 +77,11 @@ async def write_all(
                 sending_since = None
 
     async def watch() -> None:
-        while sending_since is None or (left_s := sending_since + stall_s - clock()) > 0:
-            await asyncio.sleep(stall_s if sending_since is None else left_s)
+        while True:
+            left_s = stall_s if sending_since is None else sending_since + stall_s - clock()
+            if left_s <= 0:
+                raise ClientStalledError
+            await asyncio.sleep(left_s)
 
     writing = asyncio.create_task(write())
     watching = asyncio.create_task(watch())
@@ -88,9 +89,9 @@ async def write_all(
         await asyncio.wait({writing, watching}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         # Also when this task itself is cancelled, because the client has gone.
-        is_stalled = not writing.done()
+        was_stalled = watching.done() and not writing.done()
         await end_task(writing)
         await end_task(watching)
-    if is_stalled:
-        raise ClientStalledError
+    if was_stalled:
+        watching.result()
     writing.result()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 import grpc
+from starlette.types import Scope
 
 from llmserve.apis.completions.convert import fault_message
 from llmserve.apis.grpc import llmserver_pb2 as pb
@@ -65,13 +65,15 @@ def status_of(fault: Fault) -> Status:
     return Status(code, fault_message(fault), () if seconds is None else (("retry-after", seconds),))
 
 
-def scope_of(metadata: Sequence[tuple[str, str | bytes]], peer: str) -> Mapping[str, Any]:
+def scope_of(metadata: Sequence[tuple[str, str | bytes]], peer: str) -> Scope:
     """A call as an ASGI scope, as far as headers and locality go.
 
     The client's address stands for the one that it called: what comes from a loopback address has come to
     one.
     """
-    headers = [(key.encode(), value if isinstance(value, bytes) else value.encode()) for key, value in metadata]
+    headers = [
+        (key.encode(), value if isinstance(value, bytes) else value.encode()) for key, value in metadata
+    ]
     return {"headers": headers, "server": _address(peer)}
 
 

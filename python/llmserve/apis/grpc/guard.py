@@ -7,26 +7,27 @@ from typing import Any
 
 import grpc
 
+from llmserve.api_keys import ApiKeys
 from llmserve.apis.grpc.answers import Context, abort
 from llmserve.apis.grpc.convert import scope_of
-from llmserve.apis.grpc.starting import Authorize
 from llmserve.http.auth import candidates
 from llmserve.lifecycle import Lifecycle
 from llmserve.refusals import Refusal, ServerDrainingError, UnauthorizedError
 
-Handler = grpc.RpcMethodHandler
 Continue = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 
 
 class Guard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Stands before every method but those whose names begin with ``always_open``."""
 
-    def __init__(self, lifecycle: Lifecycle, authorize: Authorize, always_open: str) -> None:
+    def __init__(self, lifecycle: Lifecycle, keys: ApiKeys, always_open: str) -> None:
         self._lifecycle = lifecycle
-        self._authorize = authorize
+        self._keys = keys
         self._always_open = always_open
 
-    async def intercept_service(self, continuation: Continue, handler_call_details: grpc.HandlerCallDetails) -> Any:
+    async def intercept_service(
+        self, continuation: Continue, handler_call_details: grpc.HandlerCallDetails
+    ) -> Any:
         """The handler of a call, or one that refuses it."""
         if not handler_call_details.method.startswith(self._always_open):
             try:
@@ -38,7 +39,8 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     def _check(self, details: grpc.HandlerCallDetails) -> None:
         given = candidates(scope_of(tuple(details.invocation_metadata or ()), ""))
         # Both are looked at, always: the time tells nothing.
-        if not any([self._authorize(candidate) for candidate in given]):
+        known = [self._keys.authorize(candidate) for candidate in given]
+        if not any(known):
             raise UnauthorizedError(was_given=any(candidate is not None for candidate in given))
         if not self._lifecycle.is_serving:
             raise ServerDrainingError

@@ -28,7 +28,7 @@ class HealthService:
         self._registry = services.registry
         self._names = frozenset({"", *names})
 
-    def handler(self) -> grpc.GenericRpcHandler:
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         """The methods, as gRPC's servers take them."""
         methods = {
             "Check": grpc.unary_unary_rpc_method_handler(

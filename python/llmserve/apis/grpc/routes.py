@@ -32,7 +32,7 @@ class LlmServer:
         self._completions = CompletionCalls(services, DIALECT)
         self._stall_s = services.settings.stall_s
 
-    def handler(self) -> grpc.GenericRpcHandler:
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         """The methods, as gRPC's servers take them."""
         methods = {
             "Ping": grpc.unary_unary_rpc_method_handler(
@@ -74,9 +74,7 @@ class LlmServer:
                     await context.send_initial_metadata(head)
                     await write_all(context, self._output(call, stream), self._stall_s)
 
-    async def _output(
-        self, call: CompletionCall, stream: Stream
-    ) -> AsyncGenerator[pb.PredictResponse, None]:
+    async def _output(self, call: CompletionCall, stream: Stream) -> AsyncGenerator[pb.PredictResponse, None]:
         if call.request.stream:
             messages = convert.TokenMessages()
             async for delta in stream:
@@ -87,7 +85,7 @@ class LlmServer:
         if not call.request.stream:
             yield convert.whole_answer(completion.text)
         if completion.finish_reason == "cancelled":
-            raise CallCancelledError
+            raise CallCancelledError("the call was cancelled in its session")
 
 
 async def _progress_messages(ticket: LoadTicket) -> AsyncGenerator[pb.LoadModelResponse, None]:

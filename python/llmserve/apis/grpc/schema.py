@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from llmserve.refusals import FieldError, MalformedBodyError
 M = TypeVar("M", bound=Message)
 
 MAX_REST_BYTES = 16_384
-"""The most bytes of a message beside its texts. Each unknown field in them is looked at, on the event loop."""
+"""The most bytes of a message beside its texts. Each unknown field is looked at, on the event loop."""
 
 _USED_BACKENDS = frozenset({pb.BACKEND_UNSPECIFIED, pb.BACKEND_LLAMA_CPP})
 
@@ -101,4 +102,5 @@ def _shortest(value: float) -> float:
 
 def _unknown(message: Message, where: str) -> tuple[str, ...]:
     """Fields of a later ``.proto``, by number: their names are not on the wire."""
-    return tuple(f"{where}field_{field.field_number}" for field in UnknownFieldSet(message))
+    fields: Iterable[Any] = UnknownFieldSet(message)  # type: ignore[assignment]
+    return tuple(f"{where}field_{field.field_number}" for field in fields)

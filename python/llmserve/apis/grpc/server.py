@@ -6,7 +6,7 @@ import grpc
 
 from llmserve.apis.grpc import health, reflection, routes
 from llmserve.apis.grpc.guard import Guard
-from llmserve.apis.grpc.starting import Authorize, GrpcStartError
+from llmserve.apis.grpc.starting import GrpcStartError
 from llmserve.services import Services
 
 END_S = 1.0
@@ -19,9 +19,8 @@ _MIN_CLIENT_PING_MS = 10_000
 class GrpcServer:
     """Serves on the settings' gRPC address, in the event loop that starts it."""
 
-    def __init__(self, services: Services, authorize: Authorize) -> None:
+    def __init__(self, services: Services) -> None:
         self._services = services
-        self._authorize = authorize
         self._server: grpc.aio.Server | None = None
         self.address = ""
         """``host:port`` that it listens on, once it does."""
@@ -32,7 +31,8 @@ class GrpcServer:
         Raises:
             GrpcStartError: The address cannot be had.
         """
-        guard = Guard(self._services.lifecycle, self._authorize, f"/{health.SERVICE}/")
+        settings = self._services.settings
+        guard = Guard(self._services.lifecycle, settings.api_key, f"/{health.SERVICE}/")
         server = grpc.aio.server(interceptors=(guard,), options=self._options())
         names = (routes.SERVICE, health.SERVICE)
         server.add_generic_rpc_handlers(
@@ -42,8 +42,7 @@ class GrpcServer:
                 *reflection.handlers(names),
             )
         )
-        settings = self._services.settings
-        host = settings.grpc_host or settings.host
+        host = settings.grpc_host
         shown = f"[{host}]" if ":" in host else host
         try:
             port = server.add_insecure_port(f"{shown}:{settings.grpc_port}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from llmserve.services import Services
@@ -10,15 +9,12 @@ from llmserve.services import Services
 if TYPE_CHECKING:
     from llmserve.apis.grpc.server import GrpcServer
 
-Authorize = Callable[[str | None], bool]
-"""Whether a caller that sent this key, or none, may go on."""
-
 
 class GrpcStartError(RuntimeError):
     """The gRPC listener cannot be opened; the text is for the operator."""
 
 
-def create_server(services: Services, authorize: Authorize) -> GrpcServer:
+def create_server(services: Services) -> GrpcServer:
     """The listener that the settings ask for, not open yet.
 
     Raises:
@@ -31,4 +27,4 @@ def create_server(services: Services, authorize: Authorize) -> GrpcServer:
             f"the gRPC service needs packages that are not installed ({error.name or error})\n"
             "hint: pip install 'llmserve[grpc]', or unset LLMSERVE_GRPC_PORT"
         ) from error
-    return GrpcServer(services, authorize)
+    return GrpcServer(services)
