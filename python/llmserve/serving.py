@@ -19,9 +19,6 @@ from llmserve.settings import Settings
 from llmserve.types import ModelInfo
 from llmserve.version import version
 
-START_FAILED = 1
-"""Exit status where the server could not start."""
-
 LOAD_FAILED = 1
 """Exit status where the model could not be loaded."""
 
@@ -119,7 +116,7 @@ def serve(settings: Settings) -> int:
             "note: LLMSERVE_API_KEY is not set, so everyone who reaches this server may use it\n"
         )
     server.run()
-    return server.exit_status if server.started else START_FAILED
+    return server.exit_status
 
 
 def _hosts(settings: Settings) -> tuple[str, ...]:

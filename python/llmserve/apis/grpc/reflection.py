@@ -21,7 +21,7 @@ def handlers(names: tuple[str, ...]) -> tuple[grpc.GenericRpcHandler[Any, Any], 
     pool = DescriptorPool()
     for module in (llmserver_pb2, health_pb2, reflection_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-    servicer = aio.ReflectionServicer((*names, _NAMES[0]), pool=pool)
+    servicer: Any = aio.ReflectionServicer((*names, _NAMES[0]), pool=pool)  # type: ignore[attr-defined]
     method = grpc.stream_stream_rpc_method_handler(
         servicer.ServerReflectionInfo,
         reflection_pb2.ServerReflectionRequest.FromString,

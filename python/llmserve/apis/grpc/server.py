@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import grpc
 
 from llmserve.apis.grpc import health, reflection, routes
@@ -42,14 +44,16 @@ class GrpcServer:
                 *reflection.handlers(names),
             )
         )
-        host = settings.grpc_host
+        host, port = settings.grpc_host, settings.grpc_port or 0
         shown = f"[{host}]" if ":" in host else host
         try:
-            port = server.add_insecure_port(f"{shown}:{settings.grpc_port}")
-        except RuntimeError as error:
+            _check_free(host, port)
+            port = server.add_insecure_port(f"{shown}:{port}")
+        except (OSError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise GrpcStartError(
-                f"the gRPC service cannot listen on {shown}:{settings.grpc_port}: the port is taken, or the "
-                "address is not this machine's\nhint: LLMSERVE_GRPC_PORT takes another port"
+                f"the gRPC service cannot listen on {shown}:{port}: {reason}\n"
+                "hint: LLMSERVE_GRPC_HOST and LLMSERVE_GRPC_PORT say where it listens"
             ) from error
         await server.start()
         self._server = server
@@ -71,3 +75,23 @@ class GrpcServer:
             ("grpc.http2.min_ping_interval_without_data_ms", _MIN_CLIENT_PING_MS),
             ("grpc.keepalive_permit_without_calls", 1),
         ]
+
+
+def _check_free(host: str, port: int) -> None:
+    """Binds and lets go: gRPC would write its own words of a failure to standard error.
+
+    Raises:
+        OSError: No address of the host can be had.
+    """
+    failure: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind, protocol) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(address)
+            except OSError as error:
+                failure = error
+            else:
+                return
+    if failure is not None:
+        raise failure
