@@ -88,10 +88,9 @@ def connect(port: int, model: object = "", options: Sequence[tuple[str, int]] = 
 
 
 def failure(call: Any) -> Failure:
-    """The status of a call that fails: of a running one, or of a function that makes it."""
+    """The status of a call that fails: of a running stream, or of a function that waits for an answer."""
     try:
-        messages = call() if callable(call) and not hasattr(call, "initial_metadata") else call
-        answer = list(messages)
+        answer = call() if callable(call) else list(call)
     except grpc.RpcError as error:
         told: Any = error
         return Failure(told.code(), told.details(), dict(told.trailing_metadata() or ()))
