@@ -57,9 +57,10 @@ class Lifecycle:
         self._change.set()
         self._change = asyncio.Event()
 
-    async def wait_changed(self) -> None:
-        """Waits for the next change of the state."""
-        await self._change.wait()
+    @property
+    def next_change(self) -> asyncio.Event:
+        """Is set when the state, as it is now, changes."""
+        return self._change
 
     @contextmanager
     def exchange(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from llmserve.apis.grpc import llmserver_pb2
 from serving import ServerProcess, free_port, get, post, serve, serve_with_uvicorn, wait_until
 from serving.grpc_client import GrpcClient, connect, failure
 from serving.process import environment
+from toolchain import ROOT
 
 pytestmark = pytest.mark.model
 
@@ -332,6 +334,22 @@ def test_a_port_that_is_taken_is_one_sentence(tiny_model: Path, tmp_path: Path) 
         assert done.returncode != 0
         assert f"the gRPC service cannot listen on 127.0.0.1:{port}: Address already in use\n" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_the_clients_code_in_the_documentation_works(tiny_model: Path, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "grpc.md").read_text()
+    (generate,) = [line for line in text.splitlines() if "grpc_tools.protoc" in line]
+    words = [word.replace("out=.", f"out={tmp_path}") for word in generate.split()]
+    subprocess.run([sys.executable, *words[1:]], cwd=ROOT, check=True)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    port = free_port()
+    with serve(tmp_path, tiny_model, "--grpc-port", str(port)) as server:
+        server.wait_until_ready()
+        command = [sys.executable, "-c", code, f"127.0.0.1:{port}", tiny_model]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "loading 100%"
+    assert [line.split()[0] for line in lines[1:]] == [str(number) for number in range(1, 21)]
 
 
 WITHOUT_GRPC = """

@@ -52,8 +52,8 @@ class HealthService:
             await context.write(_Response(status=_Response.SERVICE_UNKNOWN))
         shown = None
         while True:
-            # Looked at before the status, so that no change is missed.
-            changed = asyncio.create_task(self._lifecycle.wait_changed())
+            # Taken before the status, so that no change is missed.
+            changed = asyncio.create_task(self._lifecycle.next_change.wait())
             try:
                 status = self._status()
                 if request.service in self._names and status != shown:
