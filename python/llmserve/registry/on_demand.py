@@ -53,8 +53,8 @@ class EntryState:
 class OnDemand:
     """Gives engines by catalogue id. All methods belong to the event loop's thread.
 
-    What it loads it pins under its own name. Such a model is unloaded again only where another one needs
-    its memory, and then only while nobody uses it and no dialect pins it.
+    What it gives it pins under its own name, so that no dialect that loaded it can take it away. A model
+    without another pin is unloaded only where another one needs its memory, and only while nobody uses it.
     """
 
     def __init__(
@@ -72,6 +72,9 @@ class OnDemand:
         self._moves = moves
         self._wait_s = wait_s
         self._limit = limit
+        if limit is not None:
+            # Loads by path may need memory as well.
+            registry.on_ready.append(self._trim)
         self._loads: dict[str, asyncio.Task[None]] = {}
         self._is_stopping = False
         self._measured: dict[str, int] = {}
@@ -120,6 +123,7 @@ class OnDemand:
         while True:
             model = self._registry.find(entry.path, entry.config)
             if model is not None and model.is_usable:
+                model.pins.add(PIN)
                 return model
             task = self._loads.get(entry.id) or self._start(entry)
             await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
@@ -151,7 +155,6 @@ class OnDemand:
         model = self._registry.find(entry.path, entry.config)
         if self._limit is not None and model is not None:
             self._measured[entry.id] = held_bytes([model])
-            self._trim(model, self._limit)
 
     def _recent_failure(self, entry: CatalogueEntry) -> LoadError | None:
         model = self._registry.find(entry.path, entry.config)
@@ -187,16 +190,16 @@ class OnDemand:
             else:
                 await self._registry.wait_news()
 
-    def _trim(self, loaded: Model, limit: int) -> None:
-        """Unloads what is idle while the KV cache of the loaded model makes it too much."""
-        while held_bytes(self._registry.models) > limit:
+    def _trim(self, loaded: Model) -> None:
+        """Unloads what is idle while a model that was loaded, or its KV cache, makes it too much."""
+        while self._limit is not None and held_bytes(self._registry.models) > self._limit:
             others = [model for model in self._registry.models if model is not loaded]
             if (idle := _longest_idle(others)) is None:
                 logger.warning(
                     "models take %d bytes, more than LLMSERVE_MODEL_MEMORY_BYTES (%d), and all are in use; "
                     "context_length and max_sequences make KV caches smaller",
                     held_bytes(self._registry.models),
-                    limit,
+                    self._limit,
                 )
                 return
             self._unload(idle)
