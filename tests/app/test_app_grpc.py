@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
-from serving import ServerProcess, events, free_port, post, read_metrics, serve, wait_until
+from serving import Llamatik, ServerProcess, events, free_port, post, read_metrics, serve, wait_until
 from serving.grpc_client import GrpcClient, connect, failure
 
 pytestmark = pytest.mark.model
@@ -275,6 +275,21 @@ def test_calls_of_one_session_queue_in_order(both: Both) -> None:
     second = both.client.call(prompt=" two", max_tokens=3, stream=True, metadata=metadata)
     assert len(list(second)) == 3
     assert len(list(first)) == 39
+
+
+def test_a_cancellation_by_another_dialect_is_a_status(both: Both, model_path: Path) -> None:
+    llamatik = Llamatik(both.server)
+    llamatik.init(model_path)
+    metadata = (("x-llmserve-session", "shared"),)
+    for is_stream in (True, False):
+        both.wait_idle()
+        call = both.client.call(prompt="1 2 3 4 5", max_tokens=1900, stream=is_stream, metadata=metadata)
+        wait_until(lambda: both.metric("requests_running") == 1)
+        llamatik.ok("cancel", {"sessionId": "shared"})
+        ended = failure(call)
+        assert ended.code is grpc.StatusCode.CANCELLED
+        assert ended.details == "the call was cancelled in its session"
+        llamatik.ok("session/reset", {"sessionId": "shared"})
 
 
 def test_request_ids(both: Both) -> None:
