@@ -17,6 +17,9 @@ use crate::ids::TokenId;
 /// taken.
 const RESERVE_FACTOR: usize = 4;
 
+/// After a search that found no tail, the next one comes when this share of what was left is used up.
+const LOOKS_WITHOUT_TAIL: usize = 8;
+
 /// The constraint of one sequence.
 pub(crate) struct Constrained {
     constraint: Constraint,
@@ -155,7 +158,11 @@ impl Constrained {
                 true
             }
             Some(_) => false,
-            None => left > RESERVE_FACTOR * (before.map_or(0, <[TokenId]>::len) + self.growth()),
+            None => {
+                // A search that fails is the dearest: the next one has a while.
+                self.num_unchecked = left / LOOKS_WITHOUT_TAIL;
+                left > RESERVE_FACTOR * (before.map_or(0, <[TokenId]>::len) + self.growth())
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use llguidance::toktrie::{self, SimpleVob, TokRxInfo, TokTrie, TokenizerEnv};
 
+use super::numbers::NumberTokens;
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
 
@@ -27,6 +28,7 @@ pub(super) struct TokenEnvironment {
     trie: TokTrie,
     /// Tokens that stand for text: no control tokens, and none that end a generation.
     text_tokens: SimpleVob,
+    numbers: NumberTokens,
     prefix: Option<Prefix>,
 }
 
@@ -53,7 +55,10 @@ impl TokenEnvironment {
                 text_tokens.allow_token(id as u32);
             }
         }
-        let mut environment = Self { vocabulary, trie, text_tokens, prefix: None };
+        let texts = words.iter().zip(0..).filter(|(word, _)| !is_special(word));
+        let numbers =
+            NumberTokens::new(texts.map(|(word, id)| (id, word.as_slice())), &trie.alloc_token_set());
+        let mut environment = Self { vocabulary, trie, text_tokens, numbers, prefix: None };
         environment.prefix = environment.find_prefix();
         environment
     }
@@ -73,6 +78,11 @@ impl TokenEnvironment {
     /// The tokens that may stand in a document.
     pub(super) fn text_tokens(&self) -> &SimpleVob {
         &self.text_tokens
+    }
+
+    /// The tokens that numbers are made of.
+    pub(super) fn numbers(&self) -> &NumberTokens {
+        &self.numbers
     }
 
     /// The tokens that end a generation.

@@ -10,6 +10,7 @@ mod compile;
 mod document;
 mod environment;
 mod grammar;
+mod numbers;
 mod refusal;
 mod tail;
 
@@ -23,6 +24,7 @@ use llguidance::toktrie::SimpleVob;
 use crate::error::Error;
 use crate::ids::TokenId;
 use grammar::{Grammar, guarded};
+use numbers::Place;
 use tail::ByteMatcher;
 
 /// A set of tokens, one bit for each token of the vocabulary.
@@ -55,8 +57,9 @@ pub(crate) struct Constraint {
     matcher: Matcher,
     /// The text so far.
     text: Vec<u8>,
-    /// For each consumed token the text's length before it.
-    starts: Vec<usize>,
+    place: Place,
+    /// For each consumed token the text's length and place before it.
+    starts: Vec<(usize, Place)>,
     /// How many of the last tokens end the generation; they are no part of the text.
     num_ends: usize,
     mask: Option<Mask>,
@@ -72,6 +75,7 @@ impl Constraint {
             grammar,
             matcher,
             text: Vec::new(),
+            place: Place::default(),
             starts: Vec::new(),
             num_ends: 0,
             mask: None,
@@ -111,6 +115,9 @@ impl Constraint {
             let allowed = guarded(|| self.matcher.compute_mask());
             mask = allowed.map_err(|_| self.fail("no token can continue the text"))?;
             mask.and(self.grammar.environment().text_tokens());
+            if self.is_json() {
+                self.grammar.environment().numbers().restrict(&mut mask, &self.place);
+            }
         }
         if may_end {
             for end in self.grammar.environment().end_tokens() {
@@ -144,7 +151,8 @@ impl Constraint {
             if !is_taken {
                 return Err(self.fail("a token that may not come next"));
             }
-            self.starts.push(self.text.len());
+            self.starts.push((self.text.len(), self.place));
+            self.place.advance(&bytes);
             self.text.extend(bytes);
         }
         self.mask = None;
@@ -171,8 +179,9 @@ impl Constraint {
         // llguidance keeps a mask by row and lexer state, which another text may share.
         self.matcher.invalidate_bias_cache();
         self.num_ends -= num_ends;
-        if let Some(&start) = self.starts.get(num_left) {
+        if let Some(&(start, place)) = self.starts.get(num_left) {
             self.text.truncate(start);
+            self.place = place;
         }
         self.starts.truncate(num_left);
         self.mask = None;

@@ -1,0 +1,121 @@
+//! Keeps the numbers of JSON documents within what readers take: JSON's grammar allows any exponent and
+//! any number of digits, models make use of it, and most parsers then fail or give infinity.
+
+use llguidance::toktrie::SimpleVob;
+
+/// A number that has so many characters takes no further digit: a double has 17 significant ones, and the
+/// longest that prints one takes 24 characters.
+const MAX_LEN: usize = 24;
+
+/// Tokens that would make a number unreadable, by where they stand.
+pub(super) struct NumberTokens {
+    /// Digits and then an exponent: anywhere outside strings.
+    with_exponent: SimpleVob,
+    /// An exponent at once: inside a number.
+    exponent: SimpleVob,
+    /// Digits at once: inside a long number.
+    digits: SimpleVob,
+}
+
+impl NumberTokens {
+    /// Sorts the tokens of a vocabulary, given by id and bytes; `none` is a set without tokens.
+    pub(super) fn new<'a>(tokens: impl Iterator<Item = (u32, &'a [u8])>, none: &SimpleVob) -> Self {
+        let mut new = Self { with_exponent: none.clone(), exponent: none.clone(), digits: none.clone() };
+        for (id, bytes) in tokens {
+            let len =
+                bytes.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+')).count();
+            let is_exponent = bytes.get(len).is_some_and(|byte| matches!(byte, b'e' | b'E'));
+            match (is_exponent, len) {
+                (true, 0) => new.exponent.allow_token(id),
+                (true, _) => new.with_exponent.allow_token(id),
+                (false, 0) => {}
+                (false, _) => new.digits.allow_token(id),
+            }
+        }
+        new
+    }
+
+    /// Takes tokens out of a mask, unless nothing else may come next.
+    pub(super) fn restrict(&self, mask: &mut SimpleVob, place: &Place) {
+        if place.is_in_string {
+            return;
+        }
+        let mut left = mask.clone();
+        left.sub(&self.with_exponent);
+        if place.number_len > 0 {
+            left.sub(&self.exponent);
+        }
+        if place.number_len >= MAX_LEN {
+            left.sub(&self.digits);
+        }
+        if !left.is_zero() {
+            *mask = left;
+        }
+    }
+}
+
+/// Where a JSON text ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    is_in_string: bool,
+    is_escaped: bool,
+    /// Bytes of the number that the text ends in.
+    number_len: usize,
+}
+
+impl Place {
+    /// Moves on by some text.
+    pub(super) fn advance(&mut self, text: &[u8]) {
+        for &byte in text {
+            if self.is_in_string {
+                self.is_in_string = self.is_escaped || byte != b'"';
+                self.is_escaped = !self.is_escaped && byte == b'\\';
+                continue;
+            }
+            self.is_in_string = byte == b'"';
+            self.number_len = match byte {
+                b'0'..=b'9' | b'-' => self.number_len + 1,
+                b'.' | b'+' | b'e' | b'E' if self.number_len > 0 => self.number_len + 1,
+                _ => 0,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKENS: [&str; 9] = ["1", "e", "E5", "12e", "3.5", ",", "else", "]", "\"e1"];
+
+    fn left_after(text: &str, mask: &[usize]) -> Vec<&'static str> {
+        let none = SimpleVob::alloc(TOKENS.len());
+        let tokens = TOKENS.iter().zip(0..).map(|(text, id)| (id, text.as_bytes()));
+        let numbers = NumberTokens::new(tokens, &none);
+        let mut allowed = none;
+        mask.iter().for_each(|&id| allowed.allow_token(id as u32));
+        let mut place = Place::default();
+        place.advance(text.as_bytes());
+        numbers.restrict(&mut allowed, &place);
+        (0..TOKENS.len()).filter(|&id| allowed.get(id)).map(|id| TOKENS[id]).collect()
+    }
+
+    #[test]
+    fn numbers_take_no_exponent_and_end_in_time() {
+        let all: Vec<usize> = (0..TOKENS.len()).collect();
+        assert_eq!(left_after("[", &all), ["1", "e", "E5", "3.5", ",", "else", "]", "\"e1"]);
+        assert_eq!(left_after("[-1", &all), ["1", "3.5", ",", "]", "\"e1"]);
+        assert_eq!(left_after(r#"["-1"#, &all), TOKENS);
+        assert_eq!(left_after(r#"["\"1"#, &all), TOKENS);
+        assert_eq!(left_after(r#"["\\",1"#, &all), ["1", "3.5", ",", "]", "\"e1"]);
+        assert_eq!(left_after("[fals", &all), left_after("[", &all));
+        let long = format!("[{}", "7".repeat(MAX_LEN));
+        assert_eq!(left_after(&long, &all), [",", "]", "\"e1"]);
+    }
+
+    #[test]
+    fn what_alone_may_come_is_left() {
+        assert_eq!(left_after("[1", &[1, 2]), ["e", "E5"]);
+        assert_eq!(left_after(&"7".repeat(30), &[0, 4]), ["1", "3.5"]);
+    }
+}
