@@ -86,12 +86,16 @@ impl Constrained {
         self.constraint.check_document()
     }
 
-    /// Takes a sampled token that the mask allows, or what completes the document instead. `left` is
-    /// the number of tokens that may still be generated, this one included.
+    /// Takes a sampled token that the mask allows, or, where no document could come of it, what completes
+    /// the document instead. `left` is the number of tokens that may still be generated, this one included.
     pub(crate) fn settle(&mut self, sampled: TokenId, left: usize) -> Result<Settled, Error> {
+        let is_spoiled = self.constraint.spoils(sampled);
+        if is_spoiled {
+            self.num_unchecked = 0;
+        }
         let before = self.tail_before(left);
         self.constraint.consume(sampled)?;
-        if self.fits_after(&[sampled], before.as_deref(), left.saturating_sub(1)) {
+        if !is_spoiled && self.fits_after(&[sampled], before.as_deref(), left.saturating_sub(1)) {
             return Ok(Settled::Token);
         }
         match before {

@@ -4,8 +4,10 @@
 use llguidance::toktrie::SimpleVob;
 
 /// A number that has so many characters takes no further digit: a double has 17 significant ones, and the
-/// longest that prints one takes 24 characters.
-const MAX_LEN: usize = 24;
+/// longest text that prints one takes 24 characters.
+pub(super) const MAX_LEN: usize = 24;
+/// The same where a schema asks for multiples, which readers compute in doubles.
+pub(super) const MAX_LEN_OF_MULTIPLES: usize = 12;
 
 /// Tokens that would make a number unreadable, by where they stand.
 pub(super) struct NumberTokens {
@@ -35,8 +37,9 @@ impl NumberTokens {
         new
     }
 
-    /// Takes tokens out of a mask, unless nothing else may come next.
-    pub(super) fn restrict(&self, mask: &mut SimpleVob, place: &Place) {
+    /// Takes tokens out of a mask, unless nothing else may come next: neither another token nor, with
+    /// `may_end`, the end of the text.
+    pub(super) fn restrict(&self, mask: &mut SimpleVob, place: &Place, max_len: usize, may_end: bool) {
         if place.is_in_string {
             return;
         }
@@ -45,10 +48,10 @@ impl NumberTokens {
         if place.number_len > 0 {
             left.sub(&self.exponent);
         }
-        if place.number_len >= MAX_LEN {
+        if place.number_len >= max_len {
             left.sub(&self.digits);
         }
-        if !left.is_zero() {
+        if may_end || !left.is_zero() {
             *mask = left;
         }
     }
@@ -88,34 +91,37 @@ mod tests {
 
     const TOKENS: [&str; 9] = ["1", "e", "E5", "12e", "3.5", ",", "else", "]", "\"e1"];
 
-    fn left_after(text: &str, mask: &[usize]) -> Vec<&'static str> {
+    fn left_after(text: &str, mask: &[usize], may_end: bool) -> Vec<&'static str> {
         let none = SimpleVob::alloc(TOKENS.len());
         let tokens = TOKENS.iter().zip(0..).map(|(text, id)| (id, text.as_bytes()));
         let numbers = NumberTokens::new(tokens, &none);
         let mut allowed = none;
-        mask.iter().for_each(|&id| allowed.allow_token(id as u32));
+        for &id in mask {
+            allowed.allow_token(id as u32);
+        }
         let mut place = Place::default();
         place.advance(text.as_bytes());
-        numbers.restrict(&mut allowed, &place);
+        numbers.restrict(&mut allowed, &place, MAX_LEN, may_end);
         (0..TOKENS.len()).filter(|&id| allowed.get(id)).map(|id| TOKENS[id]).collect()
     }
 
     #[test]
     fn numbers_take_no_exponent_and_end_in_time() {
         let all: Vec<usize> = (0..TOKENS.len()).collect();
-        assert_eq!(left_after("[", &all), ["1", "e", "E5", "3.5", ",", "else", "]", "\"e1"]);
-        assert_eq!(left_after("[-1", &all), ["1", "3.5", ",", "]", "\"e1"]);
-        assert_eq!(left_after(r#"["-1"#, &all), TOKENS);
-        assert_eq!(left_after(r#"["\"1"#, &all), TOKENS);
-        assert_eq!(left_after(r#"["\\",1"#, &all), ["1", "3.5", ",", "]", "\"e1"]);
-        assert_eq!(left_after("[fals", &all), left_after("[", &all));
-        let long = format!("[{}", "7".repeat(MAX_LEN));
-        assert_eq!(left_after(&long, &all), [",", "]", "\"e1"]);
+        let left = |text: &str| left_after(text, &all, false);
+        assert_eq!(left("["), ["1", "e", "E5", "3.5", ",", "else", "]", "\"e1"]);
+        assert_eq!(left("[-1"), ["1", "3.5", ",", "]", "\"e1"]);
+        assert_eq!(left(r#"["-1"#), TOKENS);
+        assert_eq!(left(r#"["\"1"#), TOKENS);
+        assert_eq!(left(r#"["\\",1"#), ["1", "3.5", ",", "]", "\"e1"]);
+        assert_eq!(left("[fals"), left("["));
+        assert_eq!(left(&format!("[{}", "7".repeat(MAX_LEN))), [",", "]", "\"e1"]);
     }
 
     #[test]
     fn what_alone_may_come_is_left() {
-        assert_eq!(left_after("[1", &[1, 2]), ["e", "E5"]);
-        assert_eq!(left_after(&"7".repeat(30), &[0, 4]), ["1", "3.5"]);
+        assert_eq!(left_after("[1", &[1, 2], false), ["e", "E5"]);
+        assert_eq!(left_after(&"7".repeat(30), &[0, 4], false), ["1", "3.5"]);
+        assert!(left_after(&"7".repeat(30), &[0, 1, 4], true).is_empty());
     }
 }
