@@ -61,7 +61,7 @@ fn a_file_cut_anywhere_is_truncated() {
 
 /// What overwriting a field with `value` may give; `None` where the file stays possible.
 fn expected(field: Field, value: u64, width: usize) -> Option<&'static [LoadErrorReason]> {
-    let is_max = value == u64::MAX || (width == 4 && value == u32::MAX.into());
+    let is_max = value == u64::MAX || (width == 4 && value == u64::from(u32::MAX));
     Some(match (field, value) {
         (Field::Magic, _) => &[NotGguf],
         (Field::Version, _) => &[UnsupportedVersion],

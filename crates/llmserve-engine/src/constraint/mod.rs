@@ -11,7 +11,8 @@ mod document;
 mod environment;
 mod grammar;
 mod refusal;
-mod tail;
+mod rescue;
+mod schema;
 
 pub(crate) use compile::Compiler;
 
@@ -23,7 +24,7 @@ use llguidance::toktrie::SimpleVob;
 use crate::error::Error;
 use crate::ids::TokenId;
 use grammar::{Grammar, guarded};
-use tail::ByteMatcher;
+use rescue::ByteMatcher;
 
 /// A set of tokens, one bit for each token of the vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub(crate) struct Constraint {
     mask: Option<Mask>,
     /// The same state byte by byte, made when a tail is first asked for.
     bytes: Option<ByteMatcher>,
+    /// Bytes of the text that it has followed.
+    num_followed: usize,
     has_failed: bool,
 }
 
@@ -76,6 +79,7 @@ impl Constraint {
             num_ends: 0,
             mask: None,
             bytes: None,
+            num_followed: 0,
             has_failed: false,
         })
     }
@@ -176,8 +180,11 @@ impl Constraint {
         }
         self.starts.truncate(num_left);
         self.mask = None;
-        if self.bytes.as_mut().is_some_and(|bytes| bytes.truncate(self.text.len()).is_err()) {
-            self.bytes = None;
+        let surplus = self.num_followed.saturating_sub(self.text.len());
+        if surplus > 0 {
+            self.num_followed -= surplus;
+            let mut bytes = self.bytes.take();
+            self.bytes = bytes.take_if(|bytes| bytes.rollback(surplus));
         }
         Ok(())
     }
@@ -233,20 +240,31 @@ impl Constraint {
         {
             return Some(witness.iter().map(|&id| TokenId(id as i32)).collect());
         }
-        let mut bytes = match self.bytes.take() {
-            Some(bytes) => bytes,
-            None => self.grammar.fresh_bytes().ok()?,
-        };
-        bytes.advance(&self.text).ok()?;
-        let text = bytes.find_tail(&self.text, self.is_json());
-        self.bytes = Some(bytes);
+        let mut bytes = self.follow()?;
+        let text = self.grammar.find_tail(&mut bytes, &self.text);
+        if !bytes.is_broken() {
+            self.num_followed = self.text.len();
+            self.bytes = Some(bytes);
+        }
         let tokens = self.grammar.environment().tokenize(&text?);
-        self.completes(&tokens).then(|| tokens.into_iter().map(|id| TokenId(id as i32)).collect())
+        let is_whole = self.grammar.completes(&mut self.matcher, &tokens);
+        is_whole.then(|| tokens.into_iter().map(|id| TokenId(id as i32)).collect())
     }
 
-    /// Whether the tokens may follow and make the text a whole document.
-    fn completes(&mut self, tokens: &[u32]) -> bool {
-        grammar::completes(&mut self.matcher, tokens)
+    /// The state of the text byte by byte.
+    fn follow(&mut self) -> Option<ByteMatcher> {
+        let (mut bytes, start) = match self.bytes.take() {
+            Some(bytes) => (bytes, self.num_followed),
+            None => (self.grammar.fresh_bytes().ok()?, 0),
+        };
+        bytes.feed(&self.text[start..]).then_some(bytes)
+    }
+
+    /// Whether after this token no text would be a valid document, though the token is allowed: a number
+    /// beyond what a double holds, or too few members since a name came twice.
+    pub(crate) fn spoils(&self, token: TokenId) -> bool {
+        let bytes = u32::try_from(token.0).map(|id| self.grammar.environment().bytes(id)).unwrap_or_default();
+        !bytes.is_empty() && self.grammar.spoils(&[&self.text, bytes].concat())
     }
 
     /// The largest number of tokens by which one more token may lengthen the tail: an estimate.
