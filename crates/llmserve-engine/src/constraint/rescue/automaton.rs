@@ -104,6 +104,12 @@ impl Automaton {
         self.distance[state as usize]
     }
 
+    /// The longest of all states' distances to a match.
+    pub(super) fn farthest(&self) -> usize {
+        let distances = self.distance.iter().filter(|distance| **distance != FAR);
+        distances.max().map_or(0, |distance| *distance as usize)
+    }
+
     pub(super) fn moves(&self, state: State) -> &[(u8, State)] {
         &self.moves[state as usize]
     }

@@ -7,6 +7,26 @@ use super::source::{Link, Rules, Source, SourceId, Types};
 /// Ways to choose that are followed for one place.
 const MAX_COMBINATIONS: usize = 10_000;
 
+/// Bounds the work and the memory that a whole schema takes: everything that is looked at or kept
+/// is paid for.
+#[derive(Debug)]
+pub(super) struct Budget(usize);
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self(4_000_000)
+    }
+
+    /// # Errors
+    /// The budget is spent; `path` is where.
+    pub(super) fn pay(&mut self, cost: usize, path: &str) -> Result<(), SchemaError> {
+        let left = self.0.checked_sub(cost);
+        let reason = "is too large: its alternatives and merged members are too many";
+        self.0 = left.ok_or_else(|| SchemaError::new("schema", path, reason))?;
+        Ok(())
+    }
+}
+
 /// The subschemas of one way to choose, in the order of the text.
 #[derive(Debug, Clone)]
 pub(super) struct Combination {
@@ -15,6 +35,10 @@ pub(super) struct Combination {
 }
 
 impl Combination {
+    pub(super) fn num_sources(&self) -> usize {
+        self.own.len()
+    }
+
     pub(super) fn rules<'s>(&self, schema: &'s Schema) -> Vec<&'s Rules> {
         let rules = self.own.iter().map(|&id| match &schema.sources[id] {
             Source::Rules(rules) => Some(&**rules),
@@ -44,16 +68,25 @@ enum Step<'s> {
 ///
 /// # Errors
 /// There are too many ways.
-pub(super) fn combinations(schema: &Schema, sources: &[SourceId]) -> Result<Vec<Combination>, SchemaError> {
+pub(super) fn combinations(
+    schema: &Schema,
+    sources: &[SourceId],
+    budget: &mut Budget,
+) -> Result<Vec<Combination>, SchemaError> {
+    let path = sources.first().map_or("", |&id| schema.paths[id].as_str());
     let todo = sources.iter().rev().map(|&id| Step::Draw(id, None)).collect();
     let result = Combination { own: Vec::new(), types: Types::ALL };
     let mut open = vec![Open { result, drawn: Vec::new(), todo }];
     let mut done = Vec::new();
     while let Some(mut way) = open.pop() {
-        match way.follow(schema) {
+        let end = way.follow(schema);
+        // Each entry was compared with those before it.
+        budget.pay(1 + way.drawn.len() + way.drawn.len().pow(2) / 64, path)?;
+        match end {
             End::Dead => {}
             End::Whole => done.push(way.result),
             End::Choice(branches, from) => {
+                budget.pay(branches.len().saturating_mul(way.size()), path)?;
                 for &branch in branches.iter().rev() {
                     let mut next = way.clone();
                     next.todo.push(Step::Draw(branch, Some(from)));
@@ -62,7 +95,6 @@ pub(super) fn combinations(schema: &Schema, sources: &[SourceId]) -> Result<Vec<
             }
         }
         if done.len() + open.len() > MAX_COMBINATIONS {
-            let path = sources.first().map_or("", |&id| schema.paths[id].as_str());
             let reason = format!("more than {MAX_COMBINATIONS} ways to choose among branches");
             return Err(SchemaError::new("anyOf", path, reason));
         }
@@ -78,6 +110,10 @@ enum End<'s> {
 }
 
 impl<'s> Open<'s> {
+    fn size(&self) -> usize {
+        1 + self.result.own.len() + self.drawn.len() + self.todo.len()
+    }
+
     fn follow(&mut self, schema: &'s Schema) -> End<'s> {
         while let Some(step) = self.todo.pop() {
             match step {

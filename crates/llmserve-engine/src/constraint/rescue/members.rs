@@ -8,11 +8,10 @@ use super::shape::{Extra, NodeId, Record};
 use super::text::TextRule;
 use super::witness::{NONE, Witnesses};
 
-/// Free names that are tried before a place is given up.
-const MAX_NAMES: usize = 64;
+/// Rounds of free names that are tried before a place is given up.
+const MAX_ROUNDS: usize = 64;
+const MAX_SUFFIXES: usize = 1000;
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789_";
-/// Free members that are added at most.
-const MAX_EXTRAS: usize = 10_000;
 
 /// How far an object has been written.
 #[derive(Debug, Default, Clone)]
@@ -93,7 +92,7 @@ fn free(
     let mut extras: Vec<&Extra> = record.extras.iter().collect();
     extras.sort_by_key(|extra| witnesses.length(extra.node));
     let mut members = Vec::new();
-    while members.len() < count.min(MAX_EXTRAS) {
+    while members.len() < count {
         let next = extras.iter().find_map(|extra| {
             if witnesses.length(extra.node) == NONE {
                 return None;
@@ -104,7 +103,7 @@ fn free(
         taken.insert(next.key.clone());
         members.push(next);
     }
-    (members.len() == count).then_some(members)
+    Some(members)
 }
 
 /// What can follow the raw bytes `begun` behind the opening quote of a free name, closing quote
@@ -116,7 +115,8 @@ pub(super) fn free_names<'a>(
     taken: &'a HashSet<Vec<u8>>,
     begun: &'a [u8],
 ) -> impl Iterator<Item = Vec<u8>> + 'a {
-    let endings = (0..MAX_NAMES).flat_map(move |round| match extra.pattern {
+    let rounds = if extra.pattern.is_some() { MAX_ROUNDS } else { MAX_SUFFIXES };
+    let endings = (0..rounds).flat_map(move |round| match extra.pattern {
         Some(pattern) => matching(patterns, pattern, begun, round),
         None => suffixed(patterns, begun, round),
     });

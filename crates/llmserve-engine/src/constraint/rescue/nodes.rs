@@ -6,18 +6,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::combine::{Combination, combinations};
+use super::combine::{Budget, Combination, combinations};
 use super::error::SchemaError;
 use super::number::NumberRule;
 use super::pattern::Patterns;
 use super::read::Schema;
 use super::shape::{Extra, List, Name, NodeId, Record, Shape};
-use super::source::{RecordRule, Rules, Source, SourceId, Types};
+use super::source::{Link, RecordRule, Rules, Source, SourceId, Types};
 use super::text::TextRule;
 
-/// Places, and shapes of all places together.
+/// Places of a schema.
 const MAX_NODES: usize = 20_000;
-const MAX_SHAPES: usize = 60_000;
 
 /// All places that documents of a schema can reach; the first one is the document itself.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ impl Nodes {
     /// # Errors
     /// The schema is too large.
     pub(super) fn new(schema: &Schema) -> Result<Self, SchemaError> {
-        let mut builder = Builder { schema, ids: HashMap::new(), keys: Vec::new(), num_shapes: 0 };
+        let mut builder = Builder { schema, ids: HashMap::new(), keys: Vec::new(), budget: Budget::new() };
         builder.node(vec![0]);
         let mut shapes = Vec::new();
         while shapes.len() < builder.keys.len() {
@@ -45,7 +44,7 @@ struct Builder<'s> {
     schema: &'s Schema,
     ids: HashMap<Vec<SourceId>, NodeId>,
     keys: Vec<Vec<SourceId>>,
-    num_shapes: usize,
+    budget: Budget,
 }
 
 impl Builder<'_> {
@@ -53,7 +52,7 @@ impl Builder<'_> {
     fn node(&mut self, sources: Vec<SourceId>) -> NodeId {
         let mut key: Vec<SourceId> = Vec::new();
         let mut seen = HashSet::new();
-        for id in sources {
+        for id in sources.into_iter().map(|id| self.behind_reference(id)) {
             if !matches!(self.schema.sources[id], Source::Any) && seen.insert(id) {
                 key.push(id);
             }
@@ -64,17 +63,29 @@ impl Builder<'_> {
         })
     }
 
+    /// The source that a mere `$ref` stands for, so that all places that refer to it are one.
+    fn behind_reference(&self, mut id: SourceId) -> SourceId {
+        while let Source::Rules(rules) = &self.schema.sources[id]
+            && let [Link::Also(target)] = rules.links[..]
+        {
+            id = target;
+        }
+        id
+    }
+
     fn expand(&mut self, node: NodeId) -> Result<Vec<Shape>, SchemaError> {
         let key = self.keys[node].clone();
-        let combinations = combinations(self.schema, &key)?;
+        let combinations = combinations(self.schema, &key, &mut self.budget)?;
+        let path = key.first().map_or("", |&id| self.schema.paths[id].as_str());
         let mut shapes = Vec::new();
         for combination in combinations {
+            let before = shapes.len();
             self.add_shapes(&combination, &mut shapes);
+            let cost = shapes[before..].iter().map(size).sum::<usize>();
+            self.budget.pay(cost.saturating_mul(combination.num_sources().max(1)), path)?;
         }
-        self.num_shapes += shapes.len();
-        if self.keys.len() > MAX_NODES || self.num_shapes > MAX_SHAPES {
-            let path = key.first().map_or("", |&id| self.schema.paths[id].as_str());
-            let reason = format!("is too large: more than {MAX_NODES} places or {MAX_SHAPES} alternatives");
+        if self.keys.len() > MAX_NODES {
+            let reason = format!("is too large: it has more than {MAX_NODES} different places");
             return Err(SchemaError::new("schema", path, reason));
         }
         Ok(shapes)
@@ -176,6 +187,17 @@ impl Builder<'_> {
         let additional = rules.iter().filter_map(|rule| rule.additional).collect();
         extras.push(Extra { pattern: None, node: self.node(additional) });
         extras
+    }
+}
+
+/// What a shape takes, for the budget: about a unit for 20 bytes.
+fn size(shape: &Shape) -> usize {
+    match shape {
+        Shape::Word(_) => 1,
+        Shape::Number(rule) => 4 + 2 * rule.literals.as_ref().map_or(0, Vec::len),
+        Shape::Text(rule) => 4 + 2 * rule.literals.as_ref().map_or(0, Vec::len),
+        Shape::List(list) => 1 + list.prefix.len(),
+        Shape::Record(record) => 1 + 8 * record.names.len() + record.extras.len(),
     }
 }
 

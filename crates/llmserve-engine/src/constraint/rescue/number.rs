@@ -13,13 +13,21 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// The decimal number that `value` prints as; `None` where it has too many digits.
+    /// The whole number that `value` is, or the decimal number that it prints as; `None` where it has
+    /// too many digits.
     pub(super) fn new(value: f64) -> Option<Self> {
+        if value.fract() == 0.0 && value.abs() < 1e30 {
+            return Some(Self::whole(value as i128));
+        }
         let text = format!("{value}");
         let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
         let exponent = fraction.len() as u32;
         let digits = text.replace('.', "").parse().ok()?;
         (exponent <= 30).then_some(Self { digits, exponent })
+    }
+
+    pub(super) fn whole(digits: i128) -> Self {
+        Self { digits, exponent: 0 }
     }
 
     /// Units of 10^-`scale`, rounded down; and whether that is exact. `None` beyond the range.
@@ -37,6 +45,8 @@ impl Decimal {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bound {
     pub(super) value: f64,
+    /// The same, exact; `None` beyond the numbers that are counted with.
+    pub(super) decimal: Option<Decimal>,
     pub(super) exclusive: bool,
 }
 
@@ -161,12 +171,12 @@ impl NumberRule {
 
 /// The smallest bound in units of `scale`.
 fn low(bound: Bound, scale: u32) -> Option<i128> {
-    let (floor, exact) = Decimal::new(bound.value)?.floor_at(scale)?;
+    let (floor, exact) = bound.decimal?.floor_at(scale)?;
     Some(if exact && !bound.exclusive { floor } else { floor + 1 })
 }
 
 fn high(bound: Bound, scale: u32) -> Option<i128> {
-    let (floor, exact) = Decimal::new(bound.value)?.floor_at(scale)?;
+    let (floor, exact) = bound.decimal?.floor_at(scale)?;
     Some(if exact && bound.exclusive { floor - 1 } else { floor })
 }
 
@@ -260,8 +270,12 @@ fn lcm(a: i128, b: i128) -> Option<i128> {
 mod tests {
     use super::*;
 
+    fn bound(value: f64, exclusive: bool) -> Bound {
+        Bound { value, decimal: Decimal::new(value), exclusive }
+    }
+
     fn rule(min: Option<f64>, max: Option<f64>, multiple: Option<f64>) -> NumberRule {
-        let bound = |value| Bound { value, exclusive: false };
+        let bound = |value| bound(value, false);
         let multiples = multiple.and_then(Decimal::new).into_iter().collect();
         let (min, max) = (min.map(bound), max.map(bound));
         NumberRule { min, max, multiples, ..NumberRule::default() }
@@ -311,8 +325,8 @@ mod tests {
 
     #[test]
     fn exclusive_bounds_are_left_out() {
-        let zero = Some(Bound { value: 0.0, exclusive: true });
-        let one = Some(Bound { value: 1.0, exclusive: true });
+        let zero = Some(bound(0.0, true));
+        let one = Some(bound(1.0, true));
         let open = NumberRule { min: zero, max: one, ..NumberRule::default() };
         assert_eq!(first(&open, "").unwrap(), "0.1");
         assert!(!open.admits("0") && open.admits("0.5") && !open.admits("1"));

@@ -72,10 +72,10 @@ impl Outline {
         walk.threads.is_empty()
     }
 
-    /// Bytes of the longest of all places' shortest documents: the dearest value that one token can
-    /// begin.
+    /// Bytes by which the shortest tail grows at most when one more value, member or character is
+    /// begun.
     pub(crate) fn dearest_frame(&self) -> usize {
-        self.witnesses.longest()
+        self.witnesses.dearest(&self.nodes, &self.patterns)
     }
 }
 
@@ -90,9 +90,7 @@ fn refuse_impossible(schema: &Schema, nodes: &Nodes, witnesses: &Witnesses) -> R
         return Err(SchemaError::new("schema", "", reason));
     }
     let is_unknown = |shape: &Shape| match shape {
-        Shape::Text(rule) => {
-            rule.min as u64 > MAX_BYTES || rule.patterns.iter().any(|&id| schema.patterns.table(id).is_none())
-        }
+        Shape::Text(rule) => rule.patterns.iter().any(|&id| schema.patterns.table(id).is_none()),
         Shape::Word(_) | Shape::Number(_) | Shape::List(_) | Shape::Record(_) => false,
     };
     if nodes.shapes.iter().flatten().any(is_unknown) {

@@ -8,8 +8,9 @@ const GUESSES_PER_LOOK: usize = 8;
 /// States kept at once by the breadth-first search, and its depth in bytes.
 const BREADTH: usize = 16;
 const DEPTH: usize = 24;
-/// Bytes between two such searches for the end of a text that is not JSON.
+/// Bytes between two such searches, and the fuel of each.
 const STRIDE: usize = 8;
+const MAX_NEAREST: usize = 200;
 
 /// A text that completes the document of `judge`'s state, of which `partial` is the text so far:
 /// the outline's guesses first, then a guided search. `fuel` bounds the questions to the judge. The
@@ -81,8 +82,11 @@ impl Search<'_> {
                 return Some(rest);
             }
             let in_text = self.outline.is_some() && is_in_text(&document);
-            let is_due = in_text || (self.outline.is_none() && self.text.len().is_multiple_of(STRIDE));
-            if is_due && let Some(rest) = self.nearest(in_text) {
+            let is_due = self.text.len().is_multiple_of(STRIDE);
+            if is_due
+                && (in_text || self.outline.is_none())
+                && let Some(rest) = self.nearest(in_text)
+            {
                 self.push_all(&rest);
                 continue;
             }
@@ -147,7 +151,7 @@ impl Search<'_> {
     fn nearest(&mut self, in_text: bool) -> Option<Vec<u8>> {
         let mut level: Vec<Vec<u8>> = vec![Vec::new()];
         // The rest is left to the other ways to go on.
-        let reserve = self.fuel / 4 * 3;
+        let reserve = self.fuel - (self.fuel / 4).min(MAX_NEAREST);
         for _ in 0..DEPTH {
             let mut next = Vec::new();
             for text in level {

@@ -104,6 +104,13 @@ impl TextRule {
         Search { rule: self, tables: tables? }.shortest(decoded)
     }
 
+    /// Bytes of the longest rest that one more character can ask for.
+    pub(super) fn longest(&self, patterns: &Patterns) -> usize {
+        let literal = self.literals.iter().flatten().map(String::len).max().unwrap_or(0);
+        let tables = self.patterns.iter().filter_map(|&id| patterns.table(id));
+        literal.max(tables.map(Automaton::farthest).max().unwrap_or(0)) + 2
+    }
+
     fn padding(&self, decoded: &[u8]) -> Option<Vec<u8>> {
         let length = count_characters(decoded);
         if self.max.is_some_and(|max| length > max) {

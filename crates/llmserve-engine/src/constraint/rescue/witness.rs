@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::automaton::Automaton;
 use super::members::{self, Member, State};
 use super::nodes::Nodes;
 use super::pattern::Patterns;
@@ -58,7 +59,6 @@ impl Witnesses {
                 let leaf = match shape {
                     Shape::Word(word) => Some(word.as_bytes().to_vec()),
                     Shape::Number(rule) => rule.endings("").into_iter().next().map(String::into_bytes),
-                    Shape::Text(rule) if rule.min as u64 > MAX_BYTES => None,
                     Shape::Text(rule) => {
                         let ending = rule.endings(patterns, b"").into_iter().next();
                         ending.map(|ending| [b"\"", &ending[..]].concat())
@@ -136,9 +136,32 @@ impl Witnesses {
         text.is_some()
     }
 
-    /// Bytes of the longest of all places' shortest documents that can be written.
-    pub(super) fn longest(&self) -> usize {
-        let lengths = (0..self.best.len()).map(|node| self.length(node));
+    /// Bytes by which one choice can lengthen the rest of a document: the longest of all shapes'
+    /// shortest documents, a member's name counted in.
+    pub(super) fn dearest(&self, nodes: &Nodes, patterns: &Patterns) -> usize {
+        let mut dearest = 0;
+        for (node, shapes) in nodes.shapes.iter().enumerate() {
+            for (index, shape) in shapes.iter().enumerate() {
+                let length = self.lengths[node][index];
+                dearest = dearest.max(if length <= MAX_BYTES { length as usize } else { 0 });
+                dearest = dearest.max(match shape {
+                    Shape::Text(rule) => rule.longest(patterns),
+                    Shape::Record(record) => self.dearest_member(record, patterns),
+                    Shape::Word(_) | Shape::Number(_) | Shape::List(_) => 0,
+                });
+            }
+        }
+        dearest
+    }
+
+    fn dearest_member(&self, record: &Record, patterns: &Patterns) -> usize {
+        let named = record.names.iter().map(|name| (name.quoted.len(), name.node));
+        let free = record.extras.iter().map(|extra| {
+            let table = extra.pattern.and_then(|pattern| patterns.table(pattern));
+            (table.map_or(0, Automaton::farthest) + 2, extra.node)
+        });
+        let length = |(name, node): (usize, NodeId)| (name as u64 + 2).checked_add(self.length(node));
+        let lengths = named.chain(free).filter_map(length);
         lengths.filter(|length| *length <= MAX_BYTES).max().unwrap_or(0) as usize
     }
 }

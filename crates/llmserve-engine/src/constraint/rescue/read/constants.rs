@@ -22,6 +22,10 @@ impl<'s> Reader<'s> {
         if values.is_empty() {
             return Err(fields.error(keyword, "must have at least one value"));
         }
+        if let Some(number) = inexact_number(values) {
+            let reason = format!("{number} has more digits than a double keeps");
+            return Err(fields.error(keyword, reason));
+        }
         let mut choice = Vec::new();
         if let Some(scalars) = scalars(values) {
             let id = self.allocate(fields.path)?;
@@ -66,6 +70,33 @@ impl<'s> Reader<'s> {
         let required = order.clone();
         Ok(RecordRule { order, named, required, additional: Some(never), ..RecordRule::default() })
     }
+}
+
+/// A whole number within `values` that llguidance would write differently.
+fn inexact_number(values: &[Value]) -> Option<&serde_json::Number> {
+    let mut open: Vec<&Value> = values.iter().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Number(number) if !is_exact(number) => return Some(number),
+            Value::Array(items) => open.extend(items),
+            Value::Object(map) => open.extend(map.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    None
+}
+
+/// Whether the number that is written is the number that was meant.
+fn is_exact(number: &serde_json::Number) -> bool {
+    let text = number_text(number);
+    if number.is_f64() {
+        // Of whole numbers the digits behind the seventeenth are written as zeros, and validators
+        // read numbers of up to 64 bits exactly.
+        let value = number.as_f64().unwrap_or_default();
+        let digits = text.parse::<i128>().ok().filter(|digits| digits.abs() < 1 << 64);
+        return digits.is_none_or(|digits| digits == value as i128);
+    }
+    text == number.to_string()
 }
 
 /// One source for all null, boolean, numeric and string `values`.

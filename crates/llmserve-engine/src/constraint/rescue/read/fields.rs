@@ -30,13 +30,21 @@ impl<'s> Fields<'s, '_> {
         }
     }
 
-    /// A least and a greatest count, in order.
-    pub(super) fn counts(&self, least: &str, most: &str) -> Result<(usize, Option<usize>), SchemaError> {
+    /// A least and a greatest count, in order. The least is at most `limit`.
+    pub(super) fn counts(
+        &self,
+        least: &str,
+        most: &str,
+        limit: usize,
+    ) -> Result<(usize, Option<usize>), SchemaError> {
         let (min, max) = (self.count(least)?.unwrap_or(0), self.count(most)?);
         if let Some(max) = max
             && min > max
         {
             return Err(self.error(least, format!("{min} is more than `{most}`, which is {max}")));
+        }
+        if min > limit {
+            return Err(self.error(least, format!("{min} is more than the limit of {limit}")));
         }
         Ok((min, max))
     }

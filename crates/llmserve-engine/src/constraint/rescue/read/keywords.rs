@@ -10,6 +10,11 @@ use super::super::text::TextRule;
 use super::Reader;
 use super::fields::Fields;
 
+/// The largest `minLength` and `minItems`: a longer document is never written.
+const MAX_LEAST: usize = 1 << 20;
+/// The largest `minProperties`: each of them may need a name of its own.
+const MAX_LEAST_MEMBERS: usize = 500;
+
 /// Keywords that speak of the value itself, not through another schema.
 pub(super) const OWN: [&str; 21] = [
     "type",
@@ -77,8 +82,12 @@ fn bound(
         },
         Some(value) => value,
     };
+    let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     match value.as_f64() {
-        Some(value) => Ok(Some(Bound { value, exclusive })),
+        Some(value) => {
+            let decimal = whole.map(Decimal::whole).or_else(|| Decimal::new(value));
+            Ok(Some(Bound { value, decimal, exclusive }))
+        }
         None => Err(fields.wrong(keyword, "a number", value)),
     }
 }
@@ -86,7 +95,7 @@ fn bound(
 impl<'s> Reader<'s> {
     /// The string keywords.
     pub(super) fn text(&mut self, fields: &Fields<'s, '_>) -> Result<TextRule, SchemaError> {
-        let (min, max) = fields.counts("minLength", "maxLength")?;
+        let (min, max) = fields.counts("minLength", "maxLength", MAX_LEAST)?;
         let mut rule = TextRule { min, max, ..TextRule::default() };
         if let Some(pattern) = fields.text("pattern")? {
             let id = self.patterns.search(pattern);
@@ -101,7 +110,7 @@ impl<'s> Reader<'s> {
 
     /// The array keywords.
     pub(super) fn list(&mut self, fields: &Fields<'s, '_>) -> Result<ListRule, SchemaError> {
-        let (min, max) = fields.counts("minItems", "maxItems")?;
+        let (min, max) = fields.counts("minItems", "maxItems", MAX_LEAST)?;
         let items = fields.map.get("items");
         let old_prefix = items.and_then(Value::as_array);
         let (name, prefix, rest) = match old_prefix {
@@ -122,7 +131,7 @@ impl<'s> Reader<'s> {
 
     /// The object keywords.
     pub(super) fn record(&mut self, fields: &Fields<'s, '_>) -> Result<RecordRule, SchemaError> {
-        let (min, max) = fields.counts("minProperties", "maxProperties")?;
+        let (min, max) = fields.counts("minProperties", "maxProperties", MAX_LEAST_MEMBERS)?;
         let mut rule = RecordRule { min, max, ..RecordRule::default() };
         for (name, value) in fields.object("properties")?.into_iter().flatten() {
             let path = format!("{}/properties/{}", fields.path, escape(name));

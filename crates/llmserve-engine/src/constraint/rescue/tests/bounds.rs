@@ -56,7 +56,7 @@ const WORDS: [&str; 14] = [
     "",
 ];
 
-fn arbitrary() -> impl Strategy<Value = Value> {
+pub(super) fn arbitrary() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(&WORDS[..]);
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -169,17 +169,21 @@ fn large_counts_and_enums_are_bounded() {
     assert_eq!(outline.closings(b"")[0].len(), 200_001);
     let outline = Outline::new(&json!({"type": "string", "minLength": 100_000})).unwrap();
     assert_eq!(outline.closings(b"")[0].len(), 100_002);
-    for schema in [
-        json!({"type": "array", "minItems": u64::MAX}),
-        json!({"type": "string", "minLength": u64::MAX}),
-        json!({"type": "object", "minProperties": u64::MAX}),
-        json!({"type": "array", "minItems": 10_000_000}),
-        json!({"type": "string", "minLength": 10_000_000}),
+    for (keyword, count) in [
+        ("minItems", u64::MAX),
+        ("minLength", u64::MAX),
+        ("minProperties", u64::MAX),
+        ("minItems", 10_000_000),
+        ("minLength", 10_000_000),
+        ("minProperties", 501),
     ] {
-        if let Ok(outline) = Outline::new(&schema) {
-            assert!(outline.closings(b"").is_empty(), "{schema}");
-        }
+        let error = Outline::new(&json!({"items": {keyword: count}})).unwrap_err();
+        assert_eq!((error.keyword.as_str(), error.path.as_str()), (keyword, "/items"));
+        assert!(error.reason.contains("limit"), "{error}");
     }
+    let outline = Outline::new(&json!({"type": "object", "minProperties": 500})).unwrap();
+    let document: Value = serde_json::from_slice(&outline.closings(b"")[0]).unwrap();
+    assert_eq!(document.as_object().unwrap().len(), 500);
     let values: Vec<_> = (0..100_000).map(|index| format!("value {index}")).collect();
     let outline = Outline::new(&json!({"enum": values})).unwrap();
     assert_eq!(outline.closings(b"\"value 9999")[0], b"\"");
@@ -198,4 +202,48 @@ fn patterns_too_large_for_tables_stay_without() {
     let schema = json!({"type": "object", "properties": properties, "required": ["p0"]});
     let outline = Outline::new(&schema).unwrap();
     assert!(outline.closings(b"{").is_empty() || outline.closings(b"{")[0].len() > 50);
+}
+
+#[test]
+fn the_generator_of_schemas_makes_many_that_are_taken() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let strategy = arbitrary();
+    let taken = (0..500).filter(|_| {
+        let schema = strategy.new_tree(&mut runner).unwrap().current();
+        schema.is_object() && Outline::new(&schema).is_ok()
+    });
+    assert!(taken.count() > 40);
+}
+
+#[test]
+fn merging_is_bounded_in_work_and_memory() {
+    // A choice among many in front of much that every branch would carry along.
+    let branches: Vec<_> = (0..5000).map(|index| json!({"minLength": index})).collect();
+    let mut all = vec![json!({"anyOf": branches})];
+    all.extend((0..40_000).map(|index| json!({"maxLength": 10_000 + index})));
+    let error = Outline::new(&json!({"allOf": all})).unwrap_err();
+    assert!(error.reason.contains("too large"), "{error}");
+
+    // A large enumeration that every member narrows on its own.
+    let values: Vec<_> = (0..40_000).map(|index| format!("v{index}")).collect();
+    let narrowed = |index: usize| json!({"$ref": "#/$defs/e", "maxLength": 3 + index % 3});
+    let members: Map<String, Value> = (0..5000).map(|i| (format!("m{i}"), narrowed(i))).collect();
+    let schema = json!({"$defs": {"e": {"enum": values}}, "properties": members});
+    let error = Outline::new(&schema).unwrap_err();
+    assert!(error.reason.contains("too large"), "{error}");
+
+    // The same without narrowing is one place.
+    let shared: Map<String, Value> =
+        (0..5000).map(|i| (format!("m{i}"), json!({"$ref": "#/$defs/e"}))).collect();
+    let schema = json!({"$defs": {"e": {"enum": values}}, "properties": shared});
+    assert!(Outline::new(&schema).is_ok());
+
+    // Wide objects merged again and again.
+    let wide: Map<String, Value> = (0..2000).map(|i| (format!("w{i}"), json!(true))).collect();
+    let merged: Map<String, Value> =
+        (0..5000).map(|i| (format!("m{i}"), json!({"$ref": "#/$defs/w", "minProperties": i % 7}))).collect();
+    let schema = json!({"$defs": {"w": {"properties": wide}}, "properties": merged});
+    let error = Outline::new(&schema).unwrap_err();
+    assert!(error.reason.contains("too large"), "{error}");
 }

@@ -71,6 +71,8 @@ fn values_of_the_wrong_kind() {
         ("multipleOf", json!(-2)),
         ("enum", json!([])),
         ("enum", json!("a")),
+        ("enum", json!([1, 6_849_607_701_738_958_785_u64])),
+        ("const", json!({"id": [9_007_199_254_740_993_i64]})),
         ("anyOf", json!([])),
         ("allOf", json!({})),
         ("oneOf", json!(null)),

@@ -131,3 +131,91 @@ fn a_tail_is_found_at_every_byte_of_random_documents() {
     );
     assert!(total.failures.is_empty(), "{:#?}", total.failures.iter().take(20).collect::<Vec<_>>());
 }
+
+#[test]
+fn patterns_without_a_table_are_searched_with_the_judge() {
+    let large = "^(?:[a-z]{1,80}x){4}[0-9]$";
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {"a": {"type": "string", "pattern": large}, "b": {"type": "integer"}},
+        "required": ["a", "b"],
+    });
+    let outline = Outline::new(&schema).unwrap();
+    assert!(outline.closings(b"{\"a\":\"").is_empty(), "the pattern has a table after all");
+    let mut judge = judge(&schema).unwrap();
+    let validator = validator(&schema);
+    let text = b"{\"a\":\"hexqxoxzx5\",\"b\":12";
+    let mut tally = Tally::default();
+    for end in 0..text.len() {
+        check(&mut tally, &mut judge, &outline, &text[..end], &validator);
+        assert!(judge.push(text[end]));
+    }
+    assert!(tally.failures.is_empty(), "{:?}", tally.failures);
+    assert!(tally.searched > 5);
+}
+
+#[test]
+fn the_tail_grows_by_no_more_than_the_dearest_frame_and_what_is_around() {
+    // One byte at a time: a bound for what a byte may open.
+    for (index, schema) in schemas().iter().enumerate() {
+        let outline = Outline::new(schema).unwrap();
+        let mut judge = judge(schema).unwrap();
+        let mut random = Random::new(index as u64 + 77);
+        let mut partial = Vec::new();
+        let mut before = usize::MAX;
+        for _ in 0..STEPS {
+            let Some(tail) = find_tail(&mut judge, Some(&outline), &partial, FUEL) else { break };
+            let limit = before.saturating_add(outline.dearest_frame() + 2);
+            assert!(
+                tail.len() <= limit,
+                "{schema} {:?} {before} {}",
+                String::from_utf8_lossy(&partial),
+                tail.len()
+            );
+            before = tail.len();
+            let Some(byte) = legal_byte(&mut judge, &mut random) else { break };
+            assert!(judge.push(byte));
+            partial.push(byte);
+        }
+    }
+}
+
+/// Random schemas that both the outline and llguidance take: the two agree on their documents.
+#[test]
+fn random_schemas_are_closed_too() {
+    use proptest::strategy::{Strategy as _, ValueTree as _};
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let strategy = super::bounds::arbitrary();
+    let asked = std::env::var("LLMSERVE_RESCUE_SCHEMAS").ok().and_then(|text| text.parse().ok());
+    let (mut tally, mut compiled) = (Tally::default(), 0);
+    for seed in 0..asked.unwrap_or(3000) {
+        let schema = strategy.new_tree(&mut runner).unwrap().current();
+        if !schema.is_object() {
+            continue;
+        }
+        let Ok(outline) = Outline::new(&schema) else { continue };
+        let Ok(mut judge) = judge(&schema) else { continue };
+        let options = jsonschema::options().should_validate_formats(false);
+        let Ok(validator) = options.build(&schema) else { continue };
+        compiled += 1;
+        let mut random = Random::new(seed);
+        let mut partial = Vec::new();
+        for _ in 0..30 {
+            let failures = tally.failures.len();
+            check(&mut tally, &mut judge, &outline, &partial, &validator);
+            if tally.failures.len() > failures {
+                println!("{schema}");
+                break;
+            }
+            let Some(byte) = legal_byte(&mut judge, &mut random) else { break };
+            assert!(judge.push(byte));
+            partial.push(byte);
+            if outline.spoils(&partial) {
+                break;
+            }
+        }
+    }
+    println!("{compiled} schemas, {} places, {} searched", tally.places, tally.searched);
+    assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
+    assert!(compiled > 100);
+}
