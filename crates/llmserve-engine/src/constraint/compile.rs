@@ -7,9 +7,9 @@ use llguidance::toktrie::TokEnv;
 use llguidance::{Matcher, ParserFactory, TokenParser};
 
 use super::Constraint;
-use super::cache::Cache;
+use super::cache::{Bounds, Cache};
 use super::environment::TokenEnvironment;
-use super::grammar::{Grammar, Rules, guarded};
+use super::grammar::{Grammar, Rules, Start, guarded};
 use super::refusal::{self, GRAMMAR, JSON_SCHEMA, REGEX, refuse};
 use super::rescue::ByteMatcher;
 use super::schema::Schema;
@@ -17,8 +17,9 @@ use crate::error::Error;
 use crate::model::Vocabulary;
 use crate::request::ConstraintSpec;
 
-/// Compiled grammars that are kept for the next request.
-const CACHE_CAPACITY: usize = 32;
+/// What is kept for the next request: compiled grammars, and bytes of their lexers.
+const MAX_CACHED: usize = 32;
+const MAX_CACHED_BYTES: usize = 256 << 20;
 /// Longest texts in bytes.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
 const MAX_REGEX_BYTES: usize = 64 << 10;
@@ -39,7 +40,8 @@ pub(crate) struct Compiler {
 impl Compiler {
     /// Cheap: what is needed of the vocabulary is made at the first use.
     pub(crate) fn new(vocabulary: Arc<dyn Vocabulary>) -> Self {
-        Self { vocabulary, tools: OnceLock::new(), cache: Cache::new(CACHE_CAPACITY) }
+        let bounds = Bounds { num_values: MAX_CACHED, bytes: MAX_CACHED_BYTES, weigh };
+        Self { vocabulary, tools: OnceLock::new(), cache: Cache::new(bounds) }
     }
 
     /// The start of a text under a specification. A grammar that is in use needs no compiling.
@@ -73,6 +75,15 @@ impl Compiler {
         };
         let field = field(spec);
         tools.compile(grammar, rules, &|message| refusal::from_text(field, message))
+    }
+}
+
+/// A refusal is kept too: to find it may have taken as long.
+fn weigh(compiled: &Result<Arc<Grammar>, Error>) -> Option<usize> {
+    match compiled {
+        Ok(grammar) => Some(grammar.num_bytes()),
+        Err(Error::InvalidConstraint { reason, .. }) => Some(reason.len()),
+        Err(_) => None,
     }
 }
 
@@ -114,31 +125,39 @@ impl Tools {
         let grammar = GrammarInit::Serialized(grammar);
         let (grammar, lexer) = guarded(|| grammar.to_internal(None, limits())).map_err(refused)?;
         let grammar = GrammarInit::Internal(grammar, lexer);
-        let matcher = start(&self.tokens, grammar.clone()).map_err(refused)?;
+        let (tokens, num_bytes) = start(&self.tokens, grammar.clone()).map_err(refused)?;
         let bytes = ByteMatcher::new(&self.bytes, grammar).map_err(refused)?;
-        Ok(Arc::new(Grammar::new(Arc::clone(&self.environment), matcher, bytes, rules)))
+        // The lexer over bytes is as large as the one over tokens.
+        let start = Start { tokens, bytes, num_bytes: 2 * num_bytes };
+        Ok(Arc::new(Grammar::new(Arc::clone(&self.environment), start, rules)))
     }
 }
 
-/// The state at the beginning of a text.
-fn start(factory: &ParserFactory, grammar: GrammarInit) -> anyhow::Result<Matcher> {
-    let parser = guarded(|| factory.create_parser_from_init_default(grammar))?;
+/// The state at the beginning of a text, and the bytes of its lexer.
+fn start(factory: &ParserFactory, grammar: GrammarInit) -> anyhow::Result<(Matcher, usize)> {
+    let mut parser = guarded(|| factory.create_parser_from_init_default(grammar))?;
     check_features(&parser)?;
-    let mut matcher = Matcher::new(Ok(parser));
-    // A grammar without any text, or with too much of it, shows here.
-    matcher.compute_mask_or_eos()?;
-    if let Some(&token) = matcher.compute_ff_tokens().first() {
-        matcher.consume_token(token)?;
-        matcher.rollback(1)?;
+    parser.start_without_prompt();
+    guarded(|| try_out(&mut parser))?;
+    let num_bytes = parser.parser.lexer_stats().num_bytes;
+    Ok((Matcher::new(Ok(parser)), num_bytes))
+}
+
+/// A grammar without any text, or with too much of it, shows at the first step.
+fn try_out(parser: &mut TokenParser) -> anyhow::Result<()> {
+    parser.compute_mask()?;
+    if let Some(&token) = parser.compute_ff_tokens().first() {
+        parser.consume_token(token)?;
+        parser.rollback(1)?;
     }
-    Ok(matcher)
+    Ok(())
 }
 
 /// Bounds on what a grammar may cost; see the tests for what they come to.
 fn limits() -> ParserLimits {
     ParserLimits {
         initial_lexer_fuel: 600_000,
-        max_lexer_states: 60_000,
+        max_lexer_states: 150_000,
         verbose_errors: false,
         ..ParserLimits::default()
     }
@@ -148,7 +167,6 @@ fn limits() -> ParserLimits {
 fn check_features(parser: &TokenParser) -> anyhow::Result<()> {
     let spec = parser.parser.grammar().lexer_spec();
     anyhow::ensure!(spec.can_rollback(), "`stop` and `max_tokens` are not supported; `suffix` is");
-    anyhow::ensure!(!spec.has_temperature, "`temperature` is not supported");
     let has_tokens = !spec.token_range_lexemes(&spec.all_lexemes()).is_empty();
     anyhow::ensure!(!has_tokens, "tokens (`<...>`) are not supported, only text");
     Ok(())

@@ -25,8 +25,17 @@ pub(super) struct Grammar {
     /// States at the beginning of a text, over the vocabulary and over bytes. Copies are taken of them.
     matcher: Mutex<Matcher>,
     bytes: Mutex<ByteMatcher>,
+    num_bytes: usize,
     rules: Rules,
     witness: Option<Vec<u32>>,
+}
+
+/// What [`Grammar`] is made of.
+pub(super) struct Start {
+    pub(super) tokens: Matcher,
+    pub(super) bytes: ByteMatcher,
+    /// Memory that both take.
+    pub(super) num_bytes: usize,
 }
 
 /// What is known of the texts of a grammar beside the grammar itself.
@@ -54,16 +63,12 @@ impl Rules {
 }
 
 impl Grammar {
-    pub(super) fn new(
-        environment: Arc<TokenEnvironment>,
-        matcher: Matcher,
-        bytes: ByteMatcher,
-        rules: Rules,
-    ) -> Self {
+    pub(super) fn new(environment: Arc<TokenEnvironment>, start: Start, rules: Rules) -> Self {
         let mut grammar = Self {
             environment,
-            matcher: Mutex::new(matcher),
-            bytes: Mutex::new(bytes),
+            matcher: Mutex::new(start.tokens),
+            bytes: Mutex::new(start.bytes),
+            num_bytes: start.num_bytes,
             rules,
             witness: None,
         };
@@ -79,6 +84,11 @@ impl Grammar {
 
     pub(super) fn is_json(&self) -> bool {
         matches!(self.rules, Rules::Json(_))
+    }
+
+    /// Memory that is kept for it, as far as it is known.
+    pub(super) fn num_bytes(&self) -> usize {
+        self.num_bytes
     }
 
     pub(super) fn environment(&self) -> &TokenEnvironment {

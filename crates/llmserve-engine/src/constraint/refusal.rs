@@ -141,7 +141,7 @@ pub(super) fn for_each_subschema(schema: &Value, mut visit: impl FnMut(&str, &Ma
             let is_in = |list: &[&str]| list.contains(&keyword.as_str());
             match value {
                 Value::Object(_) if is_in(&WITH_SCHEMA) => {
-                    inner.push((format!("{pointer}/{keyword}"), value))
+                    inner.push((format!("{pointer}/{keyword}"), value));
                 }
                 Value::Array(items) if is_in(&WITH_SCHEMAS) => {
                     let items = items.iter().enumerate();

@@ -9,6 +9,10 @@ use super::refusal::{self, JSON_SCHEMA, for_each_subschema, refuse, refuse_at};
 use super::rescue::{Outline, for_grammar};
 use crate::error::Error;
 
+/// The longest constant text and name in bytes: each byte is a state of the lexer.
+const MAX_TEXT_BYTES: usize = 16 << 10;
+/// Each character of a counted string is a state of the lexer.
+const MAX_MIN_LENGTH: u64 = 100_000;
 /// The most members of `properties` of one object. llguidance's time grows with their square; this is what
 /// takes it about a second.
 const MAX_PROPERTIES: usize = 1500;
@@ -82,14 +86,22 @@ type Refused = (&'static str, String);
 
 fn check_members(schema: &Map<String, Value>) -> Result<(), Refused> {
     let count = |keyword: &str| schema.get(keyword).and_then(Value::as_object).map_or(0, Map::len);
-    at_most("properties", "members", count("properties"), MAX_PROPERTIES)?;
-    at_most("patternProperties", "members", count("patternProperties"), MAX_PATTERN_PROPERTIES)?;
+    at_most("properties", "members of an object", count("properties"), MAX_PROPERTIES)?;
+    at_most("patternProperties", "patterns", count("patternProperties"), MAX_PATTERN_PROPERTIES)?;
     for keyword in ["minProperties", "maxProperties"] {
         let num_required = schema.get("required").and_then(Value::as_array).map_or(0, Vec::len);
         let num_optional = count("properties").saturating_sub(num_required);
         if schema.contains_key(keyword) {
             at_most(keyword, "optional properties beside it", num_optional, MAX_COUNTED_PROPERTIES)?;
         }
+    }
+    check_texts(schema)?;
+    let min_length = schema.get("minLength").and_then(Value::as_u64).unwrap_or(0);
+    if min_length > MAX_MIN_LENGTH {
+        return Err((
+            "minLength",
+            format!("at most {MAX_MIN_LENGTH} characters are supported, got {min_length}"),
+        ));
     }
     match schema.get("multipleOf").and_then(Value::as_f64) {
         Some(step) if divisor(step).is_none_or(|divisor| divisor > MAX_DIVISOR) => {
@@ -99,11 +111,39 @@ fn check_members(schema: &Map<String, Value>) -> Result<(), Refused> {
     }
 }
 
+fn check_texts(schema: &Map<String, Value>) -> Result<(), Refused> {
+    for (keyword, value) in schema {
+        let (keyword, len) = match (keyword.as_str(), value) {
+            ("const", value) => ("const", longest_text(value)),
+            ("enum", value) => ("enum", longest_text(value)),
+            ("required", value) => ("required", longest_text(value)),
+            ("properties", Value::Object(members)) => {
+                ("properties", members.keys().map(String::len).max().unwrap_or(0))
+            }
+            _ => continue,
+        };
+        at_most(keyword, "bytes in a text", len, MAX_TEXT_BYTES)?;
+    }
+    Ok(())
+}
+
 fn at_most(keyword: &'static str, what: &str, count: usize, max: usize) -> Result<(), Refused> {
     if count <= max {
         return Ok(());
     }
     Err((keyword, format!("at most {max} {what} are supported, got {count}")))
+}
+
+/// Bytes of the longest text among a value's own strings and names.
+fn longest_text(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(longest_text).max().unwrap_or(0),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len().max(longest_text(value))).max().unwrap_or(0)
+        }
+    }
 }
 
 /// The digits of a number as an integer, without zeros at either end.

@@ -33,8 +33,8 @@ mod witness;
 mod tests;
 
 pub(crate) use byte_matcher::ByteMatcher;
-pub(crate) use error::SchemaError;
 pub(crate) use grammar::for_grammar;
-pub(crate) use judge::ByteJudge;
+#[cfg(test)]
+use judge::ByteJudge;
 pub(crate) use outline::Outline;
 pub(crate) use search::find_tail;
