@@ -4,6 +4,16 @@
 //! The rules are llguidance's. A [`Compiler`] belongs to a model and compiles a specification once; a
 //! [`Constraint`] is the state of one sequence. Everything that goes wrong inside llguidance, panics
 //! included, ends the request: a constraint that broke is never taken off.
+//!
+//! - `environment`: the vocabulary for llguidance. Control tokens match no text; all tokens that end a
+//!   generation are known; forced text becomes the tokens that the model would see.
+//! - `compile`, `schema`: from a specification to a `grammar`, within bounds, with a `cache`.
+//! - `refusal`: a refusal in the client's terms. `document`: the full check of what was written.
+//! - `rescue`: how any text is completed.
+//!
+//! Measured with `SmolLM2`'s vocabulary of 49,152 tokens on the schemas of the tests, two busy cores: a mask
+//! takes 17 us (mean; p99 130 us, at most 13 ms), a token 3 us (p99 36 us), a fresh state of a compiled
+//! grammar 7 us; the vocabulary's environment and factories 0.2 s, once.
 
 mod cache;
 mod compile;

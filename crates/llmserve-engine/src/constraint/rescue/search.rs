@@ -10,6 +10,8 @@ const BREADTH: usize = 16;
 const DEPTH: usize = 24;
 /// Bytes between two such searches, and the fuel of each.
 const STRIDE: usize = 8;
+/// The longest text that a search writes in bytes: what a step of the matcher costs grows with the text.
+const MAX_TEXT: usize = 16 << 10;
 const MAX_NEAREST: usize = 200;
 
 /// A text that completes the document of `judge`'s state, of which `partial` is the text so far:
@@ -71,7 +73,7 @@ impl Search<'_> {
     /// Pushes byte after byte; gives what remains when the end is in sight.
     fn run(&mut self) -> Option<Vec<u8>> {
         let mut used = [0_u32; 256];
-        while self.fuel > 0 {
+        while self.fuel > 0 && self.text.len() < MAX_TEXT {
             self.fuel -= 1;
             self.push_forced();
             if self.judge.is_complete() {
@@ -109,7 +111,8 @@ impl Search<'_> {
 
     fn push_forced(&mut self) {
         loop {
-            let forced = self.judge.forced();
+            let mut forced = self.judge.forced();
+            forced.truncate(MAX_TEXT.saturating_sub(self.text.len()));
             if forced.is_empty() || self.fuel == 0 {
                 return;
             }

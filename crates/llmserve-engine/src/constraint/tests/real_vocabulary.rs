@@ -1,7 +1,6 @@
 //! The default model's vocabulary (`LLMSERVE_TEST_MODEL`; `make test` sets it).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::documents::{Random, walk};
 use super::*;
@@ -78,7 +77,6 @@ fn most_of_a_fixed_key_is_forced() {
         }
     }
     constraint.check_document().unwrap();
-    println!("{num_forced} tokens forced, {num_free} chosen");
     assert!(num_forced > num_free, "{num_forced} forced, {num_free} chosen");
 }
 
@@ -89,42 +87,5 @@ fn walks_end_in_documents() {
     for (index, schema) in documents::corpus().enumerate().step_by(3) {
         let mut constraint = compiler.compile(&json(schema)).unwrap();
         walk(&mut constraint, &*vocabulary, &mut Random::new(index as u64), 20);
-    }
-}
-
-/// Prints what the calls take; nothing is asserted of it.
-#[test]
-fn costs() {
-    let vocabulary = default_vocabulary();
-    let compiler = Compiler::new(Arc::clone(&vocabulary));
-    let start = Instant::now();
-    drop(compiler.compile(&json("true")).unwrap());
-    println!("first compile: {:?}", start.elapsed());
-    let (mut masks, mut consumes, mut starts) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, schema) in documents::corpus().enumerate() {
-        drop(compiler.compile(&json(schema)).unwrap());
-        let start = Instant::now();
-        let mut constraint = compiler.compile(&json(schema)).unwrap();
-        starts.push(start.elapsed());
-        let mut random = Random::new(index as u64);
-        for _ in 0..60 {
-            if constraint.is_finished() {
-                break;
-            }
-            let start = Instant::now();
-            constraint.mask().unwrap();
-            masks.push(start.elapsed());
-            let allowed = tokens(&mut constraint, vocabulary.size());
-            let token = allowed[random.below(allowed.len())];
-            let start = Instant::now();
-            constraint.consume(token).unwrap();
-            consumes.push(start.elapsed());
-        }
-    }
-    for (name, mut times) in [("mask", masks), ("consume", consumes), ("fresh state", starts)] {
-        times.sort();
-        let mean = times.iter().sum::<Duration>() / times.len() as u32;
-        let at = |share: usize| times[(times.len() - 1) * share / 1000];
-        println!("{name}: mean {mean:?}, median {:?}, p99 {:?}, max {:?}", at(500), at(990), at(1000));
     }
 }
