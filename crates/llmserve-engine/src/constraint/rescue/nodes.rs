@@ -132,7 +132,7 @@ impl Builder<'_> {
         let prefix: Vec<Vec<SourceId>> = (0..num_prefix).map(item).collect();
         let items = rules.iter().filter_map(|rule| rule.items).collect();
         let prefix = prefix.into_iter().map(|sources| self.node(sources)).collect();
-        Some(List { prefix, items: self.node(items), min, max })
+        Some(List { prefix, items: self.node(items), min })
     }
 
     /// `None` where no number of members is allowed.
@@ -152,7 +152,7 @@ impl Builder<'_> {
             names.push(Name { quoted, node, required: required.contains(name) });
         }
         let extras = self.extras(&rules);
-        Some(Record { min, max, ..Record::new(names, extras) })
+        Some(Record { min, ..Record::new(names, extras) })
     }
 
     /// What one object schema says of the member `name`.

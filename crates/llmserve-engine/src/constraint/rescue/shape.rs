@@ -25,7 +25,6 @@ pub(super) struct List {
     pub(super) prefix: Vec<NodeId>,
     pub(super) items: NodeId,
     pub(super) min: usize,
-    pub(super) max: Option<usize>,
 }
 
 impl List {
@@ -44,7 +43,6 @@ pub(super) struct Record {
     pub(super) next_required: Vec<usize>,
     pub(super) extras: Vec<Extra>,
     pub(super) min: usize,
-    pub(super) max: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -70,7 +68,7 @@ impl Record {
         for (place, name) in names.iter().enumerate().rev() {
             next_required[place] = if name.required { place } else { next_required[place + 1] };
         }
-        Self { names, index, next_required, extras, min: 0, max: None }
+        Self { names, index, next_required, extras, min: 0 }
     }
 
     /// Whether the named member at `place` may be the next one where all before `at` are done.

@@ -1,7 +1,6 @@
 //! Tests of constraints on small vocabularies made for it, and on the default model's.
 
 mod documents;
-mod explore;
 mod hostile;
 mod masks;
 mod real_vocabulary;
