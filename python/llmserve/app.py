@@ -19,10 +19,15 @@ from llmserve.apis.llamacpp import operations as llamacpp_operations
 from llmserve.apis.llamacpp import routes as llamacpp
 from llmserve.apis.llamatik import operations as llamatik_operations
 from llmserve.apis.llamatik import routes as llamatik
+from llmserve.apis.models import operations as models_operations
+from llmserve.apis.models.routes import ModelsApi
+from llmserve.apis.openai import errors as openai_errors
 from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
+from llmserve.apis.unsupported import routes as unsupported
 from llmserve.first_model import FirstModel, StartObserver
+from llmserve.http.auth import ApiKeyMiddleware
 from llmserve.http.browsers import BrowserMiddleware
-from llmserve.http.counters import CountMiddleware
+from llmserve.http.counters import CountMiddleware, RouteLabels
 from llmserve.http.disconnect import ConnectionMiddleware
 from llmserve.http.draining import DrainMiddleware
 from llmserve.http.endpoint import build_router
@@ -35,7 +40,16 @@ from llmserve.settings import Settings, SettingsError, parse_settings
 from llmserve.signals import SignalChain
 from llmserve.workers import OneWorkerLock, SeveralWorkersError
 
-_EXPOSED_HEADERS = ("X-Request-ID", "X-LLMServe-Ignored", "X-LLMServe-Seed", "Retry-After")
+_EXPOSED_HEADERS = (
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-LLMServe-Ignored",
+    "X-LLMServe-Seed",
+    "X-Request-ID",
+    "X-SIE-Error-Code",
+    "X-SIE-Request-ID",
+    "X-SIE-Server-Version",
+)
 
 
 class Application:
@@ -81,13 +95,18 @@ class Application:
         """Aborts running requests and loads; their answers end with their terminal events."""
         self.services.lifecycle.stop()
         if self._cancelling is None:
-            self._cancelling = asyncio.ensure_future(self.services.registry.cancel_loads())
+            self._cancelling = asyncio.ensure_future(self._cancel_loads())
+
+    async def _cancel_loads(self) -> None:
+        await self.services.on_demand.close()
+        await self.services.registry.cancel_loads()
 
     async def shutdown(self) -> None:
         """Ends what runs and frees the engines' memory."""
         self.stop()
         if self._signals is not None:
             self._signals.restore()
+        await self.services.on_demand.close()
         await self.services.registry.close()
         await self._first_model.wait()
         self._lock.release()
@@ -106,17 +125,19 @@ class Application:
 
 
 def _build_http(services: Services) -> ASGIApp:
-    dialects = (llamacpp.LlamaCppApi(services), llamatik.LlamatikApi(services))
+    dialects = (llamacpp.LlamaCppApi(services), llamatik.LlamatikApi(services), ModelsApi(services))
     ops = OpsApi(services)
     described = [*ops.endpoints(), *(endpoint for dialect in dialects for endpoint in dialect.endpoints())]
-    ops.describe(described, (*llamacpp_operations.RESPONSE_TYPES, *llamatik_operations.RESPONSE_TYPES))
-    endpoints = [*described, *ops.page_endpoints()]
+    operations = (llamacpp_operations, llamatik_operations, models_operations)
+    ops.describe(described, [cls for module in operations for cls in module.RESPONSE_TYPES])
+    endpoints = [*described, *ops.page_endpoints(), *unsupported.endpoints()]
     limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)
-    shapes = (*llamacpp.SHAPES, *llamatik.SHAPES)
+    shapes = (*llamacpp.SHAPES, *llamatik.SHAPES, *openai_errors.SHAPES)
     # From the inside out. Errors are answered inside CORS, so that browsers may read them.
     app: ASGIApp = build_router(endpoints, limits)
     app = ConnectionMiddleware(app, services.settings.max_body_bytes)
     app = DrainMiddleware(app, services.lifecycle, always_open=(HEALTH, METRICS))
+    app = ApiKeyMiddleware(app, services.settings.api_key, always_open=(HEALTH,))
     app = BrowserMiddleware(app, services.settings.cors_origins)
     app = ErrorMiddleware(app, shapes)
     if services.settings.cors_origins:
@@ -128,7 +149,7 @@ def _build_http(services: Services) -> ASGIApp:
             expose_headers=_EXPOSED_HEADERS,
         )
     app = RequestIdMiddleware(app)
-    return CountMiddleware(app, services.http_counters, frozenset(endpoint.path for endpoint in endpoints))
+    return CountMiddleware(app, services.http_counters, RouteLabels(endpoint.path for endpoint in endpoints))
 
 
 class BrokenApplication:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from llmserve.command_line import hide_api_key
 from llmserve.errors import SessionError
 from llmserve.inspection import inspect
 from llmserve.models import DEFAULT_MODEL, PullError, pull
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _pull()
         if arguments.command == "inspect":
             return inspect(arguments.file, as_json=arguments.json)
-        return _serve(arguments)
+        return _serve(arguments, is_own_process=argv is None)
     except (SettingsError, PullError, SessionError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -40,13 +41,15 @@ def build_parser() -> argparse.ArgumentParser:
         help="serve a model over HTTP",
         description="Serves a model over HTTP. Options win over the environment variables that their help "
         "names.",
+        # `--api-key` is looked for by its whole name.
+        allow_abbrev=False,
     )
     serve.add_argument(
         "path",
         nargs="?",
         metavar="PATH",
-        help=f"GGUF file to load; by default LLMSERVE_MODEL, else {DEFAULT_MODEL.title}, which is "
-        f"downloaded once",
+        help=f"GGUF file to load; by default LLMSERVE_MODEL, else, without a catalogue, "
+        f"{DEFAULT_MODEL.title}, which is downloaded once",
     )
     for variable in VARIABLES:
         if variable.name != "model":
@@ -91,13 +94,18 @@ def _overrides(arguments: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def _serve(arguments: argparse.Namespace) -> int:
+def _serve(arguments: argparse.Namespace, *, is_own_process: bool) -> int:
     # Imported late: `llmserve --help` and `llmserve pull` work without the server's dependencies.
     from llmserve.serving import serve
 
     overrides = _overrides(arguments)
     settings = parse_settings(os.environ, overrides)
-    if settings.model is None:
+    if (key := arguments.api_key) is not None:
+        if not settings.api_key:
+            raise SettingsError("--api-key must hold a key, got an empty text")
+        if is_own_process:
+            hide_api_key(key)
+    if settings.model is None and settings.catalogue is None:
         overrides["model"] = str(_fetch_default(settings))
         settings = parse_settings(os.environ, overrides)
     return serve(settings)

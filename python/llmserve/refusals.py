@@ -12,14 +12,17 @@ native log lines.
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError, NoDraftHeadError
           ├── SessionExpiredError, SessionsFullError, CallCancelledError
-          ├── ForeignHostError, ForeignOriginError
-          ├── RouteNotFoundError, MethodNotAllowedError
+          ├── UnauthorizedError, ForeignHostError, ForeignOriginError
+          ├── RouteNotFoundError, MethodNotAllowedError, NotSupportedError
           └── ServerDrainingError, ServerStoppingError
 """
 
 from __future__ import annotations
 
 from llmserve.errors import LlmserveError
+
+MAX_SHOWN_ID = 128
+"""So many characters of an id that a client sent are shown in messages."""
 
 
 class Refusal(LlmserveError):
@@ -74,12 +77,16 @@ class PathNotLocalError(Refusal):
 
 
 class UnknownModelError(Refusal):
-    """No loaded model has this name."""
+    """No loaded model has this path, or the catalogue has no such id; then ``model_id`` is the id."""
 
     code = "unknown_model"
 
-    def __init__(self) -> None:
-        super().__init__("unknown model: model must be the path of a loaded model")
+    def __init__(self, model_id: str | None = None) -> None:
+        reason = "unknown model: model must be the path of a loaded model"
+        if model_id is not None:
+            reason = f"unknown model {model_id[:MAX_SHOWN_ID]!r}: GET /v1/models lists those that there are"
+        super().__init__(reason)
+        self.model_id = model_id
 
 
 class ModelLoadingError(Refusal):
@@ -164,6 +171,19 @@ class CallCancelledError(Refusal):
         super().__init__("the call was cancelled before it had a whole document")
 
 
+class UnauthorizedError(Refusal):
+    """The server wants an API key, and the request has none or a wrong one."""
+
+    code = "unauthorized"
+
+    def __init__(self, *, was_given: bool) -> None:
+        super().__init__(
+            f"{'the API key is wrong' if was_given else 'an API key is required'}: send it as "
+            "'Authorization: Bearer KEY' or 'X-API-Key: KEY'"
+        )
+        self.was_given = was_given
+
+
 class ForeignHostError(Refusal):
     """A request to a loopback address under a name that is no loopback name (DNS rebinding)."""
 
@@ -199,6 +219,15 @@ class MethodNotAllowedError(Refusal):
     def __init__(self, method: str, allowed: tuple[str, ...]) -> None:
         super().__init__(f"method {method[:16]} is not allowed here, only {', '.join(allowed)}")
         self.allowed = allowed
+
+
+class NotSupportedError(Refusal):
+    """A feature that clients know from elsewhere and that this server does not have."""
+
+    code = "not_supported"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"not supported: {reason}")
 
 
 class ServerDrainingError(Refusal):

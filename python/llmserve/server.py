@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -22,8 +23,11 @@ class DrainingServer(uvicorn.Server):
     The listener stays open meanwhile, so that new requests get their 503. A second signal cancels at once.
     """
 
-    def __init__(self, config: uvicorn.Config, app: Application) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: Application, on_listening: Callable[[], object] = lambda: None
+    ) -> None:
         super().__init__(config)
+        self._on_listening = on_listening
         self.exit_status = 0
         self._app = app
         self._grace_s = app.services.settings.grace_s
@@ -43,6 +47,8 @@ class DrainingServer(uvicorn.Server):
         """Opens the listener; uvicorn calls it."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)  # type: ignore[arg-type]
+        if self.started:
+            self._on_listening()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Takes a signal; uvicorn installs it. The signal is not raised again afterwards."""

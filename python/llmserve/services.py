@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llmserve.http.counters import HttpCounters
 from llmserve.lifecycle import Lifecycle
 from llmserve.paths import AllowedFolder
-from llmserve.registry import Registry, SessionMoves, SessionTable
+from llmserve.registry import Catalogue, OnDemand, Registry, SessionMoves, SessionTable
 from llmserve.settings import Settings
 
 
@@ -17,6 +17,8 @@ class Services:
 
     settings: Settings
     registry: Registry
+    catalogue: Catalogue
+    on_demand: OnDemand
     lifecycle: Lifecycle
     sessions: SessionTable
     session_moves: SessionMoves
@@ -26,16 +28,26 @@ class Services:
 
     @classmethod
     def create(cls, settings: Settings) -> Services:
-        """Everything as the settings say."""
+        """Everything as the settings say.
+
+        Raises:
+            SettingsError: The file of the catalogue is wrong.
+        """
         registry = Registry(settings.model_config)
         sessions = SessionTable(settings.session_ttl_s, settings.max_sessions)
+        moves = SessionMoves(registry, sessions)
         registry.on_retire.append(sessions.forget_model)
+        registry.on_ready.append(moves.bring_back)
+        catalogue = Catalogue(settings, registry)
+        wait_s, limit = settings.load_wait_s, settings.model_memory_bytes
         return cls(
             settings=settings,
             registry=registry,
+            catalogue=catalogue,
+            on_demand=OnDemand(registry, catalogue, moves, wait_s=wait_s, limit=limit),
             lifecycle=Lifecycle(),
             sessions=sessions,
-            session_moves=SessionMoves(registry, sessions),
+            session_moves=moves,
             sessions_folder=AllowedFolder(settings.sessions_dir, "SESSIONS_DIR"),
             models_folder=AllowedFolder(settings.models_dir, "MODELS_DIR"),
             http_counters=HttpCounters(),

@@ -37,12 +37,20 @@ class Announcer:
         """Draws the progress."""
         self._line.show(progress)
 
+    def on_listening(self) -> None:
+        """Prints the address, where no model is loaded that would be told of."""
+        if self._settings.model is None:
+            self._stream.write(f"llmserve {version()} serves the models of its catalogue\n")
+            self._stream.write(f"  address         {self._url()}\n")
+            self._stream.flush()
+
     def on_ready(self, model: Model) -> None:
         """Prints the model, its sizes and the address."""
         self._line.show(1.0)
         self._line.close()
         if model.engine is not None:
-            self._stream.write(describe(model, model.engine.info, self._url()))
+            needs_key = bool(self._settings.api_key)
+            self._stream.write(describe(model, model.engine.info, self._url(), needs_key=needs_key))
             self._stream.flush()
 
     def on_failed(self, error: Exception) -> None:
@@ -59,11 +67,12 @@ class Announcer:
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def describe(model: Model, info: ModelInfo, url: str) -> str:
+def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False) -> str:
     """What is served, and a first request to try."""
     body = orjson.dumps(
         {"model": shown(model.path), "prompt": "Once upon a time", "max_tokens": 32, "stream": True}
     ).decode()
+    key = '-H "Authorization: Bearer $LLMSERVE_API_KEY" ' if needs_key else ""
     return (
         f"llmserve {version()} serves {model.id} ({info.description})\n"
         f"  context length  {info.context_length} tokens a sequence\n"
@@ -72,7 +81,7 @@ def describe(model: Model, info: ModelInfo, url: str) -> str:
         f"  threads         {info.num_threads}\n"
         f"  address         {url}\n"
         f"  documentation   {url}/docs\n"
-        f"try: curl -N {url}/completions -d {shlex.quote(body)}\n"
+        f"try: curl -N {key}{url}/completions -d {shlex.quote(body)}\n"
     )
 
 
@@ -92,9 +101,13 @@ def serve(settings: Settings) -> int:
         ws="none",
         server_header=False,
     )
-    server = DrainingServer(config, app)
+    server = DrainingServer(config, app, announcer.on_listening)
     announcer.server = server
     if not is_loopback_name(settings.host) and settings.models_dir is None:
         sys.stderr.write("note: without MODELS_DIR, only requests to a loopback address may load models\n")
+    if not is_loopback_name(settings.host) and not settings.api_key:
+        sys.stderr.write(
+            "note: LLMSERVE_API_KEY is not set, so everyone who reaches this server may use it\n"
+        )
     server.run()
     return server.exit_status

@@ -99,6 +99,15 @@ def serve(
 
 
 @contextmanager
+def serve_catalogue(folder: Path, catalogue: Path) -> Iterator[ServerProcess]:
+    """`llmserve serve --catalogue FILE`, without a model to start with."""
+    port = free_port()
+    options = ["--catalogue", str(catalogue), "--port", str(port)]
+    with _running([sys.executable, "-m", "llmserve", "serve", *options], SMALL, port, folder) as server:
+        yield server
+
+
+@contextmanager
 def serve_with_uvicorn(
     folder: Path, *arguments: str, app: str = "llmserve.app:app", env: Mapping[str, str] | None = None
 ) -> Iterator[ServerProcess]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CLIENT_LEFT = 499
@@ -21,10 +23,26 @@ class HttpCounters:
         """Time from a request's head to the end of its answer, by route."""
 
 
-class CountMiddleware:
-    """Feeds :class:`HttpCounters`. Unknown routes and methods share one label, so labels are bounded."""
+class RouteLabels:
+    """Which of the known routes a path is of. Unknown ones share one label, so labels are bounded."""
 
-    def __init__(self, app: ASGIApp, counters: HttpCounters, routes: frozenset[str]) -> None:
+    def __init__(self, routes: Iterable[str]) -> None:
+        routes = list(dict.fromkeys(routes))
+        self._plain = frozenset(route for route in routes if "{" not in route)
+        compiled = [compile_path(route) for route in routes if "{" in route]
+        self._patterns = [(pattern, label) for pattern, label, _ in compiled]
+
+    def of(self, path: str) -> str:
+        """The route, as ``/v1/models/{model_id}``."""
+        if path in self._plain:
+            return path
+        return next((label for pattern, label in self._patterns if pattern.match(path)), "other")
+
+
+class CountMiddleware:
+    """Feeds :class:`HttpCounters`. Unknown methods share one label."""
+
+    def __init__(self, app: ASGIApp, counters: HttpCounters, routes: RouteLabels) -> None:
         self._app = app
         self._counters = counters
         self._routes = routes
@@ -40,7 +58,7 @@ class CountMiddleware:
             await send(message)
 
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        route = path if path in self._routes else "other"
+        route = self._routes.of(path)
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else "other"
         started = time.monotonic()
         self._counters.num_open += 1

@@ -16,6 +16,9 @@ from llmserve.refusals import MethodNotAllowedError, RouteNotFoundError
 
 Serve = Callable[[Exchange], Awaitable[None]]
 
+ANY_METHOD = "*"
+"""The method of an endpoint that serves those which no other of its path does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -30,6 +33,7 @@ class Endpoint:
     """A method of a path, what serves it, and its OpenAPI description."""
 
     path: str
+    """Starlette's notation: ``/v1/models/{model_id:path}``."""
     method: str
     serve: Serve
     operation_id: str
@@ -40,6 +44,8 @@ class Endpoint:
     """The dataclass that the request's JSON object is read as."""
     needs_body: bool = True
     """Whether the body may not be empty."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """What the parameters of ``path`` are, for OpenAPI."""
 
 
 class MethodTable:
@@ -56,7 +62,9 @@ class MethodTable:
             MethodNotAllowedError: The path has no such method.
         """
         method = scope["method"]
-        endpoint = self._by_method.get("GET" if method == "HEAD" else method)
+        endpoint = self._by_method.get("GET" if method == "HEAD" else method) or self._by_method.get(
+            ANY_METHOD
+        )
         if endpoint is None:
             allowed = [*self._by_method, *(["HEAD"] if "GET" in self._by_method else [])]
             raise MethodNotAllowedError(method, tuple(sorted(allowed)))

@@ -67,10 +67,12 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.SessionExpiredError: Rule(410, _INVALID, "NOT_FOUND"),
     refusals.SessionsFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
     refusals.CallCancelledError: Rule(409, _INVALID, "CANCELLED"),
+    refusals.UnauthorizedError: Rule(401, "authentication_error", "UNAUTHENTICATED"),
     refusals.ForeignHostError: Rule(403, "permission_error", "PERMISSION_DENIED"),
     refusals.ForeignOriginError: Rule(403, "permission_error", "PERMISSION_DENIED"),
     refusals.RouteNotFoundError: Rule(404, _INVALID, "UNIMPLEMENTED"),
     refusals.MethodNotAllowedError: Rule(405, _INVALID, "UNIMPLEMENTED"),
+    refusals.NotSupportedError: Rule(501, _INVALID, "UNIMPLEMENTED"),
     refusals.ServerDrainingError: Rule(503, _BUSY, "UNAVAILABLE", retry_after_s=5.0),
     refusals.ServerStoppingError: Rule(503, _BUSY, "UNAVAILABLE", retry_after_s=5.0),
 }

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from llmserve.http.error_table import INTERNAL, Rule, retry_after, rule_for
 from llmserve.http.request_id import current_request_id
 from llmserve.http.sse import ClientStalledError
-from llmserve.refusals import MethodNotAllowedError
+from llmserve.refusals import MethodNotAllowedError, NotSupportedError, UnauthorizedError
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,14 @@ class Fault:
 RenderFault = Callable[[Fault], object]
 """A dialect's JSON body of a fault."""
 
+RawHeaders = Sequence[tuple[bytes, bytes]]
+"""Headers as ASGI has them: names in lower case."""
+
+
+def no_headers(fault: Fault) -> RawHeaders:
+    """For dialects without headers of their own."""
+    return ()
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorShape:
@@ -40,6 +48,8 @@ class ErrorShape:
     dialect: str
     prefix: str
     render: RenderFault
+    headers: Callable[[Fault], RawHeaders] = no_headers
+    """The dialect's own headers of a fault."""
 
 
 def default_render(fault: Fault) -> object:
@@ -60,12 +70,19 @@ def fault_of(error: BaseException, dialect: str) -> Fault:
 
 
 def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
-    """``Retry-After`` (of a 503) and ``Allow``, where they apply."""
+    """``Retry-After`` (of a 503), ``Allow``, ``WWW-Authenticate`` and the like, where they apply."""
     headers: list[tuple[bytes, bytes]] = []
     if fault.status == 503 and (seconds := retry_after(fault.error, fault.rule)) is not None:
         headers.append((b"retry-after", seconds.encode()))
     if isinstance(fault.error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(fault.error.allowed).encode()))
+    if isinstance(fault.error, UnauthorizedError):
+        # RFC 6750, section 3: the code only where a key was sent.
+        detail = b', error="invalid_token"' if fault.error.was_given else b""
+        headers.append((b"www-authenticate", b'Bearer realm="llmserve"' + detail))
+    if isinstance(fault.error, NotSupportedError):
+        # OpenAI's clients repeat requests that a 5xx answered, unless they are told.
+        headers.append((b"x-should-retry", b"false"))
     return headers
 
 
@@ -93,20 +110,23 @@ class ErrorMiddleware:
         except ClientStalledError:
             logger.warning("request %s: cut off, its client stopped reading", current_request_id())
         except Exception as error:
-            fault = fault_of(error, self._shape(scope).dialect)
+            shape = self._shape(scope)
+            fault = fault_of(error, shape.dialect)
             if not has_started:
-                await self._answer(fault, scope, send)
+                await _answer(fault, shape, send)
 
     def _shape(self, scope: Scope) -> ErrorShape:
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
         return next((shape for shape in self._shapes if path.startswith(shape.prefix)), DEFAULT_SHAPE)
 
-    async def _answer(self, fault: Fault, scope: Scope, send: Send) -> None:
-        body = orjson.dumps(self._shape(scope).render(fault))
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            *fault_headers(fault),
-        ]
-        await send({"type": "http.response.start", "status": fault.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+async def _answer(fault: Fault, shape: ErrorShape, send: Send) -> None:
+    body = orjson.dumps(shape.render(fault))
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        *fault_headers(fault),
+        *shape.headers(fault),
+    ]
+    await send({"type": "http.response.start", "status": fault.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

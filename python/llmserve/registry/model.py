@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,9 @@ class Model:
         self.num_uses = 0
         self.engine: Engine | None = None
         self.failure: BaseException | None = None
+        self.failed_at = 0.0
+        self.last_used = time.monotonic()
+        """When a request last began or ended, in seconds of the monotonic clock; before, when it was made."""
 
     @property
     def state(self) -> ModelState:
@@ -83,10 +87,12 @@ class Model:
         if self.engine is None:
             raise RuntimeError("the model is not loaded")
         self.num_uses += 1
+        self.last_used = time.monotonic()
         try:
             yield self.engine
         finally:
             self.num_uses -= 1
+            self.last_used = time.monotonic()
 
     async def close(self) -> None:
         """Cancels the load, or closes the engine and returns once its memory is free."""

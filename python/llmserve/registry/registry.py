@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,7 +44,10 @@ class Registry:
         self._models: list[Model] = []
         self._closing: set[asyncio.Task[None]] = set()
         self.on_retire: list[Callable[[Model], object]] = []
-        """Called with each model that goes."""
+        """Called with each model that goes for good."""
+        self.on_ready: list[Callable[[Model], object]] = []
+        """Called with each model that has been loaded."""
+        self._news = asyncio.Event()
 
     def load(self, path: Path, pin: str, config: ModelConfig | None = None) -> LoadTicket:
         """Pins the model at a real path, loading it if it is neither ready nor being loaded.
@@ -77,6 +81,7 @@ class Registry:
                 yield engine
         finally:
             self._retire_if_unused(model)
+            self._tell()
 
     def find(self, path: Path, config: ModelConfig) -> Model | None:
         """The model of a real path and load options, in whatever state."""
@@ -107,6 +112,22 @@ class Registry:
             if config is None or model.config == config:
                 model.pins.discard(pin)
                 self._retire_if_unused(model)
+        self._tell()
+
+    def unload(self, model: Model) -> None:
+        """Closes a model that nobody uses, though it is pinned. Its sessions are not told that it goes.
+
+        Raises:
+            RuntimeError: It is being loaded or used.
+        """
+        if model.engine is None or model.num_uses > 0:
+            raise RuntimeError("a model that is loaded or used cannot be unloaded")
+        model.pins.clear()
+        self._close(model)
+
+    async def wait_news(self) -> None:
+        """Returns once a load, a use, a pin or a model has ended."""
+        await self._news.wait()
 
     async def wait_closed(self) -> None:
         """Returns once the memory of models that have gone is free."""
@@ -157,6 +178,8 @@ class Registry:
         model.failure = failure
         if engine is not None:
             model.pins |= {ticket.pin for ticket in model.load.tickets}
+            for tell in self.on_ready:
+                tell(model)
             self._retire_if_unused(model)
         elif isinstance(failure, LoadAbandonedError | ServerStoppingError):
             self._forget(model)
@@ -164,7 +187,9 @@ class Registry:
             # The engine has logged a `LoadError`, with llama.cpp's own words.
             if not isinstance(failure, LoadError):
                 logger.error("model %s could not be loaded", model.id, exc_info=failure)
+            model.failed_at = time.monotonic()
             self._forget_old_failures()
+        self._tell()
 
     def _new_id(self, path: Path) -> str:
         taken = {model.id for model in self._models}
@@ -180,12 +205,20 @@ class Registry:
             self._retire(model)
 
     def _retire(self, model: Model) -> None:
-        self._forget(model)
         for tell in self.on_retire:
             tell(model)
+        self._close(model)
+
+    def _close(self, model: Model) -> None:
+        self._forget(model)
+        self._tell()
         task = asyncio.get_running_loop().create_task(model.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
     def _forget(self, model: Model) -> None:
         if model in self._models:

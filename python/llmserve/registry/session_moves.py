@@ -20,6 +20,27 @@ class SessionMoves:
     def __init__(self, registry: Registry, sessions: SessionTable) -> None:
         self._registry = registry
         self._sessions = sessions
+        self._unloaded: list[Model] = []
+
+    def keep(self, model: Model) -> None:
+        """Keeps the sessions of a model that is about to be unloaded until it comes back or they expire.
+
+        What is kept of the model itself is its closed engine: no weights and no cells.
+        """
+        self._unloaded = [kept for kept in self._unloaded if self._sessions.of_model(kept)]
+        if self._sessions.of_model(model):
+            self._unloaded.append(model)
+
+    def bring_back(self, model: Model) -> None:
+        """Gives a model that was loaded the sessions that were kept of it."""
+        for former in self._unloaded:
+            if former.path == model.path and former.config == model.config:
+                self._unloaded.remove(former)
+                if _has_same_weights(former, model):
+                    self.carry_over(former, model)
+                else:
+                    self._sessions.forget_model(former)
+                return
 
     def carry_over(self, former: Model, model: Model) -> None:
         """Begins to copy all sessions. A call of one of them under the new model waits until it is there.
@@ -36,6 +57,7 @@ class SessionMoves:
             hold = ExitStack()
             # The former engine stays as long as it has something to copy.
             hold.enter_context(self._registry.use_model(former))
+            hold.enter_context(self._registry.use_model(model))
             new.copying = asyncio.create_task(self._copy(old, (model, name, new), hold))
 
     async def _copy(self, old: NamedSession, to: tuple[Model, str, NamedSession], hold: ExitStack) -> None:
@@ -51,3 +73,9 @@ class SessionMoves:
         finally:
             self._sessions.end_use(model, name, new)
             new.copying = None
+
+
+def _has_same_weights(one: Model, other: Model) -> bool:
+    engines = one.engine, other.engine
+    prints = {engine.info.fingerprint for engine in engines if engine is not None}
+    return len(prints) == 1

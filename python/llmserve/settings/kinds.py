@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llmserve.api_keys import ApiKeys
 from llmserve.model_config import LoraAdapter
 
 
@@ -113,6 +114,20 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 
 NAMES = Kind("names, separated by commas", _parse_names, "NAMES")
+
+
+def _parse_keys(text: str) -> ApiKeys:
+    keys = _parse_names(text)
+    if not keys:
+        raise ValueError("must hold a key, got none")
+    for number, key in enumerate(keys, 1):
+        # The message must not show it.
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise ValueError(f"must hold keys of visible ASCII characters; key {number} is none")
+    return ApiKeys(keys)
+
+
+KEYS = Kind("keys, separated by commas", _parse_keys, "KEYS")
 
 
 def _parse_numbers(text: str) -> tuple[float, ...]:

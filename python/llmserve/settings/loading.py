@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llmserve.api_keys import ApiKeys
 from llmserve.model_config import ModelConfig
 from llmserve.settings.variables import MODEL_VARIABLES, SERVER_VARIABLES, VARIABLES, Variable
 
@@ -29,6 +30,10 @@ class Settings:
     port: int
     model: Path | None
     models_dir: Path | None
+    catalogue: Path | None
+    load_wait_s: float
+    model_memory_bytes: int | None
+    api_key: ApiKeys
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int
@@ -58,6 +63,7 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
     server["cors_origins"] = server["cors_origins"] or ()
+    server["api_key"] = server["api_key"] or ApiKeys()
     return Settings(**server, model_config=config)
 
 

@@ -49,6 +49,33 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         prefix="",
     ),
     Variable(
+        "catalogue",
+        kinds.PATH,
+        "",
+        "TOML file that names models and their options (docs/deployment.md). Unset: the files in "
+        "`MODELS_DIR` are the models.",
+    ),
+    Variable(
+        "load_wait_s",
+        number(0, 3600),
+        "5",
+        "How long a request waits for a model that is loaded for it, before it gets 503; the load goes on.",
+    ),
+    Variable(
+        "model_memory_bytes",
+        integer(1, 2**50),
+        "",
+        "Memory for models and their KV caches. Beyond, models that were loaded on demand and are idle are "
+        "unloaded, the longest unused first. Unset: no limit.",
+    ),
+    Variable(
+        "api_key",
+        kinds.KEYS,
+        "",
+        "Keys of which clients must send one, as `Authorization: Bearer` or `X-API-Key`. Unset: none is "
+        "needed.",
+    ),
+    Variable(
         "sessions_dir",
         kinds.PATH,
         "",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from starlette.routing import compile_path
+
 from llmserve.http.endpoint import Content, Endpoint
 from llmserve.http.schema import json_schema, nested
 
@@ -23,7 +25,8 @@ def build_document(
     paths: dict[str, dict[str, Any]] = {}
     types: dict[str, type] = {cls.__name__: cls for cls in response_types}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+        _, path, _ = compile_path(endpoint.path)
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint)
         if endpoint.body is not None:
             types |= {cls.__name__: cls for cls in (endpoint.body, *nested(endpoint.body))}
     return {
@@ -42,6 +45,11 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "description": endpoint.description,
         "responses": {str(status): _response(content) for status, content in endpoint.responses.items()},
     }
+    if endpoint.parameters:
+        operation["parameters"] = [
+            {"name": name, "in": "path", "required": True, "description": doc, "schema": {"type": "string"}}
+            for name, doc in endpoint.parameters.items()
+        ]
     if endpoint.body is not None:
         reference = {"$ref": f"#/components/schemas/{endpoint.body.__name__}"}
         operation["requestBody"] = {

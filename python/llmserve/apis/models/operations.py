@@ -1,0 +1,55 @@
+"""What the catalogue's routes answer, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llmserve.apis.models.schema import ModelDetails, ModelList, ModelObject, ModelsError
+from llmserve.http.endpoint import Content, Endpoint, Serve
+
+RESPONSE_TYPES = (ModelDetails, ModelList, ModelObject, ModelsError)
+"""Classes that responses refer to."""
+
+
+def _json(*classes: type) -> Mapping[str, Mapping[str, Any]]:
+    references = [{"$ref": f"#/components/schemas/{cls.__name__}"} for cls in classes]
+    return {"application/json": {"schema": references[0] if len(references) == 1 else {"allOf": references}}}
+
+
+_UNAUTHORIZED = Content("The server wants an API key.", _json(ModelsError))
+
+
+def list_endpoint(serve: Serve) -> Endpoint:
+    """`GET /v1/models`."""
+    return Endpoint(
+        path="/v1/models",
+        method="GET",
+        serve=serve,
+        operation_id="listModels",
+        summary="Models that requests can name",
+        description=(
+            "The model that the server was started with, those of the catalogue's file or of `MODELS_DIR`, "
+            "and those that were loaded by path. `data` is what OpenAI's clients read, `models` what SIE's "
+            "read. Nothing is loaded by asking."
+        ),
+        responses={200: Content("The models.", _json(ModelList)), 401: _UNAUTHORIZED},
+    )
+
+
+def read_endpoint(serve: Serve) -> Endpoint:
+    """`GET /v1/models/ID`."""
+    return Endpoint(
+        path="/v1/models/{model_id:path}",
+        method="GET",
+        serve=serve,
+        operation_id="readModel",
+        summary="One model",
+        description="The fields of both shapes in one object. Nothing is loaded by asking.",
+        parameters={"model_id": "The id, such as `Org/Name`; `Org__Name` and `Org%2FName` are the same."},
+        responses={
+            200: Content("The model.", _json(ModelObject, ModelDetails)),
+            401: _UNAUTHORIZED,
+            404: Content("There is no such model.", _json(ModelsError)),
+        },
+    )

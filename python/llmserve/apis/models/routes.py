@@ -1,0 +1,56 @@
+"""Routes of the catalogue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from llmserve.apis.models import convert, operations
+from llmserve.http.endpoint import Endpoint
+from llmserve.http.exchange import Exchange
+from llmserve.registry import CatalogueEntry
+from llmserve.services import Services
+
+
+class ModelsApi:
+    """The catalogue over the shared services."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def endpoints(self) -> list[Endpoint]:
+        """Both routes."""
+        return [operations.list_endpoint(self.list_models), operations.read_endpoint(self.read_model)]
+
+    async def list_models(self, exchange: Exchange) -> None:
+        """`GET /v1/models`."""
+        entries = await self._services.catalogue.entries()
+        times = await asyncio.to_thread(_changed_at, entries)
+        state = self._services.on_demand.state
+        await exchange.send_json(
+            {
+                "object": "list",
+                "data": [
+                    convert.openai_model(entry, created)
+                    for entry, created in zip(entries, times, strict=True)
+                ],
+                "models": [convert.sie_model(entry, state(entry)) for entry in entries],
+            }
+        )
+
+    async def read_model(self, exchange: Exchange) -> None:
+        """`GET /v1/models/ID`."""
+        entry = await self._services.catalogue.find(exchange.request.path_params["model_id"])
+        (created,) = await asyncio.to_thread(_changed_at, (entry,))
+        await exchange.send_json(convert.whole_model(entry, self._services.on_demand.state(entry), created))
+
+
+def _changed_at(entries: Sequence[CatalogueEntry]) -> list[int]:
+    """When the models' files changed last; 0 where that is unknown."""
+    times = []
+    for entry in entries:
+        try:
+            times.append(int(entry.path.stat().st_mtime))
+        except OSError:
+            times.append(0)
+    return times

@@ -1,0 +1,64 @@
+"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code"}}``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llmserve import errors, refusals
+from llmserve.http.errors import ErrorShape, Fault
+
+DIALECT = "openai"
+
+# Where OpenAI's clients know another name than the exception's own.
+_CODES: Mapping[type[BaseException], str] = {
+    errors.ContextExceededError: "context_length_exceeded",
+    refusals.UnknownModelError: "model_not_found",
+    refusals.UnauthorizedError: "invalid_api_key",
+    refusals.FieldError: "invalid_value",
+    errors.InvalidParameterError: "invalid_value",
+}
+
+
+def render(fault: Fault) -> object:
+    """The body of an error."""
+    return {
+        "error": {
+            "message": fault.message,
+            "type": fault.rule.openai_type,
+            "param": _param(fault.error),
+            "code": _code(fault.error),
+        }
+    }
+
+
+def _param(error: BaseException) -> str | None:
+    if isinstance(error, refusals.FieldError | errors.InvalidParameterError):
+        return error.field or None
+    if isinstance(error, refusals.UnknownModelError):
+        return "model"
+    return None
+
+
+def _code(error: BaseException) -> str:
+    for cls in type(error).__mro__:
+        if code := _CODES.get(cls):
+            return code
+    return error.code if isinstance(error, errors.LlmserveError) else "internal_error"
+
+
+SHAPES = tuple(
+    ErrorShape(DIALECT, prefix, render)
+    for prefix in (
+        "/v1/",
+        # What llama-server has beside it, for the same clients.
+        "/detokenize",
+        "/embeddings",
+        "/infill",
+        "/lora-adapters",
+        "/props",
+        "/rerank",
+        "/slots",
+        "/tokenize",
+    )
+)
+"""All of ``/v1/`` that no other dialect has."""

@@ -1,0 +1,159 @@
+"""The catalogue over HTTP, routes that are not served, and errors by prefix, of real server processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from serving import ServerProcess, get, post, read_metrics, serve_with_uvicorn, wait_until
+from serving.process import serve_catalogue
+
+
+@pytest.fixture(scope="module")
+def listing(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with a folder of models of which none is loaded."""
+    folder = tmp_path_factory.mktemp("catalogue")
+    models = folder / "models"
+    (models / "Org").mkdir(parents=True)
+    shutil.copy(tiny_model, models / "Org" / "Name.gguf")
+    (models / "broken.gguf").write_bytes(b"no model")
+    with serve_with_uvicorn(folder, env={"MODELS_DIR": str(models)}) as server:
+        server.wait_until_listening()
+        yield server
+
+
+def test_one_list_has_both_shapes(listing: ServerProcess) -> None:
+    listed = get(listing.port, "/v1/models").json
+    assert listed["object"] == "list"
+    assert [model["id"] for model in listed["data"]] == ["broken", "Org/Name"]
+    for model in listed["data"]:
+        assert (model["object"], model["owned_by"]) == ("model", "llmserve")
+        assert model["created"] > 1_000_000_000
+    assert [model["name"] for model in listed["models"]] == ["broken", "Org/Name"]
+    for model in listed["models"]:
+        assert (model["loaded"], model["state"], model["last_error"]) == (False, "available", None)
+        assert (model["inputs"], model["outputs"]) == (["text"], ["text"])
+        assert (model["context_length"], model["max_sequence_length"]) == (2048, 2048)
+    assert str(listing.folder) not in json.dumps(listed)
+
+
+@pytest.mark.parametrize("name", ["Org/Name", "Org%2FName", "Org__Name"])
+def test_one_model_has_the_fields_of_both(listing: ServerProcess, name: str) -> None:
+    model = get(listing.port, f"/v1/models/{name}").json
+    assert (model["id"], model["name"]) == ("Org/Name", "Org/Name")
+    assert (model["object"], model["state"]) == ("model", "available")
+
+
+@pytest.mark.parametrize("name", ["Org", "Org/Name/", "", "org/name", "%00", "x" * 5000])
+def test_unknown_ids_are_404(listing: ServerProcess, name: str) -> None:
+    answer = get(listing.port, f"/v1/models/{name}")
+    assert answer.status == 404
+    error = answer.json["error"]
+    assert (error["code"], error["param"]) == ("model_not_found", "model")
+    assert len(answer.body) < 500
+
+
+def test_a_model_that_was_loaded_by_path_shows_as_loaded(listing: ServerProcess) -> None:
+    post(listing.port, "/models/load", {"path": "Org/Name.gguf"})
+    model = get(listing.port, "/v1/models/Org/Name").json
+    assert (model["loaded"], model["state"]) == (True, "loaded")
+
+
+def test_the_document_describes_both_routes(listing: ServerProcess) -> None:
+    document = get(listing.port, "/openapi.json").json
+    OpenAPIV31SpecValidator(document).validate()
+    assert "/v1/models" in document["paths"]
+    (parameter,) = document["paths"]["/v1/models/{model_id}"]["get"]["parameters"]
+    assert (parameter["name"], parameter["in"], parameter["required"]) == ("model_id", "path", True)
+    assert "/v1/images" not in document["paths"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/images/generations"),
+        ("POST", "/v1/audio/transcriptions"),
+        ("POST", "/v1/rerank"),
+        ("POST", "/rerank"),
+        ("POST", "/v1/moderations"),
+        ("GET", "/v1/fine_tuning/jobs"),
+        ("GET", "/v1/files"),
+        ("DELETE", "/v1/files/abc"),
+        ("POST", "/v1/batches"),
+        ("POST", "/v1/assistants"),
+        ("GET", "/v1/threads/t/messages"),
+        ("POST", "/infill"),
+        ("GET", "/slots"),
+        ("POST", "/slots/0"),
+    ],
+)
+def test_what_is_not_supported_says_so(listing: ServerProcess, method: str, path: str) -> None:
+    answer = get(listing.port, path, method=method)
+    assert answer.status == 501
+    error = answer.json["error"]
+    assert error["code"] == "not_supported"
+    assert error["message"].startswith("not supported: ")
+    # OpenAI's clients would ask twice more.
+    assert answer.header("x-should-retry") == "false"
+
+
+@pytest.mark.parametrize(
+    ("path", "is_openai"),
+    [("/v1/nothing", True), ("/v1/generation/nothing", False), ("/nothing", False), ("/v1", False)],
+)
+def test_unknown_routes_answer_in_the_shape_of_their_prefix(
+    listing: ServerProcess, path: str, is_openai: bool
+) -> None:
+    answer = get(listing.port, path)
+    assert answer.status == 404
+    if is_openai:
+        assert answer.json["error"]["code"] == "route_not_found"
+    else:
+        assert answer.json == {"error": "no such route"}
+
+
+def test_unknown_methods_answer_in_the_shape_of_their_prefix(listing: ServerProcess) -> None:
+    answer = get(listing.port, "/v1/models", method="DELETE")
+    assert (answer.status, answer.header("allow")) == (405, "GET, HEAD")
+    assert answer.json["error"]["code"] == "method_not_allowed"
+    answer = get(listing.port, "/v1/generation/init")
+    assert (answer.status, answer.header("allow")) == (405, "POST")
+    assert isinstance(answer.json["error"], str)
+
+
+def test_metrics_name_routes_without_their_parameters(listing: ServerProcess) -> None:
+    get(listing.port, "/v1/models/any/thing")
+    get(listing.port, "/v1/files/any/thing")
+    samples = "\n".join(read_metrics(listing.port))
+    assert 'route="/v1/models/{model_id}",method="GET",status="404"' in samples
+    assert 'route="/v1/files/{rest}",method="GET",status="501"' in samples
+    assert "thing" not in samples
+
+
+def test_a_catalogue_file_serves_without_a_first_model(tiny_model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(f'[[models]]\nid = "Org/Name"\npath = "{tiny_model}"\nmax_new_tokens = 7')
+    with serve_catalogue(tmp_path, file) as server:
+        wait_until(lambda: "serves the models of its catalogue" in server.log)
+        assert f"http://127.0.0.1:{server.port}" in server.log
+        assert get(server.port, "/health").json == {"status": "ok", "models": []}
+        (model,) = get(server.port, "/v1/models").json["models"]
+        assert (model["name"], model["max_new_tokens"]) == ("Org/Name", 7)
+
+
+def test_a_wrong_catalogue_ends_the_start_with_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text('[[models]]\nid = "a"\npath = "b"\ntreads = 5')
+    with serve_catalogue(tmp_path, file) as server:
+        assert server.wait() == 2
+        assert server.log == (
+            "llmserve: catalogue entry 'a': the key 'treads' is unknown; did you mean threads?\n"
+        )
+    with serve_with_uvicorn(tmp_path, env={"LLMSERVE_CATALOGUE": str(file)}) as server:
+        assert server.wait() == 3
+        assert "the key 'treads' is unknown" in server.log

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from llmserve.api_keys import ApiKeys
+from llmserve.command_line import without_api_key
+from llmserve.http.auth import ApiKeyMiddleware
+from llmserve.http.errors import fault_headers, fault_of
+from llmserve.refusals import UnauthorizedError
+from llmserve.settings import Settings, SettingsError, parse_settings
+
+KEYS = ApiKeys(["first-key", "second-key"])
+
+
+def test_each_key_opens() -> None:
+    assert KEYS
+    assert KEYS.authorize("first-key")
+    assert KEYS.authorize("second-key")
+
+
+@pytest.mark.parametrize(
+    "candidate", [None, "", "first", "first-key ", "First-key", "first-key,second-key", "\xff"]
+)
+def test_nothing_else_does(candidate: str | None) -> None:
+    assert not KEYS.authorize(candidate)
+
+
+def test_without_keys_everybody_may_enter() -> None:
+    assert not ApiKeys()
+    assert ApiKeys().authorize(None)
+
+
+def parsed(text: str) -> Settings:
+    return parse_settings({"LLMSERVE_API_KEY": text})
+
+
+def test_keys_are_a_setting_that_does_not_show_them() -> None:
+    settings = parsed(" one-key , two-key ")
+    assert settings.api_key.authorize("one-key")
+    assert settings.api_key.authorize("two-key")
+    assert "-key" not in repr(settings)
+    assert "<2 API keys>" in repr(settings)
+    assert not parsed("").api_key
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (" , ", "LLMSERVE_API_KEY must hold a key, got none"),
+        ("fine,two words", "LLMSERVE_API_KEY must hold keys of visible ASCII characters; key 2 is none"),
+        ("schlüssel", "LLMSERVE_API_KEY must hold keys of visible ASCII characters; key 1 is none"),
+    ],
+)
+def test_errors_do_not_show_them_either(text: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parsed(text)
+    assert str(caught.value) == message
+
+
+def test_the_command_line_without_the_key() -> None:
+    command = ["python", "-m", "llmserve", "serve", "--api-key", "k", "a.gguf", "--api-key=k", "--port", "1"]
+    assert without_api_key(command) == ["python", "-m", "llmserve", "serve", "a.gguf", "--port", "1"]
+
+
+def ask(
+    headers: Mapping[str, str], path: str = "/completions", method: str = "POST"
+) -> UnauthorizedError | None:
+    is_served = False
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal is_served
+        is_served = True
+
+    async def receive() -> Message:
+        raise AssertionError("the body must not be read")
+
+    async def send(message: Message) -> None:
+        raise AssertionError
+
+    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+    scope: dict[str, Any] = {"type": "http", "path": path, "method": method, "headers": raw}
+    try:
+        asyncio.run(ApiKeyMiddleware(app, KEYS, ("/health",))(scope, receive, send))
+    except UnauthorizedError as error:
+        assert not is_served
+        return error
+    assert is_served
+    return None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": "Bearer first-key"},
+        {"authorization": "bearer   second-key "},
+        {"X-API-Key": "second-key"},
+        {"X-API-Key": "first-key", "Authorization": "Basic abc"},
+        {"X-API-Key": "wrong", "Authorization": "Bearer first-key"},
+        {"X-API-Key": "first-key", "Authorization": "Bearer wrong"},
+    ],
+)
+def test_headers_that_open(headers: dict[str, str]) -> None:
+    assert ask(headers) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "was_given"),
+    [
+        ({}, False),
+        ({"Authorization": "first-key"}, False),
+        ({"Authorization": "Basic first-key"}, False),
+        ({"Authorization": "Bearer"}, False),
+        ({"Authorization": "Bearer "}, True),
+        ({"Authorization": "Bearer wrong"}, True),
+        ({"X-API-Key": "wrong"}, True),
+        ({"X-API-Key": "Bearer first-key"}, True),
+    ],
+)
+def test_headers_that_do_not(headers: dict[str, str], was_given: bool) -> None:
+    error = ask(headers)
+    assert error is not None
+    assert error.was_given == was_given
+    fault = fault_of(error, "")
+    assert (fault.status, fault.rule.grpc_status) == (401, "UNAUTHENTICATED")
+    expected = b'Bearer realm="llmserve"' + (b', error="invalid_token"' if was_given else b"")
+    assert fault_headers(fault) == [(b"www-authenticate", expected)]
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/metrics", "/openapi.json", "/v1/models", "/healthy", "/health/x"]
+)
+def test_all_paths_but_health_need_it(path: str) -> None:
+    assert ask({}, path, "GET") is not None
+
+
+def test_health_and_preflights_do_not() -> None:
+    assert ask({}, "/health", "GET") is None
+    preflight = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    assert ask(preflight, method="OPTIONS") is None
+    assert ask(preflight) is not None
+    assert ask({"Origin": "https://a.example"}, method="OPTIONS") is not None

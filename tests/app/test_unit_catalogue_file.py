@@ -1,0 +1,119 @@
+"""The catalogue's TOML file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from llmserve.model_config import LoraAdapter, ModelConfig
+from llmserve.registry import CatalogueEntry
+from llmserve.registry.catalogue_file import read_catalogue
+from llmserve.settings import SettingsError
+
+DEFAULTS = ModelConfig(threads=3, context_length=2048)
+
+
+def read(folder: Path, text: str) -> tuple[CatalogueEntry, ...]:
+    file = folder / "models.toml"
+    file.write_text(text)
+    return read_catalogue(file, DEFAULTS)
+
+
+def test_entries_have_the_servers_options_where_they_set_none(tmp_path: Path) -> None:
+    plain, full = read(
+        tmp_path,
+        """
+        [[models]]
+        id = "Org/Plain"
+        path = "/srv/plain.gguf"
+
+        [[models]]
+        id = "full"
+        path = "below/full.gguf"
+        max_new_tokens = 64
+        context_length = 512
+        flash_attention = "auto"
+        use_mmap = false
+        kv_type_k = "q8_0"
+        tensor_split = [1, 2.5]
+        metadata_overrides = { "llama.rope.freq_base" = 5e5 }
+        lora = ["a.gguf", "/b.gguf=0.5"]
+        """,
+    )
+    assert plain == CatalogueEntry("Org/Plain", Path("/srv/plain.gguf"), DEFAULTS, None)
+    folder = Path(os.path.realpath(tmp_path))
+    assert (full.id, full.path, full.max_new_tokens) == ("full", folder / "below" / "full.gguf", 64)
+    assert full.config == ModelConfig(
+        threads=3,
+        context_length=512,
+        use_mmap=False,
+        kv_type_k="q8_0",
+        tensor_split=(1.0, 2.5),
+        metadata_overrides={"llama.rope.freq_base": 5e5},
+        lora=(LoraAdapter(path=folder / "a.gguf"), LoraAdapter(path=Path("/b.gguf"), scale=0.5)),
+    )
+
+
+def test_paths_follow_links(tmp_path: Path) -> None:
+    (tmp_path / "real.gguf").touch()
+    (tmp_path / "link.gguf").symlink_to("real.gguf")
+    (entry,) = read(tmp_path, '[[models]]\nid = "a"\npath = "link.gguf"')
+    assert entry.path == Path(os.path.realpath(tmp_path)) / "real.gguf"
+
+
+GOOD = '[[models]]\nid = "Org/Name"\npath = "/a.gguf"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("models = 5", "catalogue: models must be tables, written as [[models]]"),
+        (GOOD + "\n[other]\n", "catalogue: the key 'other' is unknown; the catalogue holds [[models]]"),
+        (
+            GOOD + "context_lenght = 5",
+            "catalogue entry 'Org/Name': the key 'context_lenght' is unknown; did you mean context_length?",
+        ),
+        (
+            GOOD + "context_length = 0",
+            "catalogue entry 'Org/Name': context_length must be from 1 to 2147483647, got 0",
+        ),
+        (
+            GOOD + "threads = true",
+            "catalogue entry 'Org/Name': threads must be a whole number, got 'true'",
+        ),
+        (
+            GOOD + "max_new_tokens = 0",
+            "catalogue entry 'Org/Name': max_new_tokens must be from 1 to 2147483647, got 0",
+        ),
+        ("[[models]]\npath = 'a'", "catalogue entry 1: id must be a text, got nothing"),
+        ("[[models]]\nid = 'a'", "catalogue entry 'a': path must be a text, got nothing"),
+        ("[[models]]\nid = 'a'\npath = 5", "catalogue entry 'a': path must be a text, got 5"),
+        (
+            GOOD + '[[models]]\nid = "Org__Name"\npath = "/b.gguf"',
+            "catalogue: the id 'Org__Name' is taken by an entry before ('Org/Name')",
+        ),
+        (GOOD + GOOD, "catalogue: the id 'Org/Name' is taken by an entry before ('Org/Name')"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_entry(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(tmp_path, text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("model_id", ["/a", "a/", " a", "a\\nb", "x" * 257])
+def test_ids_that_no_path_can_hold_are_refused(tmp_path: Path, model_id: str) -> None:
+    with pytest.raises(SettingsError, match="entry 1: id must be 1 to 256 printable characters"):
+        read(tmp_path, f'[[models]]\nid = "{model_id}"\npath = "/a"')
+
+
+def test_files_that_cannot_be_read_or_are_no_toml(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="the catalogue cannot be read: No such file"):
+        read_catalogue(tmp_path / "missing.toml", DEFAULTS)
+    with pytest.raises(SettingsError, match="the catalogue is no valid TOML"):
+        read(tmp_path, "[[models")
+    (tmp_path / "latin.toml").write_bytes(b"# \xe9")
+    with pytest.raises(SettingsError, match="the catalogue is no valid TOML"):
+        read_catalogue(tmp_path / "latin.toml", DEFAULTS)

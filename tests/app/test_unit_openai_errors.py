@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from llmserve import errors, refusals
+from llmserve.apis.openai.errors import DIALECT, SHAPES, render
+from llmserve.apis.unsupported.routes import REASONS
+from llmserve.http.errors import fault_of
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "param", "code"),
+    [
+        (refusals.FieldError("a.b", "is required"), "invalid_request_error", "a.b", "invalid_value"),
+        (errors.InvalidParameterError("x", field="stop"), "invalid_request_error", "stop", "invalid_value"),
+        (errors.ContextExceededError("x"), "invalid_request_error", None, "context_length_exceeded"),
+        (refusals.UnknownModelError("m"), "invalid_request_error", "model", "model_not_found"),
+        (refusals.UnauthorizedError(was_given=True), "authentication_error", None, "invalid_api_key"),
+        (errors.QueueFullError("full"), "overloaded_error", None, "queue_full"),
+        (refusals.ModelLoadingError(), "overloaded_error", None, "model_loading"),
+        (errors.LoadError("x"), "server_error", None, "load_failed"),
+        (refusals.NotSupportedError("x"), "invalid_request_error", None, "not_supported"),
+        (errors.BudgetTooSmallError("x"), "invalid_request_error", None, "budget_too_small"),
+        (RuntimeError("secret"), "server_error", None, "internal_error"),
+    ],
+)
+def test_the_shape(error: Exception, kind: str, param: str | None, code: str) -> None:
+    fault = fault_of(error, DIALECT)
+    assert render(fault) == {"error": {"message": fault.message, "type": kind, "param": param, "code": code}}
+    assert "secret" not in fault.message
+
+
+def test_every_route_that_is_not_supported_is_refused_in_this_shape() -> None:
+    for path in REASONS:
+        assert any(path.startswith(shape.prefix) for shape in SHAPES), path
+
+
+def test_a_long_id_is_not_sent_back_whole() -> None:
+    assert len(str(refusals.UnknownModelError("x" * 10_000))) < 250
