@@ -1,0 +1,23 @@
+"""Grammars in the notations of other programs, translated to the one that the engine reads (llguidance's Lark).
+
+Steps: `gbnf` reads the text, `recursion` writes simple recursion as repetition, `lexemes` decides what becomes
+a terminal, `lark` writes the result. What the grammar allows stays exactly the same.
+"""
+
+from __future__ import annotations
+
+from llmserve.grammars.gbnf import GrammarSyntaxError, read_gbnf
+from llmserve.grammars.lark import write_lark
+from llmserve.grammars.lexemes import cut_lexemes
+from llmserve.grammars.recursion import without_linear_recursion
+
+__all__ = ["GrammarSyntaxError", "gbnf_to_lark"]
+
+
+def gbnf_to_lark(text: str) -> str:
+    """A grammar in GBNF (as llama.cpp and xgrammar have it; `root` is its start) in llguidance's Lark.
+
+    Takes up to about a second for the largest that is sensible; thread-safe. Raises `GrammarSyntaxError`.
+    """
+    grammar = without_linear_recursion(read_gbnf(text))
+    return write_lark(cut_lexemes(grammar), grammar)
