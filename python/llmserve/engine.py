@@ -124,8 +124,8 @@ class Engine(LoadedModel):
         """Generate a JSON document that a schema accepts, and parse it.
 
         Gives an instance of the class for a Pydantic model class. `True` is any JSON value. Further arguments
-        are those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the class's
-        own validators refuse.
+        are those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the
+        class's own validators refuse.
         """
         completion = await self.generate(prompt, params, json_schema=json_schema, **arguments)
         return parsed(json_schema, completion.text)

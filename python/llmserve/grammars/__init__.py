@@ -1,7 +1,7 @@
-"""Grammars in the notations of other programs, translated to the one that the engine reads (llguidance's Lark).
+"""Grammars in the notations of other programs, translated to the one of the engine (llguidance's Lark).
 
-Steps: `gbnf` reads the text, `recursion` writes simple recursion as repetition, `lexemes` decides what becomes
-a terminal, `lark` writes the result. What the grammar allows stays exactly the same.
+Steps: `gbnf` reads the text, `recursion` writes simple recursion as repetition, `lexemes` decides what
+becomes a terminal, `lark` writes the result. What the grammar allows stays exactly the same.
 """
 
 from __future__ import annotations

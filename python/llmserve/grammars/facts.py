@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from llmserve.grammars.lead_bytes import lead_byte, lead_bytes
 from llmserve.grammars.nodes import Chars, Choice, Grammar, Lexeme, Node, Ref, Repeat, Sequence, Text
 
-__all__ = ["Facts", "FactTable"]
+__all__ = ["FactTable", "Facts"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class _Reader:
             if name in rules:
                 raise scanner.error(f"the rule {name[:64]!r} is defined twice", begun)
             rules[name] = self._choice()
-            if not (scanner.is_at_end or scanner.is_at_rule()):
+            if scanner.next and not scanner.is_at_rule():
                 raise scanner.error(f"unexpected {scanner.next!r}")
         if ROOT not in rules:
             raise GrammarSyntaxError("the rule 'root' is missing")
@@ -140,11 +140,10 @@ class _Reader:
         scanner = self._scanner
         begun = scanner.position
         scanner.take("{")
-        low = scanner.take_number()
-        high = low
+        low = high = scanner.take_number()
         if scanner.take(","):
             high = scanner.take_number()
-            low = low or 0
+            low = 0 if low is None else low
         if low is None or not scanner.take("}"):
             raise scanner.error("a repetition must be {m}, {m,}, {,n} or {m,n}", begun)
         if high is not None and high < low:

@@ -1,9 +1,9 @@
 """Decides what of a grammar becomes lexemes, which the lexer reads as a whole.
 
-llguidance's lexer always reads on as long as some lexeme that may stand here could still go on. A grammar in GBNF
-has no lexer: every way to read a text counts. Lexemes of one character each are always right but slow, since each
-character is then a step of the parser. So the largest parts without recursion are tried, and those that could be
-read too far are split:
+llguidance's lexer reads on as long as some lexeme that may stand here could still go on. A grammar in GBNF
+has no lexer: every way to read a text counts. Lexemes of one character each are always right, but slow, since
+each character is then a step of the parser. So the largest parts without recursion are tried, and those that
+could be read too far are split:
 
 - a lexeme that could go on with a byte that may also follow it;
 - a lexeme that begins like another and holds bytes that may follow that other.

@@ -88,14 +88,15 @@ def lark_grammar(ebnf: str) -> str:
     try:
         return gbnf_to_lark(ebnf)
     except GrammarSyntaxError as error:
-        raise FieldError("grammar.ebnf", str(error)) from None
+        raise FieldError("grammar.ebnf", f"is no GBNF: {error}") from None
 
 
 def sampling_params(
     request: GenerateRequest, stop_token_ids: Sequence[int], lark: str | None
 ) -> SamplingParams:
-    """The engine's parameters; ``lark`` is the request's grammar as text. A random seed is drawn here, so that
-    a stream's head can name it.
+    """The engine's parameters; ``lark`` is the request's grammar as text.
+
+    A random seed is drawn here, so that a stream's head can name it.
     """
     default, grammar = request.options.default_sampling, request.grammar
     seed = _first(request.seed, default.seed, secrets.randbelow(MAX_SEED + 1))

@@ -61,26 +61,29 @@ def code_of(fault: Fault) -> str:
 
 def param_of(error: BaseException) -> str | None:
     """The field that an error is about, by its name on this wire."""
-    if isinstance(error, errors.InvalidParameterError):
-        return _WIRE_NAMES.get(error.field, error.field) or None
+    if field := _engine_field(error):
+        return _WIRE_NAMES.get(field, field)
     if isinstance(error, refusals.FieldError):
         return error.field
     if isinstance(error, refusals.UnknownModelError | refusals.UnsafeModelIdError):
         return "model"
     if isinstance(error, errors.ContextExceededError):
         return "prompt" if error.prompt_tokens >= error.context_length else "max_new_tokens"
-    if isinstance(error, errors.BudgetTooSmallError):
-        return "max_new_tokens"
     return error.field if isinstance(error, refusals.GenerationTimeoutError) else None
 
 
 def message_of(fault: Fault) -> str:
     """The message, with fields as they are named on this wire."""
-    if isinstance(fault.error, errors.InvalidParameterError):
-        field = fault.error.field
-        if (wire_name := _WIRE_NAMES.get(field)) and fault.message.startswith(field):
-            return wire_name + fault.message.removeprefix(field)
+    field = _engine_field(fault.error)
+    if (wire_name := _WIRE_NAMES.get(field)) and fault.message.startswith(field):
+        return wire_name + fault.message.removeprefix(field)
     return fault.message
+
+
+def _engine_field(error: BaseException) -> str:
+    if isinstance(error, errors.BudgetTooSmallError):
+        return "max_tokens"
+    return error.field if isinstance(error, errors.InvalidParameterError) else ""
 
 
 def render(fault: Fault) -> object:

@@ -32,7 +32,7 @@ def check_headers(scope: Scope) -> None:
 
 
 class AnswerHeadersMiddleware:
-    """Adds ``X-SIE-Request-ID`` and ``X-SIE-Server-Version`` to all answers of the dialect, errors included."""
+    """Adds ``X-SIE-Request-ID`` and ``X-SIE-Server-Version`` to all answers under the dialect's paths."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

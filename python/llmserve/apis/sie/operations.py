@@ -25,17 +25,19 @@ _ERROR: Mapping[str, Mapping[str, Any]] = {
 _STREAM_EXAMPLE = (
     'data: {"request_id":"b1","seq":0,"text_delta":" It","done":false}\n\n'
     'data: {"request_id":"b1","seq":1,"text_delta":"","done":true,"finish_reason":"stop","usage":'
-    '{"prompt_tokens":8,"completion_tokens":2,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":0}},'
+    '{"prompt_tokens":8,"completion_tokens":2,"total_tokens":10,'
+    '"prompt_tokens_details":{"cached_tokens":0}},'
     '"ttft_ms":12.3}\n\ndata: [DONE]\n\n'
 )
 
 _EVENTS: Mapping[str, Any] = {
     "schema": {
         "type": "string",
-        "description": "`data:` lines of JSON. Each has `request_id`, `seq` (from 0), `text_delta` and `done`, "
-        "and `logprobs` where asked for: for each token of the delta `token`, `logprob`, `bytes` (a list or "
-        "null) and `top_logprobs`. The last has `done` true, `finish_reason`, `usage` and `ttft_ms`; after a "
-        "failure `finish_reason` is `error`, and `error` holds `code` and `message`. Then `data: [DONE]`.",
+        "description": "`data:` lines of JSON. Each has `request_id`, `seq` (from 0), `text_delta` and "
+        "`done`, and `logprobs` where asked for: for each token of the delta `token`, `logprob`, `bytes` "
+        "(a list or null) and `top_logprobs`. The last has `done` true, `finish_reason`, `usage` and "
+        "`ttft_ms`; after a failure `finish_reason` is `error`, and `error` holds `code` and `message`. "
+        "Then `data: [DONE]`.",
     },
     "examples": {"stream": {"summary": "A stream", "value": _STREAM_EXAMPLE}},
 }
@@ -76,8 +78,8 @@ def generate_endpoint(serve: Serve) -> Endpoint:
         operation_id="generate",
         summary="Generate text (SIE)",
         description=(
-            "Generates text from a prompt with a model of the catalogue, which is loaded if it is not. The body "
-            "is read strictly: unknown fields are refused. Every answer has `X-SIE-Request-ID` and "
+            "Generates text from a prompt with a model of the catalogue, which is loaded if it is not. The "
+            "body is read strictly: unknown fields are refused. Every answer has `X-SIE-Request-ID` and "
             "`X-SIE-Server-Version`, every error `X-SIE-Error-Code`. The headers `X-SIE-Remote: forbid` and "
             "`X-SIE-MACHINE-PROFILE` are accepted and have no effect."
         ),

@@ -116,7 +116,7 @@ class GenerateRequest:
     prompt: Annotated[
         str,
         Field(
-            "The text to go on from, as it is: no chat template is applied, and the text of control tokens is "
+            "The text to go on from, as it is: no chat template is applied, and text of control tokens is "
             "read as control tokens. At most 4 MiB of UTF-8.",
             example="Write one sentence about vector search.",
             read=readers.read_prompt,
@@ -138,7 +138,7 @@ class GenerateRequest:
     top_p: Annotated[
         float | None,
         Field(
-            "Nucleus sampling: keep the smallest set of tokens with at least this probability. Default: 1, off.",
+            "Nucleus sampling: keep the smallest set of tokens with at least this probability. Default: 1.",
             example=0.9,
             read=readers.read_share,
             schema=readers.SHARE_SCHEMA,
@@ -166,7 +166,7 @@ class GenerateRequest:
     seed: Annotated[
         int | None,
         Field(
-            "A signed 64-bit integer that keys every draw. Default: a random one; `X-LLMServe-Seed` tells it.",
+            "A signed 64-bit integer that keys every draw. Default: a random one, in `X-LLMServe-Seed`.",
             read=readers.read_seed,
             schema=readers.SEED_SCHEMA,
         ),
