@@ -166,10 +166,23 @@ def test_what_is_at_the_limits_is_taken() -> None:
 
 def test_null_is_absent() -> None:
     optional = dict.fromkeys(
-        (
-            "temperature top_p stop stream frequency_penalty presence_penalty seed logit_bias logprobs "
-            "top_logprobs grammar options routing_key prompt_cache_key safety_identifier"
-        ).split()
+        [
+            "temperature",
+            "top_p",
+            "stop",
+            "stream",
+            "frequency_penalty",
+            "presence_penalty",
+            "seed",
+            "logit_bias",
+            "logprobs",
+            "top_logprobs",
+            "grammar",
+            "options",
+            "routing_key",
+            "prompt_cache_key",
+            "safety_identifier",
+        ]
     )
     assert convert.read_request({**LEAST, **optional}) == convert.read_request(LEAST)
     unset: Object = {"default_sampling": {"top_k": None, "seed": None}, "profile": None, "stop_tokens": None}

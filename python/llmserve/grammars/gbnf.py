@@ -9,17 +9,13 @@ Unlike llama.cpp it takes a line break at any place in a rule, as xgrammar does.
 from __future__ import annotations
 
 from llmserve.grammars.nodes import (
-    EMPTY,
     ROOT,
-    Choice,
     Grammar,
     Node,
     Ref,
-    Repeat,
-    Sequence,
     char_set,
     choice,
-    references,
+    repeat,
     sequence,
 )
 from llmserve.grammars.scanner import GrammarSyntaxError, Scanner
@@ -39,12 +35,9 @@ def read_gbnf(text: str) -> Grammar:
     """The rules of a grammar.
 
     Raises:
-        GrammarSyntaxError: It is malformed, lacks a rule, or allows no text.
+        GrammarSyntaxError: It is malformed or lacks a rule.
     """
-    rules = _Reader(Scanner(text)).rules()
-    if not _ends(rules):
-        raise GrammarSyntaxError("the rule 'root' allows no text that ends")
-    return rules
+    return _Reader(Scanner(text)).rules()
 
 
 class _Reader:
@@ -124,14 +117,14 @@ class _Reader:
         scanner = self._scanner
         for _ in range(MAX_OPERATORS):
             if scanner.take("*"):
-                item = Repeat(item, 0, None)
+                item = repeat(item, 0, None)
             elif scanner.take("+"):
-                item = Repeat(item, 1, None)
+                item = repeat(item, 1, None)
             elif scanner.take("?"):
-                item = Repeat(item, 0, 1)
+                item = repeat(item, 0, 1)
             elif scanner.next == "{":
                 low, high = self._bounds()
-                item = EMPTY if high == 0 else Repeat(item, low, high)
+                item = repeat(item, low, high)
             else:
                 return item
         raise scanner.error(f"more than {MAX_OPERATORS - 1} repetitions of one item")
@@ -151,33 +144,3 @@ class _Reader:
         if max(low, high or 0) > MAX_REPETITIONS:
             raise scanner.error(f"a repetition may have at most {MAX_REPETITIONS} rounds", begun)
         return low, high
-
-
-def _ends(rules: Grammar) -> bool:
-    """Whether the root has a text: a rule has one if an option is made of rules that have one."""
-    known: set[str] = set()
-    users: dict[str, list[str]] = {}
-    for name, body in rules.items():
-        for used in set(references(body)):
-            users.setdefault(used, []).append(name)
-    waiting = list(rules)
-    while waiting:
-        name = waiting.pop()
-        if name not in known and _has_text(rules[name], known):
-            known.add(name)
-            waiting.extend(users.get(name, ()))
-    return ROOT in known
-
-
-def _has_text(node: Node, known: set[str]) -> bool:
-    match node:
-        case Ref(name=name):
-            return name in known
-        case Sequence(items=items):
-            return all(_has_text(item, known) for item in items)
-        case Choice(options=options):
-            return any(_has_text(option, known) for option in options)
-        case Repeat(item=item, low=low):
-            return low == 0 or _has_text(item, known)
-        case _:
-            return True

@@ -104,6 +104,8 @@ def _operator(low: int, high: int | None) -> str:
 
 
 def _literal(node: Chars | Text) -> str:
+    if isinstance(node, Chars) and len(node.ranges) == 1 and node.ranges[0][0] == node.ranges[0][1]:
+        node = Text(chr(node.ranges[0][0]))
     if isinstance(node, Text):
         # Lark's strings are JSON's; only DEL must be escaped as well.
         return json.dumps(node.text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -73,15 +73,30 @@ EMPTY = Sequence(())
 
 
 def sequence(items: Iterable[Node]) -> Node:
-    """A sequence; one item is itself."""
-    parts = tuple(items)
+    """A sequence; one item is itself, and what is empty is left out."""
+    parts = tuple(item for item in items if item != EMPTY)
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
 def choice(options: Iterable[Node]) -> Node:
-    """A choice; one option is itself."""
-    parts = tuple(options)
-    return parts[0] if len(parts) == 1 else Choice(parts)
+    """A choice; one option is itself, equal ones are one, and sets of characters are one set."""
+    ranges: list[tuple[int, int]] = []
+    parts: dict[Node, None] = {}
+    for option in options:
+        for part in option.options if isinstance(option, Choice) else (option,):
+            if isinstance(part, Chars):
+                ranges += part.ranges
+            else:
+                parts[part] = None
+    found = (*([char_set(ranges, is_negated=False)] if ranges else []), *parts)
+    return found[0] if len(found) == 1 else Choice(found)
+
+
+def repeat(item: Node, low: int, high: int | None) -> Node:
+    """A repetition; once is the item itself."""
+    if item == EMPTY or high == 0:
+        return EMPTY
+    return item if (low, high) == (1, 1) else Repeat(item, low, high)
 
 
 def characters(text: str) -> Node:

@@ -15,6 +15,7 @@ from llmserve.grammars.nodes import (
     Sequence,
     choice,
     references,
+    repeat,
     sequence,
 )
 
@@ -35,9 +36,8 @@ def _unrolled(name: str, body: Node) -> Node:
         steps = [sequence(items[:-1] if is_right else items[1:]) for items in recurring]
         ends = [sequence(items) for items in options if items not in recurring]
         if recurring and ends and not any(name in references(part) for part in (*steps, *ends)):
-            rounds = Repeat(choice(steps), 0, None)
-            parts = (rounds, choice(ends)) if is_right else (choice(ends), rounds)
-            return sequence(part for part in parts if part != EMPTY)
+            rounds = repeat(choice(steps), 0, None)
+            return sequence((rounds, choice(ends)) if is_right else (choice(ends), rounds))
     return body
 
 
