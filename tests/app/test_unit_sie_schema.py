@@ -15,6 +15,23 @@ from llmserve.types import SamplingParams
 
 Object = dict[str, Any]
 LEAST: Object = {"prompt": "p", "max_new_tokens": 8}
+OPTIONAL = (
+    "temperature",
+    "top_p",
+    "stop",
+    "stream",
+    "frequency_penalty",
+    "presence_penalty",
+    "seed",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "grammar",
+    "options",
+    "routing_key",
+    "prompt_cache_key",
+    "safety_identifier",
+)
 
 
 def refusal(body: Object) -> tuple[int, str, str | None, str]:
@@ -165,25 +182,7 @@ def test_what_is_at_the_limits_is_taken() -> None:
 
 
 def test_null_is_absent() -> None:
-    optional = dict.fromkeys(
-        [
-            "temperature",
-            "top_p",
-            "stop",
-            "stream",
-            "frequency_penalty",
-            "presence_penalty",
-            "seed",
-            "logit_bias",
-            "logprobs",
-            "top_logprobs",
-            "grammar",
-            "options",
-            "routing_key",
-            "prompt_cache_key",
-            "safety_identifier",
-        ]
-    )
+    optional = dict.fromkeys(OPTIONAL)
     assert convert.read_request({**LEAST, **optional}) == convert.read_request(LEAST)
     unset: Object = {"default_sampling": {"top_k": None, "seed": None}, "profile": None, "stop_tokens": None}
     assert convert.read_request({**LEAST, "options": unset}) == convert.read_request(LEAST)
