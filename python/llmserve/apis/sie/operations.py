@@ -75,7 +75,7 @@ def generate_endpoint(serve: Serve) -> Endpoint:
         path="/v1/generate/{model:path}",
         method="POST",
         serve=serve,
-        operation_id="generate",
+        operation_id="sieGenerate",
         summary="Generate text (SIE)",
         description=(
             "Generates text from a prompt with a model of the catalogue, which is loaded if it is not. The "
