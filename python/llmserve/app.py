@@ -25,6 +25,10 @@ from llmserve.apis.models import operations as models_operations
 from llmserve.apis.models.routes import ModelsApi
 from llmserve.apis.openai import errors as openai_errors
 from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
+from llmserve.apis.sie import errors as sie_errors
+from llmserve.apis.sie import operations as sie_operations
+from llmserve.apis.sie.headers import AnswerHeadersMiddleware
+from llmserve.apis.sie.routes import SieApi
 from llmserve.apis.unsupported import routes as unsupported
 from llmserve.first_model import FirstModel, StartObserver
 from llmserve.http.auth import ApiKeyMiddleware
@@ -146,14 +150,19 @@ class Application:
 
 
 def _build_http(services: Services) -> ASGIApp:
-    dialects = (llamacpp.LlamaCppApi(services), llamatik.LlamatikApi(services), ModelsApi(services))
+    dialects = (
+        llamacpp.LlamaCppApi(services),
+        llamatik.LlamatikApi(services),
+        ModelsApi(services),
+        SieApi(services),
+    )
     ops = OpsApi(services)
     described = [*ops.endpoints(), *(endpoint for dialect in dialects for endpoint in dialect.endpoints())]
-    operations = (llamacpp_operations, llamatik_operations, models_operations)
+    operations = (llamacpp_operations, llamatik_operations, models_operations, sie_operations)
     ops.describe(described, [cls for module in operations for cls in module.RESPONSE_TYPES])
     endpoints = [*described, *ops.page_endpoints(), *unsupported.endpoints()]
     limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)
-    shapes = (*llamacpp.SHAPES, *llamatik.SHAPES, *openai_errors.SHAPES)
+    shapes = (*llamacpp.SHAPES, *llamatik.SHAPES, *openai_errors.SHAPES, *sie_errors.SHAPES)
     # From the inside out. Errors are answered inside CORS, so that browsers may read them.
     app: ASGIApp = build_router(endpoints, limits)
     app = ConnectionMiddleware(app, services.settings.max_body_bytes)
@@ -161,6 +170,7 @@ def _build_http(services: Services) -> ASGIApp:
     app = ApiKeyMiddleware(app, services.settings.api_key, always_open=(HEALTH,))
     app = BrowserMiddleware(app, services.settings.cors_origins)
     app = ErrorMiddleware(app, shapes)
+    app = AnswerHeadersMiddleware(app)
     if services.settings.cors_origins:
         app = CORSMiddleware(
             app,

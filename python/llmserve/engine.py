@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -186,6 +186,21 @@ class Engine(LoadedModel):
 
         Bytes that are no UTF-8 become U+FFFD. Raises `InvalidParameterError` for an unknown id.
         """
+        return (await self._bytes_of(tokens, render_special)).decode(errors="replace")
+
+    async def token_bytes(self, tokens: Iterable[int]) -> list[bytes]:
+        """The bytes of each token by itself, which need not be whole UTF-8; of control tokens, their text.
+
+        They are kept once they were asked for. Raises `InvalidParameterError` for an unknown id.
+        """
+        pieces = self._pieces
+        wanted = list(tokens)
+        for token in wanted:
+            if token not in pieces:
+                pieces[token] = await self._bytes_of([token], render_special=True)
+        return [pieces[token] for token in wanted]
+
+    async def _bytes_of(self, tokens: Sequence[int], render_special: bool) -> bytes:
         mailbox = Mailbox()
         buffer = _core.TokenBuffer()
         for start in range(0, len(tokens), _PIECE):
@@ -193,7 +208,7 @@ class Engine(LoadedModel):
             if len(tokens) > _PIECE:
                 await anyio.lowlevel.checkpoint()
         job = self._core.detokenize(buffer, render_special, mailbox.listener)
-        return (await mailbox.next(job.take)).decode(errors="replace")
+        return await mailbox.next(job.take)
 
     async def chat_prompt(
         self,

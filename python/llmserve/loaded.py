@@ -23,12 +23,14 @@ _Special: TypeAlias = Literal["plain", "control", "marked"]
 class LoadedModel:
     """A handle on a loaded model, and what can be asked of it at once."""
 
-    __slots__ = ("__weakref__", "_chat_templates", "_core", "_info")
+    __slots__ = ("__weakref__", "_chat_templates", "_core", "_info", "_pieces")
 
     def __init__(self, core: _core.Engine) -> None:
         self._core = core
         self._info = ModelInfo(**core.info())
         self._chat_templates: ChatTemplates | None = None
+        # Bytes of tokens that were asked for; bounded by the vocabulary.
+        self._pieces: dict[int, bytes] = {}
 
     @property
     def info(self) -> ModelInfo:

@@ -7,11 +7,15 @@ native log lines.
 
     LlmserveError
      └── Refusal
-          ├── MalformedBodyError, FieldError, BodyTooLargeError
+          ├── MalformedBodyError, BodyTooLargeError
+          ├── FieldError
+          │    └── UnsupportedFieldError, FieldTooLongError
+          ├── UnsafeModelIdError
           ├── PathNotAllowedError, PathNotLocalError
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError, NoDraftHeadError
           ├── SessionExpiredError, SessionsFullError, CallCancelledError
+          ├── GenerationTimeoutError, GenerationCancelledError
           ├── UnauthorizedError, ForeignHostError, ForeignOriginError
           ├── RouteNotFoundError, MethodNotAllowedError, NotSupportedError
           └── ServerDrainingError, ServerStoppingError
@@ -46,6 +50,22 @@ class FieldError(Refusal):
         super().__init__(f"{field} {reason}")
         self.field = field
         self.reason = reason
+
+
+class UnsupportedFieldError(FieldError):
+    """A field that the dialect does not have, or not in this place."""
+
+    code = "unsupported_field"
+
+
+class FieldTooLongError(FieldError):
+    """A text exceeds the limit, which is in bytes of UTF-8."""
+
+    code = "field_too_long"
+
+    def __init__(self, field: str, limit: int) -> None:
+        super().__init__(field, f"must have at most {limit} bytes of UTF-8")
+        self.limit = limit
 
 
 class BodyTooLargeError(Refusal):
@@ -87,6 +107,16 @@ class UnknownModelError(Refusal):
             reason = f"unknown model {model_id[:MAX_SHOWN_ID]!r}: GET /v1/models lists those that there are"
         super().__init__(reason)
         self.model_id = model_id
+
+
+class UnsafeModelIdError(Refusal):
+    """A catalogue id with a slash, where one with ``__`` in its place is wanted."""
+
+    code = "unsafe_model_id"
+
+    def __init__(self, safe_id: str) -> None:
+        super().__init__(f"the model id must be a single path segment: write {safe_id[:MAX_SHOWN_ID]!r}")
+        self.safe_id = safe_id
 
 
 class ModelLoadingError(Refusal):
@@ -169,6 +199,26 @@ class CallCancelledError(Refusal):
 
     def __init__(self, message: str = "the call was cancelled before it had a whole document") -> None:
         super().__init__(message)
+
+
+class GenerationTimeoutError(Refusal):
+    """A time limit of the request's own has passed."""
+
+    code = "timeout"
+
+    def __init__(self, field: str, seconds: float) -> None:
+        super().__init__(f"{field} has passed: {seconds:g} s")
+        self.field = field
+        self.seconds = seconds
+
+
+class GenerationCancelledError(Refusal):
+    """Another client ended the session's running calls."""
+
+    code = "generation_cancelled"
+
+    def __init__(self) -> None:
+        super().__init__("the generation was cancelled: somebody ended the running calls of its session")
 
 
 class UnauthorizedError(Refusal):

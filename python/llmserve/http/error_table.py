@@ -68,12 +68,14 @@ RULES: Mapping[type[BaseException], Rule] = {
     # Of the server.
     refusals.MalformedBodyError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     refusals.FieldError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
+    refusals.FieldTooLongError: Rule(413, _INVALID, "INVALID_ARGUMENT"),
     refusals.BodyTooLargeError: Rule(413, _INVALID, "INVALID_ARGUMENT"),
     refusals.PathNotAllowedError: Rule(
         403, "permission_error", "PERMISSION_DENIED", dialects={"llamacpp": 400, "llamatik": 400}
     ),
     refusals.PathNotLocalError: Rule(403, "permission_error", "PERMISSION_DENIED"),
     refusals.UnknownModelError: Rule(404, _INVALID, "NOT_FOUND", dialects={"llamacpp": 400}),
+    refusals.UnsafeModelIdError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     refusals.ModelLoadingError: Rule(
         503, _BUSY, "UNAVAILABLE", retry_after_s=1.0, dialects={"llamacpp": 400}
     ),
@@ -85,6 +87,8 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.SessionExpiredError: Rule(410, _INVALID, "NOT_FOUND"),
     refusals.SessionsFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
     refusals.CallCancelledError: Rule(409, _INVALID, "CANCELLED"),
+    refusals.GenerationTimeoutError: Rule(504, _SERVER, "DEADLINE_EXCEEDED"),
+    refusals.GenerationCancelledError: Rule(503, _SERVER, "CANCELLED"),
     refusals.UnauthorizedError: Rule(401, "authentication_error", "UNAUTHENTICATED"),
     refusals.ForeignHostError: Rule(403, "permission_error", "PERMISSION_DENIED"),
     refusals.ForeignOriginError: Rule(403, "permission_error", "PERMISSION_DENIED"),

@@ -13,7 +13,7 @@ from llmserve.refusals import NotSupportedError
 _IMAGES = "llmserve generates text, no images"
 _AUDIO = "llmserve takes and gives text, no audio"
 _RERANK = "llmserve does not score or rank documents"
-_ENCODE = "the SIE routes beside generate are not served; embeddings are at /v1/embeddings"
+_ENCODE = "of SIE's routes, /v1/generate is served; embeddings are at /v1/embeddings"
 _FILES = "llmserve keeps no files of its clients"
 _BATCHES = "llmserve keeps no jobs; send the requests at the same time, they are computed together"
 _TUNING = "llmserve trains no models"
