@@ -22,6 +22,8 @@ from llmserve.apis.llamatik import routes as llamatik
 from llmserve.apis.models import operations as models_operations
 from llmserve.apis.models.routes import ModelsApi
 from llmserve.apis.openai import errors as openai_errors
+from llmserve.apis.openai import operations as openai_operations
+from llmserve.apis.openai.routes import OpenAiApi
 from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
 from llmserve.apis.unsupported import routes as unsupported
 from llmserve.first_model import FirstModel, StartObserver
@@ -125,10 +127,15 @@ class Application:
 
 
 def _build_http(services: Services) -> ASGIApp:
-    dialects = (llamacpp.LlamaCppApi(services), llamatik.LlamatikApi(services), ModelsApi(services))
+    dialects = (
+        llamacpp.LlamaCppApi(services),
+        llamatik.LlamatikApi(services),
+        OpenAiApi(services),
+        ModelsApi(services),
+    )
     ops = OpsApi(services)
     described = [*ops.endpoints(), *(endpoint for dialect in dialects for endpoint in dialect.endpoints())]
-    operations = (llamacpp_operations, llamatik_operations, models_operations)
+    operations = (llamacpp_operations, llamatik_operations, openai_operations, models_operations)
     ops.describe(described, [cls for module in operations for cls in module.RESPONSE_TYPES])
     endpoints = [*described, *ops.page_endpoints(), *unsupported.endpoints()]
     limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)

@@ -186,6 +186,10 @@ class Engine(LoadedModel):
 
         Bytes that are no UTF-8 become U+FFFD. Raises `InvalidParameterError` for an unknown id.
         """
+        return (await self.token_bytes(tokens, render_special=render_special)).decode(errors="replace")
+
+    async def token_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
+        """`detokenize` without decoding: the bytes of some tokens need not be whole characters."""
         mailbox = Mailbox()
         buffer = _core.TokenBuffer()
         for start in range(0, len(tokens), _PIECE):
@@ -193,7 +197,7 @@ class Engine(LoadedModel):
             if len(tokens) > _PIECE:
                 await anyio.lowlevel.checkpoint()
         job = self._core.detokenize(buffer, render_special, mailbox.listener)
-        return (await mailbox.next(job.take)).decode(errors="replace")
+        return await mailbox.next(job.take)
 
     async def chat_prompt(
         self,

@@ -1,0 +1,33 @@
+"""An assistant's turn: its reasoning, its words and its tool calls, told apart while they are generated.
+
+`tool_formats` is the table of how models write calls, `reasoning` that of how they mark reasoning, `fallback`
+gives tools to models whose template has none, `planning` makes the prompt, `segments` runs one request of a
+turn, and `turn` joins them.
+"""
+
+from llmserve.assistant.pieces import (
+    CallArguments,
+    CallBegin,
+    Piece,
+    Reasoning,
+    TurnEnd,
+    Words,
+)
+from llmserve.assistant.planning import Conversation, plan_turn
+from llmserve.assistant.tools import Tool, ToolMode
+from llmserve.assistant.turn import Turn, TurnPlan
+
+__all__ = [
+    "CallArguments",
+    "CallBegin",
+    "Conversation",
+    "Piece",
+    "Reasoning",
+    "Tool",
+    "ToolMode",
+    "Turn",
+    "TurnEnd",
+    "TurnPlan",
+    "Words",
+    "plan_turn",
+]
