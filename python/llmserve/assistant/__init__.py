@@ -1,8 +1,8 @@
 """An assistant's turn: its reasoning, its words and its tool calls, told apart while they are generated.
 
 `tool_formats` is the table of how models write calls, `reasoning` that of how they mark reasoning, `fallback`
-gives tools to models whose template has none, `planning` makes the prompt, `segments` runs one request of a
-turn, and `turn` joins them.
+gives tools to models whose template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs
+one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`.
 """
 
 from llmserve.assistant.pieces import (
@@ -15,7 +15,8 @@ from llmserve.assistant.pieces import (
 )
 from llmserve.assistant.planning import Conversation, plan_turn
 from llmserve.assistant.tools import Tool, ToolMode
-from llmserve.assistant.turn import Turn, TurnPlan
+from llmserve.assistant.turn import Turn
+from llmserve.assistant.turn_plan import TurnPlan
 
 __all__ = [
     "CallArguments",

@@ -9,10 +9,11 @@ from typing import Any
 import anyio.to_thread
 
 from llmserve.assistant import fallback
+from llmserve.assistant.checking import check_tools
 from llmserve.assistant.reasoning import tags_of
 from llmserve.assistant.tool_formats import PLAIN, format_of
 from llmserve.assistant.tools import Tool, ToolMode
-from llmserve.assistant.turn import TurnPlan
+from llmserve.assistant.turn_plan import TurnPlan
 from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.templates.capabilities import capabilities
@@ -43,13 +44,15 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     tools = conversation.tools if conversation.mode != "none" else ()
     source = choose(engine.info, None, bool(tools))
     takes = await anyio.to_thread.run_sync(capabilities, source)
-    messages: Sequence[Mapping[str, Any]] = conversation.messages
+    messages: Sequence[Mapping[str, Any]] = _with_known_roles(conversation.messages, source)
     in_template: list[dict[str, Any]] | None = [tool.template_form for tool in tools] or None
     tool_format = format_of(source)
     if tools and not takes.shows_tools:
         messages, in_template, tool_format = fallback.with_tools(messages, tools), None, PLAIN
-    elif not takes.shows_tool_results and any(message.get("role") == "tool" for message in messages):
+    elif _has_calls(messages) and not (takes.shows_tool_calls and takes.shows_tool_results):
         messages = fallback.with_tools(messages, ())
+    if conversation.mode != "none":
+        await check_tools(engine, conversation.callable_tools)
     prompt = await engine.chat_prompt(messages, tools=in_template, **conversation.variables)
     return TurnPlan(
         prompt=prompt,
@@ -60,3 +63,17 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         format=tool_format,
         tags=tags_of(source),
     )
+
+
+def _with_known_roles(messages: Sequence[Mapping[str, Any]], template: str) -> list[Mapping[str, Any]]:
+    """Few templates know the role `developer`; it is OpenAI's newer name for `system`."""
+    if "developer" in template:
+        return list(messages)
+    return [
+        {**message, "role": "system"} if message.get("role") == "developer" else message
+        for message in messages
+    ]
+
+
+def _has_calls(messages: Sequence[Mapping[str, Any]]) -> bool:
+    return any(message.get("role") == "tool" or message.get("tool_calls") for message in messages)

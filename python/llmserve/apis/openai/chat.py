@@ -57,7 +57,7 @@ class ChatApi:
                     await exchange.send_json(await run.answer(), headers=headers)
 
 
-def check_plan(plan: TurnPlan) -> None:
+def check_plan(plan: TurnPlan, field: str = "response_format") -> None:
     """Refuses what cannot be told apart.
 
     Raises:
@@ -65,7 +65,7 @@ def check_plan(plan: TurnPlan) -> None:
     """
     if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
         raise FieldError(
-            "response_format",
+            field,
             "cannot be used with tool_choice auto here: this model's tool calls are JSON too. "
             "Use required or none",
         )

@@ -17,7 +17,7 @@ from llmserve.apis.openai.schema import SamplingFields
 from llmserve.http.readers import MESSAGES_SCHEMA, read_messages
 from llmserve.http.schema import Field
 
-_TOOL_CHOICE_SCHEMA: Mapping[str, Any] = {"anyOf": [{"type": "string"}, {"type": "object"}]}
+TOOL_CHOICE_SCHEMA: Mapping[str, Any] = {"anyOf": [{"type": "string"}, {"type": "object"}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class ChatRequest(SamplingFields):
         Field(
             "`auto`, `none`, `required`, or the name of a function.",
             read=read_any,
-            schema=_TOOL_CHOICE_SCHEMA,
+            schema=TOOL_CHOICE_SCHEMA,
         ),
     ] = None
     parallel_tool_calls: Annotated[bool, Field("Whether there may be several calls in a turn.")] = True

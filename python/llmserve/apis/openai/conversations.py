@@ -56,10 +56,10 @@ def check_parts(content: Any, where: str) -> None:
         if not isinstance(part, dict):
             raise FieldError(name, f"must be an object, got {kind_of(part)}")
         kind = part.get("type")
-        if kind not in ("text", "input_text", "output_text", "refusal"):
+        if kind not in ("text", "input_text", "output_text"):
             shown = repr(kind[:32]) if isinstance(kind, str) else kind_of(kind)
             raise FieldError(f"{name}.type", f"must be text (no images, audio or files), got {shown}")
-        text = part.get("refusal" if kind == "refusal" else "text")
+        text = part.get("text")
         if not isinstance(text, str):
             raise FieldError(f"{name}.text", f"must be a string, got {kind_of(text)}")
 

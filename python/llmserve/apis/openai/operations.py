@@ -7,7 +7,9 @@ from typing import Any
 
 from llmserve.apis.openai.chat_schema import ChatRequest
 from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.apis.openai.responses_schema import ResponsesRequest
 from llmserve.apis.openai.schema import OpenAiError, OpenAiErrorDetail
+from llmserve.apis.openai.tokens_schema import DetokenizeRequest, EmbeddingsRequest, TokenizeRequest
 from llmserve.http.endpoint import Content, Endpoint, Serve
 
 RESPONSE_TYPES = (OpenAiError, OpenAiErrorDetail)
@@ -88,4 +90,90 @@ def chat(serve: Serve) -> Endpoint:
         ),
         body=ChatRequest,
         responses=_answers(_GENERATED, example, has_stream=True),
+    )
+
+
+def responses(serve: Serve) -> Endpoint:
+    """`POST /v1/responses`."""
+    part = {"type": "output_text", "text": "Paris.", "annotations": []}
+    item = {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": [part]}
+    example = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1767225600,
+        "model": "SmolLM2-135M-Instruct.Q4_1",
+        "status": "completed",
+        "output": [item],
+        "usage": {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15},
+    }
+    return Endpoint(
+        path="/v1/responses",
+        method="POST",
+        serve=serve,
+        operation_id="createResponse",
+        summary="Answer a conversation (responses)",
+        description=(
+            "The stateless core of the Responses API: the whole conversation comes as `input`. Nothing is "
+            "stored. A stream has typed events and ends with `response.completed` or `response.incomplete`."
+        ),
+        body=ResponsesRequest,
+        responses=_answers(_GENERATED, example, has_stream=True),
+    )
+
+
+def tokenize(serve: Serve) -> Endpoint:
+    """`POST /tokenize`."""
+    return Endpoint(
+        path="/tokenize",
+        method="POST",
+        serve=serve,
+        operation_id="tokenize",
+        summary="Tokens of a text",
+        description="As llama-server does it.",
+        body=TokenizeRequest,
+        responses=_answers("The tokens.", {"tokens": [504, 3575]}, has_stream=False),
+    )
+
+
+def detokenize(serve: Serve) -> Endpoint:
+    """`POST /detokenize`."""
+    return Endpoint(
+        path="/detokenize",
+        method="POST",
+        serve=serve,
+        operation_id="detokenize",
+        summary="Text of tokens",
+        description="As llama-server does it; control tokens are shown.",
+        body=DetokenizeRequest,
+        responses=_answers("The text.", {"content": "The capital"}, has_stream=False),
+    )
+
+
+def props(serve: Serve) -> Endpoint:
+    """`GET /props`."""
+    return Endpoint(
+        path="/props",
+        method="GET",
+        serve=serve,
+        operation_id="props",
+        summary="What is known of a model",
+        description=(
+            "As llama-server does it, of the first model in `GET /v1/models` or of the one that the query "
+            "`model` names, which is loaded if it is not."
+        ),
+        responses=_answers("The properties.", {"total_slots": 16}, has_stream=False),
+    )
+
+
+def embeddings(serve: Serve) -> Endpoint:
+    """`POST /v1/embeddings`."""
+    return Endpoint(
+        path="/v1/embeddings",
+        method="POST",
+        serve=serve,
+        operation_id="createEmbedding",
+        summary="Vectors of texts",
+        description="Answered with 501: the models here generate text.",
+        body=EmbeddingsRequest,
+        responses={**_REFUSALS, 501: Content("The model gives no embeddings.", _ERROR)},
     )
