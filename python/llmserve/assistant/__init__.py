@@ -5,6 +5,7 @@ gives tools to models whose template has none, `planning` makes the prompt and a
 one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`.
 """
 
+from llmserve.assistant.closing import closed
 from llmserve.assistant.pieces import (
     CallArguments,
     CallBegin,
@@ -30,5 +31,6 @@ __all__ = [
     "TurnEnd",
     "TurnPlan",
     "Words",
+    "closed",
     "plan_turn",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from llmserve.assistant.closing import closed
+
 ToolMode: TypeAlias = Literal["none", "auto", "required"]
 """Whether the turn has calls: never, as the model likes, or always."""
 
@@ -24,7 +26,8 @@ class Tool:
         """The schema that arguments are held to: always one of an object."""
         if self.parameters is None:
             return {"type": "object", "properties": {}, "additionalProperties": False}
-        return {"type": "object", **self.parameters}
+        schema: Mapping[str, Any] = closed({"type": "object", **self.parameters})
+        return schema
 
     @property
     def template_form(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from llmserve.apis.openai.schema import RANDOM_SEED, SamplingFields
+from llmserve.assistant import closed
 from llmserve.http.schema import kind_of
 from llmserve.refusals import FieldError
 from llmserve.sampling_params import SamplingParams
@@ -88,8 +89,8 @@ def schema_text(schema: Any, field: str) -> str:
     if not isinstance(schema, dict | bool):
         raise FieldError(field, f"must be an object, got {kind_of(schema)}")
     try:
-        return orjson.dumps(schema).decode()
-    except orjson.JSONEncodeError:
+        return orjson.dumps(closed(schema)).decode()
+    except (orjson.JSONEncodeError, RecursionError):
         raise FieldError(field, "is nested too deeply") from None
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llmserve.apis.openai.sampling import schema_text
 from llmserve.assistant import Tool, ToolMode
 from llmserve.http.schema import kind_of
 from llmserve.refusals import FieldError
@@ -74,6 +75,7 @@ def _parameters(parameters: Any, where: str) -> dict[str, Any] | None:
         raise FieldError(where, f"must be an object, got {kind_of(parameters)}")
     if parameters.get("type", "object") != "object":
         raise FieldError(f"{where}.type", "must be object")
+    schema_text(parameters, where)
     return parameters
 
 
