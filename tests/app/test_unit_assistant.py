@@ -76,7 +76,12 @@ def test_no_name_is_taken_for_the_beginning_of_another() -> None:
 
 @pytest.mark.parametrize(
     ("name", "opened"),
-    [("qwen-3", "<think>"), ("deepseek-r1-llama", "<think>"), ("seed-oss", "<seed:think>"), ("smollm2", None)],
+    [
+        ("qwen-3", "<think>"),
+        ("deepseek-r1-llama", "<think>"),
+        ("seed-oss", "<seed:think>"),
+        ("smollm2", None),
+    ],
 )
 def test_tags_of_reasoning(name: str, opened: str | None) -> None:
     tags = tags_of(template(name))

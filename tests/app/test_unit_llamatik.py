@@ -202,7 +202,9 @@ def test_values_in_force() -> None:
     kept = Params(ModelConfig())
     shown = convert.values_in_force(kept.sampling, kept.config, None)
     assert shown == {
-        **{name: SEED_EXAMPLE[name] for name in ("temperature", "maxTokens", "topP", "topK", "repeatPenalty")},
+        **{
+            name: SEED_EXAMPLE[name] for name in ("temperature", "maxTokens", "topP", "topK", "repeatPenalty")
+        },
         "seed": -1,
         "minP": 0.0,
         "stop": (),
