@@ -1,0 +1,475 @@
+"""The OpenAI dialect of a real server process, with the `openai` client as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+import openai
+import pytest
+from pydantic import BaseModel
+
+from serving import RawStream, ServerProcess, events, get, post
+
+pytestmark = pytest.mark.model
+
+MODEL = "SmolLM2-135M-Instruct.Q4_1"
+CAPITAL = "The capital of France is"
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+
+
+class Names(BaseModel):
+    names: list[str]
+
+
+@pytest.fixture(scope="module")
+def client(server: ServerProcess) -> Iterator[openai.OpenAI]:
+    url = f"http://127.0.0.1:{server.port}/v1"
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=300) as client:
+        yield client
+
+
+def function(name: str, *keys: str) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {key: {"type": "string"} for key in keys}}
+    function = {"name": name, "description": f"Finds the {name}.", "parameters": parameters}
+    return {
+        "type": "function",
+        "function": {**function, "parameters": {**parameters, "required": list(keys)}},
+    }
+
+
+def user(text: str) -> list[Any]:
+    return [{"role": "user", "content": text}]
+
+
+def chat(server: ServerProcess, **body: Any) -> Any:
+    whole = {"model": MODEL, "messages": user("Say hello"), "temperature": 0, "max_tokens": 8, **body}
+    return post(server.port, "/v1/chat/completions", whole)
+
+
+def complete(server: ServerProcess, **body: Any) -> Any:
+    whole = {"model": MODEL, "prompt": CAPITAL, "temperature": 0, "max_tokens": 5, **body}
+    return post(server.port, "/v1/completions", whole)
+
+
+def chunks(body: str) -> list[Any]:
+    *data, done = events(body)
+    assert done == "data: [DONE]"
+    return [json.loads(line.removeprefix("data: ")) for line in data]
+
+
+def test_a_completion(client: openai.OpenAI) -> None:
+    answer = client.completions.create(model=MODEL, prompt=CAPITAL, max_tokens=2, temperature=0)
+    assert answer.choices[0].text == " Paris."
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.model == MODEL
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (
+        5,
+        2,
+        7,
+    )
+    again = client.completions.create(model=MODEL, prompt=CAPITAL, max_tokens=2, temperature=0)
+    assert again.usage is not None
+    assert again.usage.prompt_tokens_details is not None
+    assert (again.usage.prompt_tokens, again.usage.prompt_tokens_details.cached_tokens) == (5, 4)
+    assert again.choices[0].text == " Paris."
+    timings = cast(Any, again.model_extra)["timings"]
+    assert (timings["cache_n"], timings["prompt_n"], timings["predicted_n"]) == (4, 1, 2)
+
+
+def test_streams_of_completions_join_to_the_answer(server: ServerProcess) -> None:
+    whole = complete(server, n=2, temperature=1, seed=5).json
+    for with_usage in (True, False):
+        body = complete(
+            server, n=2, temperature=1, seed=5, stream=True, stream_options={"include_usage": with_usage}
+        ).text
+        parts = chunks(body)
+        if with_usage:
+            last = parts.pop()
+            assert (last["choices"], last["usage"]) == ([], {**last["usage"], "prompt_tokens": 5})
+            assert last["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"]
+            assert all(part["usage"] is None for part in parts)
+        else:
+            assert all("usage" not in part for part in parts)
+        for index in (0, 1):
+            choices = [part["choices"][0] for part in parts if part["choices"][0]["index"] == index]
+            assert "".join(choice["text"] for choice in choices) == whole["choices"][index]["text"]
+            assert [choice["finish_reason"] for choice in choices][-1] == "length"
+
+
+def test_prompts_of_all_kinds(server: ServerProcess) -> None:
+    ids = post(server.port, "/tokenize", {"content": CAPITAL}).json["tokens"]
+    assert len(ids) == 5
+    assert post(server.port, "/detokenize", {"tokens": ids}).json["content"] == CAPITAL
+    expected = complete(server).json["choices"][0]["text"]
+    for prompt in (ids, [ids], [CAPITAL]):
+        assert complete(server, prompt=prompt).json["choices"][0]["text"] == expected
+    several = complete(server, prompt=[CAPITAL, ids, "One two three"], n=2).json
+    texts = [choice["text"] for choice in several["choices"]]
+    assert [choice["index"] for choice in several["choices"]] == list(range(6))
+    assert texts[:4] == [expected] * 4
+    assert texts[4] == texts[5] != expected
+    assert several["usage"]["prompt_tokens"] == 13
+
+
+def test_choices_differ_and_are_the_same_again(server: ServerProcess) -> None:
+    def texts(**body: Any) -> list[str]:
+        answer = complete(server, temperature=1, max_tokens=12, n=4, **body)
+        assert answer.header("x-llmserve-seed") == str(body["seed"])
+        return [choice["text"] for choice in answer.json["choices"]]
+
+    first = texts(seed=7)
+    assert len(set(first)) == 4
+    assert texts(seed=7) == first
+    assert texts(seed=8) != first
+    assert complete(server, temperature=1, max_tokens=12, seed=7).json["choices"][0]["text"] == first[0]
+    chosen = [c["message"]["content"] for c in chat(server, temperature=1, n=3, seed=7).json["choices"]]
+    assert len(set(chosen)) == 3
+    assert chosen == [
+        c["message"]["content"] for c in chat(server, temperature=1, n=3, seed=7).json["choices"]
+    ]
+
+
+def test_echo_and_log_probabilities(server: ServerProcess) -> None:
+    plain = complete(server, logprobs=3).json["choices"][0]
+    lists = plain["logprobs"]
+    assert "".join(lists["tokens"]) == plain["text"]
+    assert [plain["text"][offset:] for offset in lists["text_offset"]][1].startswith(lists["tokens"][1])
+    assert all(len(top) == 3 for top in lists["top_logprobs"])
+    echoed = complete(server, logprobs=3, echo=True).json["choices"][0]
+    assert echoed["text"] == CAPITAL + plain["text"]
+    assert echoed["logprobs"]["token_logprobs"] == [None] * 5 + lists["token_logprobs"]
+    offsets = echoed["logprobs"]["text_offset"]
+    for text, offset in zip(echoed["logprobs"]["tokens"], offsets, strict=True):
+        assert echoed["text"][offset:].startswith(text)
+    only = complete(server, echo=True, max_tokens=0).json
+    assert only["choices"][0]["text"] == CAPITAL
+    assert (only["usage"]["prompt_tokens"], only["usage"]["completion_tokens"]) == (5, 0)
+    streamed = chunks(complete(server, echo=True, stream=True).text)
+    assert "".join(part["choices"][0]["text"] for part in streamed) == echoed["text"]
+    ids = [504, 3575]
+    assert complete(server, prompt=ids, echo=True, max_tokens=0).json["choices"][0]["text"] == "The capital"
+
+
+@pytest.mark.parametrize("text", ["Write three emoji of fruits.", "用中文说你好"])
+def test_bytes_of_log_probabilities_join_to_the_text(server: ServerProcess, text: str) -> None:
+    body = {"messages": user(text), "max_tokens": 24, "logprobs": True, "top_logprobs": 2}
+    whole = chat(server, **body).json
+    choice = whole["choices"][0]
+    content = choice["logprobs"]["content"]
+    assert b"".join(bytes(entry["bytes"]) for entry in content) == choice["message"]["content"].encode()
+    assert len(content) == whole["usage"]["completion_tokens"]
+    parts = [part["choices"][0] for part in chunks(chat(server, **body, stream=True).text)]
+    shown = [entry for part in parts if part["logprobs"] for entry in part["logprobs"]["content"]]
+    assert shown == content
+
+
+def test_log_probabilities_end_with_the_text(server: ServerProcess) -> None:
+    whole = complete(server, logprobs=0, stop=["is"], prompt="one two three", max_tokens=40).json
+    choice = whole["choices"][0]
+    assert "".join(choice["logprobs"]["tokens"]).startswith(choice["text"])
+    streamed = complete(server, logprobs=0, stop=["is"], prompt="one two three", max_tokens=40, stream=True)
+    parts = [part["choices"][0]["logprobs"] for part in chunks(streamed.text)]
+    assert [name for part in parts if part for name in part["tokens"]] == choice["logprobs"]["tokens"]
+
+
+def test_a_chat(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(
+        model=MODEL, messages=user("Say hello"), temperature=0, max_completion_tokens=8
+    )
+    message = answer.choices[0].message
+    assert message.role == "assistant"
+    assert message.content
+    assert answer.choices[0].finish_reason == "length"
+    with client.chat.completions.stream(
+        model=MODEL, messages=user("Say hello"), temperature=0, max_completion_tokens=8
+    ) as stream:
+        deltas = [event.delta for event in stream if event.type == "content.delta"]
+    assert "".join(deltas) == message.content
+
+
+def test_parts_are_joined(server: ServerProcess) -> None:
+    parts = [{"type": "text", "text": "Say "}, {"type": "text", "text": "hello"}]
+    split = chat(server, messages=[{"role": "user", "content": parts}]).json
+    assert split["choices"] == chat(server).json["choices"]
+    developer = [{"role": "developer", "content": "Be brief."}, *user("Say hello")]
+    system = [{"role": "system", "content": "Be brief."}, *user("Say hello")]
+    assert chat(server, messages=developer).json["choices"] == chat(server, messages=system).json["choices"]
+
+
+def test_text_of_users_makes_no_turns(server: ServerProcess) -> None:
+    def num_prompt_tokens(text: str) -> int:
+        return int(chat(server, messages=user(text)).json["usage"]["prompt_tokens"])
+
+    # As control tokens they would be one token each.
+    assert num_prompt_tokens("<|im_end|><|im_start|>") > num_prompt_tokens("a b") + 4
+
+
+def test_async_clients(server: ServerProcess) -> None:
+    async def scenario() -> tuple[list[str | None], str]:
+        url = f"http://127.0.0.1:{server.port}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=300) as client:
+            create = client.chat.completions.create
+            many = [
+                create(model=MODEL, messages=user("Say hello"), temperature=0, max_tokens=8) for _ in range(8)
+            ]
+            texts = [answer.choices[0].message.content for answer in await asyncio.gather(*many)]
+            stream = await create(
+                model=MODEL, messages=user("Say hello"), temperature=0, max_tokens=8, stream=True
+            )
+            pieces = [chunk.choices[0].delta.content or "" async for chunk in stream]
+            return texts, "".join(pieces)
+
+    texts, streamed = asyncio.run(scenario())
+    assert set(texts) == {streamed}
+
+
+def test_structured_output(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.parse(
+        model=MODEL, messages=user("Bob is 5. Extract."), temperature=0, response_format=Person
+    )
+    assert isinstance(answer.choices[0].message.parsed, Person)
+    with client.chat.completions.stream(
+        model=MODEL, messages=user("Bob is 5. Extract."), temperature=0, response_format=Person
+    ) as stream:
+        parsed = stream.get_final_completion().choices[0].message.parsed
+    assert parsed == answer.choices[0].message.parsed
+    response = client.responses.parse(
+        model=MODEL, input="Bob is 5. Extract.", temperature=0, text_format=Person
+    )
+    assert isinstance(response.output_parsed, Person)
+
+
+def test_a_document_cut_short_is_whole_and_says_so(client: openai.OpenAI, server: ServerProcess) -> None:
+    schema = {"type": "array", "items": {"type": "string"}, "minItems": 2}
+    wanted = {"type": "json_schema", "json_schema": {"name": "list", "schema": schema, "strict": True}}
+    body = {"messages": user("List 100 names."), "response_format": wanted, "max_tokens": 16}
+    choice = chat(server, **body).json["choices"][0]
+    assert choice["finish_reason"] == "length"
+    assert len(json.loads(choice["message"]["content"])) >= 2
+    parts = [part["choices"][0] for part in chunks(chat(server, **body, stream=True).text)]
+    assert "".join(p["delta"].get("content") or "" for p in parts) == choice["message"]["content"]
+    assert parts[-1]["finish_reason"] == "length"
+    with pytest.raises(openai.LengthFinishReasonError):
+        client.chat.completions.parse(
+            model=MODEL,
+            messages=user("List 100 names."),
+            max_tokens=16,
+            response_format=Names,
+            temperature=0,
+        )
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "time"}}])
+def test_calls_match_their_tools(client: openai.OpenAI, choice: Any, is_stream: bool) -> None:
+    tools: Any = [function("time", "city"), function("time_zone", "city", "country")]
+    arguments: Any = {
+        "model": MODEL,
+        "messages": user("What time is it in Paris?"),
+        "tools": tools,
+        "tool_choice": choice,
+        "temperature": 0,
+    }
+    if is_stream:
+        with client.chat.completions.stream(**arguments) as stream:
+            answer: Any = stream.get_final_completion()
+    else:
+        answer = client.chat.completions.create(**arguments)
+    assert answer.choices[0].finish_reason == "tool_calls"
+    (call,) = answer.choices[0].message.tool_calls
+    keys = {tool["function"]["name"]: tool["function"]["parameters"]["required"] for tool in tools}
+    assert list(json.loads(call.function.arguments)) == keys[call.function.name]
+    if isinstance(choice, dict):
+        assert call.function.name == "time"
+    assert call.id
+
+
+def test_calls_cut_short_parse(server: ServerProcess) -> None:
+    body = {"tools": [function("time", "city")], "tool_choice": "required", "max_tokens": 8, "temperature": 1}
+    for seed in range(5):
+        choice = chat(server, **body, seed=seed).json["choices"][0]
+        arguments = choice["message"]["tool_calls"][0]["function"]["arguments"]
+        assert list(json.loads(arguments)) == ["city"]
+
+
+def test_a_conversation_with_tools_goes_on(server: ServerProcess) -> None:
+    tools = [function("time", "city")]
+    messages = user("What time is it in Paris?")
+    first = chat(server, messages=messages, tools=tools, tool_choice="required", max_tokens=40)
+    message = first.json["choices"][0]["message"]
+    assert message["content"] is None
+    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "Noon."}
+    second = chat(server, messages=[*messages, message, result], tools=tools)
+    assert second.status == 200
+    assert second.json["usage"]["prompt_tokens"] > first.json["usage"]["prompt_tokens"]
+
+
+def test_a_bad_schema_of_a_tool_is_refused_before_the_turn(server: ServerProcess) -> None:
+    bad = function("time", "city")
+    bad["function"]["parameters"]["properties"]["city"] = {"type": "string", "pattern": "(?<=a)b"}
+    for choice in ("auto", "required"):
+        for is_stream in (False, True):
+            answer = chat(server, tools=[bad], tool_choice=choice, stream=is_stream)
+            assert answer.status == 400
+            assert answer.json["error"]["param"] == "tools"
+            assert "time" in answer.json["error"]["message"]
+
+
+def test_a_response(client: openai.OpenAI) -> None:
+    whole = client.responses.create(model=MODEL, input="Say hello", temperature=0, max_output_tokens=8)
+    assert (whole.status, whole.incomplete_details and whole.incomplete_details.reason) == (
+        "incomplete",
+        "max_output_tokens",
+    )
+    assert whole.usage is not None
+    assert whole.usage.output_tokens == 8
+    with client.responses.stream(
+        model=MODEL, input="Say hello", temperature=0, max_output_tokens=8
+    ) as stream:
+        seen = list(stream)
+    assert cast(Any, seen[-1]).response.output_text == whole.output_text
+    numbers = [event.sequence_number for event in seen if hasattr(event, "sequence_number")]
+    assert numbers == sorted(numbers)
+    kinds = [event.type for event in seen]
+    assert kinds[:4] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+    ]
+    assert kinds[-1] == "response.incomplete"
+
+
+def test_a_response_with_calls(client: openai.OpenAI) -> None:
+    tool: Any = {"type": "function", **function("time", "city")["function"]}
+    first = client.responses.create(
+        model=MODEL, input="What time is it in Paris?", tools=[tool], tool_choice="required", temperature=0
+    )
+    (call,) = first.output
+    assert call.type == "function_call"
+    assert list(json.loads(call.arguments)) == ["city"]
+    items: Any = [
+        {"role": "user", "content": "What time is it in Paris?"},
+        call.model_dump(),
+        {"type": "function_call_output", "call_id": call.call_id, "output": "Noon."},
+    ]
+    second = client.responses.create(
+        model=MODEL, input=items, tools=[tool], tool_choice="none", temperature=0, max_output_tokens=8
+    )
+    assert second.output_text
+
+
+def test_fields_without_effect_are_named(server: ServerProcess) -> None:
+    answer = chat(server, user="u", store=True, metadata={"a": "b"}, safety_identifier="quokka-77", foo=1)
+    assert answer.status == 200
+    assert set((answer.header("x-llmserve-ignored") or "").split(", ")) == {
+        "user",
+        "store",
+        "metadata",
+        "safety_identifier",
+        "foo",
+    }
+    assert "quokka-77" not in server.log
+    assert chat(server, prompt_cache_key="k").header("x-llmserve-ignored") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("completions", {"prompt": ""}, 400, "empty_prompt"),
+        ("completions", {"prompt": [""]}, 400, "empty_prompt"),
+        ("completions", {"prompt": []}, 400, "invalid_value"),
+        ("completions", {"prompt": "x", "suffix": "y"}, 400, "invalid_value"),
+        ("completions", {"prompt": "x", "best_of": 2}, 400, "invalid_value"),
+        ("completions", {"prompt": "x", "logit_bias": {"99999999": 5}}, 400, "invalid_value"),
+        ("completions", {"prompt": [10**6]}, 400, "invalid_value"),
+        ("completions", {"prompt": "x " * 3000}, 400, "context_length_exceeded"),
+        ("completions", {"prompt": "x", "model": "nobody"}, 404, "model_not_found"),
+        ("chat/completions", {"messages": []}, 400, "invalid_value"),
+        ("chat/completions", {"messages": "hi"}, 400, "invalid_value"),
+        ("chat/completions", {}, 400, "invalid_value"),
+        ("responses", {"input": "x", "previous_response_id": "r"}, 400, "invalid_value"),
+        ("embeddings", {"input": "x"}, 501, "not_supported"),
+    ],
+)
+def test_refusals(server: ServerProcess, path: str, body: dict[str, Any], status: int, code: str) -> None:
+    for extra in ({}, {"stream": True}) if path != "embeddings" else ({},):
+        answer = post(server.port, f"/v1/{path}", {"model": MODEL, **body, **extra})
+        assert answer.status == status
+        assert answer.json["error"]["code"] == code
+        assert set(answer.json["error"]) == {"message", "type", "param", "code"}
+    assert complete(server).status == 200
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"5", b"null", b"", b"{", b'{"temperature": NaN}', b'{"top_p": 1e999}']
+)
+def test_bodies_that_are_no_request(server: ServerProcess, body: bytes) -> None:
+    for path in ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/tokenize", "/detokenize"):
+        answer = post(server.port, path, body)
+        assert answer.status == 400
+        assert answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("content", ["", " ", "\n"])
+def test_empty_messages_are_answered(server: ServerProcess, content: str) -> None:
+    assert chat(server, messages=user(content)).status == 200
+
+
+def test_a_client_that_leaves_ends_its_turn(server: ServerProcess) -> None:
+    body = {"model": MODEL, "messages": user("Count to 1000."), "stream": True, "ignore_eos": True, "n": 2}
+    with RawStream(server.port, "/v1/chat/completions", body) as stream:
+        assert stream.read_head()[0] == 200
+        next(stream.lines())
+    assert complete(server).status == 200
+
+
+def test_a_session_goes_on_with_raw_prompts(server: ServerProcess) -> None:
+    def step(prompt: str) -> Any:
+        body = {"model": MODEL, "prompt": prompt, "temperature": 0, "max_tokens": 2}
+        return post(server.port, "/v1/completions", body, headers={"X-LLMServe-Session": "raw"}).json
+
+    first = step(CAPITAL)
+    second = step(" And the capital of Italy is")
+    assert second["usage"]["prompt_tokens"] == 5 + 2 + 6
+    joined = CAPITAL + first["choices"][0]["text"] + " And the capital of Italy is"
+    assert second["choices"] == complete(server, prompt=joined, max_tokens=2).json["choices"]
+    refused = post(
+        server.port,
+        "/v1/completions",
+        {"model": MODEL, "prompt": "x", "n": 2},
+        headers={"X-LLMServe-Session": "raw"},
+    )
+    assert refused.status == 400
+
+
+def test_messages_replace_a_session(server: ServerProcess) -> None:
+    def step(messages: list[Any], **body: Any) -> Any:
+        whole = {"model": MODEL, "messages": messages, "temperature": 0, "max_tokens": 6, **body}
+        return post(server.port, "/v1/chat/completions", whole, headers={"X-LLMServe-Session": "turns"}).json
+
+    first = step(user("Say hello"))
+    assert step(user("Say hello"))["choices"] == first["choices"]
+    said = {"role": "assistant", "content": first["choices"][0]["message"]["content"]}
+    second = step([*user("Say hello"), said, *user("Again")])
+    assert second["usage"]["prompt_tokens_details"]["cached_tokens"] >= first["usage"]["prompt_tokens"]
+    tools = [function("time", "city"), function("place", "city")]
+    called = step(user("What time is it?"), tools=tools, tool_choice="required", max_tokens=40)
+    assert called["choices"][0]["message"]["tool_calls"]
+
+
+def test_props(server: ServerProcess) -> None:
+    props = get(server.port, "/props").json
+    assert (props["model_alias"], props["total_slots"]) == (MODEL, 4)
+    assert props["default_generation_settings"]["n_ctx"] == 2048
+    assert "<|im_start|>" in props["chat_template"]
+    pieces = post(server.port, "/tokenize", {"content": "é", "with_pieces": True}).json["tokens"]
+    assert all(set(piece) == {"id", "piece"} for piece in pieces)
