@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import openai
 import pytest
 from pydantic import BaseModel
 
-from serving import RawStream, ServerProcess, events, get, post
+from serving import RawStream, ServerProcess, events, get, post, serve
 
 pytestmark = pytest.mark.model
 
 MODEL = "SmolLM2-135M-Instruct.Q4_1"
 CAPITAL = "The capital of France is"
+LONG_FORMAT = {
+    "type": "json_schema",
+    "name": "long",
+    "schema": {"type": "array", "items": {"type": "string", "minLength": 9}, "minItems": 90},
+}
 
 
 class Person(BaseModel):
@@ -473,3 +480,27 @@ def test_props(server: ServerProcess) -> None:
     assert "<|im_start|>" in props["chat_template"]
     pieces = post(server.port, "/tokenize", {"content": "é", "with_pieces": True}).json["tokens"]
     assert all(set(piece) == {"id", "piece"} for piece in pieces)
+
+
+@pytest.mark.parametrize("route", ["completions", "chat/completions", "responses"])
+def test_a_stopping_server_ends_streams_with_an_error(tiny_model: Path, tmp_path: Path, route: str) -> None:
+    body: dict[str, Any] = {"model": tiny_model.stem, "stream": True, "temperature": 0}
+    if route == "completions":
+        body |= {"prompt": "sea", "max_tokens": -1, "ignore_eos": True}
+    elif route == "responses":
+        # Long enough to be running when the server is told to stop.
+        body |= {"input": "sea", "text": {"format": LONG_FORMAT}}
+    else:
+        body |= {"messages": user("sea"), "ignore_eos": True}
+    env = {"LLMSERVE_GRACE_S": "0", "LLMSERVE_CONTEXT_LENGTH": "4096"}
+    with serve(tmp_path, tiny_model, env=env) as stopping:
+        stopping.wait_until_ready()
+        with RawStream(stopping.port, f"/v1/{route}", body) as stream:
+            assert stream.read_head()[0] == 200
+            lines = stream.lines()
+            next(lines)
+            stopping.signal(signal.SIGTERM)
+            rest = [line for line in lines if line.startswith("data:")]
+        error = json.loads(rest[-1].removeprefix("data: "))["error"]
+        assert (error["code"], error["type"]) == ("server_stopping", "overloaded_error")
+        assert stopping.wait() == 0

@@ -111,7 +111,7 @@ TOOL = Tool(name="f", description="D", parameters={"type": "object", "properties
 
 def test_tools_of_a_model_without_tools_are_text() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": "S"},
         {"role": "user", "content": "u"},
         {"role": "assistant", "content": None, "tool_calls": [call]},

@@ -20,7 +20,7 @@ from llmserve.apis.openai.responses_items import OutputItems
 from llmserve.apis.openai.responses_schema import ResponsesRequest
 from llmserve.apis.openai.sampling import ignored_fields, json_schema_of
 from llmserve.apis.openai.tool_choice import choose_tools, read_tools
-from llmserve.assistant import CallArguments, CallBegin, Reasoning, Words
+from llmserve.assistant import CallArguments, CallBegin, Piece, Reasoning, Words
 from llmserve.http.schema import read
 from llmserve.refusals import FieldError
 from llmserve.types import TokenLogprobs
@@ -316,7 +316,13 @@ def test_text_formats_of_responses() -> None:
 
 def test_events_build_items() -> None:
     items = OutputItems()
-    pieces = [Reasoning("T"), Words("A", ()), Words("", ()), Words("B", ()), CallBegin(0, "id1", "f")]
+    pieces: list[Piece] = [
+        Reasoning("T"),
+        Words("A", ()),
+        Words("", ()),
+        Words("B", ()),
+        CallBegin(0, "id1", "f"),
+    ]
     pieces += [CallArguments(0, "{"), CallArguments(0, "}"), CallBegin(1, "id2", "g")]
     events = [event for piece in pieces for event in items.add(piece)]
     events += items.close("incomplete")

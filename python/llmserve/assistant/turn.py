@@ -13,16 +13,21 @@ import string
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+import anyio
+
 from llmserve.assistant.ledger import Ledger
 from llmserve.assistant.pieces import CallArguments, CallBegin, Piece, Reasoning, TurnEnd, Words
 from llmserve.assistant.requests import SegmentRequests
-from llmserve.assistant.segments import Cue, Segment
+from llmserve.assistant.segments import Cue, Segment, SegmentRequest
 from llmserve.assistant.state import Step, TurnState
 from llmserve.assistant.trim import Trim
 from llmserve.assistant.turn_plan import TurnPlan
 from llmserve.engine import Engine
-from llmserve.errors import BudgetTooSmallError, ContextExceededError
+from llmserve.errors import BudgetTooSmallError, ContextExceededError, QueueFullError
 from llmserve.types import Completion, FinishReason
+
+_MAX_WAIT_S = 1.0
+"""How long a turn waits before it asks again for a place in a full queue, in seconds."""
 
 _ID_LETTERS = string.ascii_letters + string.digits
 
@@ -45,7 +50,9 @@ class Turn:
 
         Raises what `Engine.stream` raises.
         """
-        return await self._submit()
+        segment = self._start(await self._requests.next(self._ledger.budget))
+        self._state.num_segments += 1
+        return segment
 
     def abort(self) -> None:
         """Ends the turn within one step."""
@@ -84,17 +91,21 @@ class Turn:
         """Submits the next segment; false where no room is left for it."""
         if self._ledger.budget == 0:
             return False
-        try:
-            segment = await self._submit()
-            await segment.stream.accepted()
-        except (BudgetTooSmallError, ContextExceededError):
-            return False
-        return True
-
-    async def _submit(self) -> Segment:
         request = await self._requests.next(self._ledger.budget)
+        while True:
+            try:
+                await self._start(request).stream.accepted()
+            except (BudgetTooSmallError, ContextExceededError):
+                return False
+            except QueueFullError as error:
+                # The turn had its place in the queue, and what it has generated is not to be lost.
+                await anyio.sleep(min(error.retry_after_s, _MAX_WAIT_S))
+            else:
+                self._state.num_segments += 1
+                return True
+
+    def _start(self, request: SegmentRequest) -> Segment:
         self._segment = Segment(self._engine, request, self._plan.session)
-        self._state.num_segments += 1
         if self._is_aborted:
             self._segment.stream.abort()
         return self._segment
