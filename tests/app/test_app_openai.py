@@ -399,6 +399,8 @@ def test_fields_without_effect_are_named(server: ServerProcess) -> None:
         ("completions", {"prompt": "x", "logit_bias": {"99999999": 5}}, 400, "invalid_value"),
         ("completions", {"prompt": [10**6]}, 400, "invalid_value"),
         ("completions", {"prompt": "x " * 3000}, 400, "context_length_exceeded"),
+        ("completions", {"prompt": ["x"] * 129}, 400, "invalid_value"),
+        ("completions", {"prompt": ["x"] * 43, "n": 3}, 400, "invalid_value"),
         ("completions", {"prompt": "x", "model": "nobody"}, 404, "model_not_found"),
         ("chat/completions", {"messages": []}, 400, "invalid_value"),
         ("chat/completions", {"messages": "hi"}, 400, "invalid_value"),

@@ -158,6 +158,11 @@ def test_wrong_fields_are_named(body: dict[str, Any], message: str) -> None:
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
             "messages[0].content[0].type must be text (no images, audio or files), got 'image_url'",
         ),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [5]}, USER]},
+            "messages[0].tool_calls[0] must have a function with a name",
+        ),
+        ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "messages[0].tool_calls must be an array"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages cannot be set"),
         ({"chat_template_kwargs": {"template": "{{1}}"}}, "chat_template_kwargs.template cannot be set"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type must be function, got 'web_search'"),

@@ -13,6 +13,7 @@ from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.apis.openai.errors import DIALECT
 from llmserve.apis.openai.merging import merged
 from llmserve.apis.openai.sampling import ignored_fields, json_schema_of, sampling_params, schema_text
+from llmserve.apis.openai.schema import MAX_CHOICES
 from llmserve.engine import Engine
 from llmserve.http.acceptance import accepted_within
 from llmserve.http.exchange import Exchange
@@ -40,7 +41,10 @@ class CompletionsApi:
         params = _params(request)
         ignored = [*parsed.unknown, *ignored_fields(request, params)]
         session = header_session(exchange.request.scope)
-        if session is not None and len(request.prompt) * request.n > 1:
+        num_choices = len(request.prompt) * request.n
+        if num_choices > MAX_CHOICES:
+            raise FieldError("prompt", f"and n must ask for at most {MAX_CHOICES} texts, got {num_choices}")
+        if session is not None and num_choices > 1:
             raise FieldError("n", "and prompt must ask for one text where a session is named")
         async with AsyncExitStack() as stack:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))

@@ -31,10 +31,11 @@ def conversation_of(request: ChatRequest) -> Conversation:
         raise FieldError("modalities", "must be [text]: llmserve gives text only")
     for index, message in enumerate(request.messages):
         check_parts(message.get("content"), f"messages[{index}].content")
+        _check_calls(message.get("tool_calls"), f"messages[{index}].tool_calls")
     tools = read_tools(request.tools)
     mode, callable_tools = choose_tools(tools, request.tool_choice)
     return Conversation(
-        messages=request.messages,
+        messages=[{"content": None, **message} for message in request.messages],
         tools=tools,
         callable_tools=callable_tools,
         mode=mode,
@@ -62,6 +63,17 @@ def check_parts(content: Any, where: str) -> None:
         text = part.get("text")
         if not isinstance(text, str):
             raise FieldError(f"{name}.text", f"must be a string, got {kind_of(text)}")
+
+
+def _check_calls(calls: Any, where: str) -> None:
+    if calls is None:
+        return
+    if not isinstance(calls, list):
+        raise FieldError(where, f"must be an array, got {kind_of(calls)}")
+    for index, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise FieldError(f"{where}[{index}]", "must have a function with a name")
 
 
 def template_variables(request: ChatRequest) -> dict[str, Any]:
