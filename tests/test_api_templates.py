@@ -25,7 +25,7 @@ def test_messages_and_variables() -> None:
     )
     assert rendered(template, bos_token="<s>") == "<s>[user|Hi]>"  # noqa: S106 - a token of a vocabulary
     assert rendered(template, add_generation_prompt=False, extra=5) == "[user|Hi]5"
-    assert rendered(template, USER | {"content": None}) == "[user|None]>"
+    assert rendered(template, USER | {"content": None}) == "[user|]>"
     assert rendered(template, USER | {"content": "<b>&"}) == "[user|<b>&]>"
 
 

@@ -124,8 +124,8 @@ class Engine(LoadedModel):
         """Generate a JSON document that a schema accepts, and parse it.
 
         Gives an instance of the class for a Pydantic model class. `True` is any JSON value. Further arguments
-        are those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the class's
-        own validators refuse.
+        are those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the
+        class's own validators refuse.
         """
         completion = await self.generate(prompt, params, json_schema=json_schema, **arguments)
         return parsed(json_schema, completion.text)
@@ -218,15 +218,16 @@ class Engine(LoadedModel):
         arguments of tool calls may be JSON text. Renders on another thread. Raises `TemplateError` and
         `InvalidParameterError`.
         """
-        render = functools.partial(
-            self._chat.prompt,
-            messages,
-            add_generation_prompt=add_generation_prompt,
-            tools=tools,
-            template=template,
-            **kwargs,
+        # On that thread, too, jinja2 is imported at the first use.
+        return await anyio.to_thread.run_sync(
+            lambda: self._chat.prompt(
+                messages,
+                add_generation_prompt=add_generation_prompt,
+                tools=tools,
+                template=template,
+                **kwargs,
+            )
         )
-        return await anyio.to_thread.run_sync(render)
 
     async def next_turn(
         self,
@@ -240,8 +241,9 @@ class Engine(LoadedModel):
 
         Raises `TemplateError` if the template refuses a conversation of user, assistant, user.
         """
-        render = functools.partial(self._chat.next_turn, user_text, tools=tools, template=template, **kwargs)
-        return await anyio.to_thread.run_sync(render)
+        return await anyio.to_thread.run_sync(
+            lambda: self._chat.next_turn(user_text, tools=tools, template=template, **kwargs)
+        )
 
     async def close(self) -> None:
         """End every request with `EngineClosedError` and free the memory before returning.

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from llmserve import (
+    BudgetTooSmallError,
     Completion,
     Delta,
     InvalidParameterError,
@@ -170,8 +171,11 @@ def test_names_in_messages_of_failed_loads() -> None:
     assert convert.fault_message(fault_of(error, "llamatik")).startswith("numThreads: ")
     error = LoadError("lora: no such file", reason="invalid_option")
     assert convert.fault_message(fault_of(error, "llamatik")) == "lora: no such file"
-    error = InvalidParameterError("json_schema: no JSON", field="json_schema")
-    assert convert.fault_message(fault_of(error, "llamatik")) == "jsonSchema: no JSON"
+    refusal = InvalidParameterError("json_schema: no JSON", field="json_schema")
+    assert convert.fault_message(fault_of(refusal, "llamatik")) == "jsonSchema: no JSON"
+    budget = BudgetTooSmallError("max_tokens: the shortest document takes 9 tokens", minimum=9, budget=1)
+    message = convert.fault_message(fault_of(budget, "llamatik"))
+    assert message == "maxTokens: the shortest document takes 9 tokens"
 
 
 def test_params_merge_and_absent_fields_keep_their_value() -> None:
@@ -263,7 +267,8 @@ def test_json_schemas(cls: type[AnyGenerationRequest], extra: dict[str, str]) ->
     assert schema(jsonSchema={"z": 1, "a": 2}) == '{"z":1,"a":2}'
     assert schema(jsonSchema={}) == "{}"
     assert schema(jsonSchema="") == ""
-    for wrong in (5, [], True):
+    wrongs: tuple[object, ...] = (5, [], True)
+    for wrong in wrongs:
         with pytest.raises(FieldError, match=r"^jsonSchema must be a string or an object, got "):
             schema(jsonSchema=wrong)
     assert convert.json_schema(read(PromptRequest, {"prompt": "p"}).value) is None

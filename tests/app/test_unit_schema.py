@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import pytest
 
-from llmserve.http.schema import MAX_FIELDS, Field, json_schema, nested, read
+from llmserve.http.readers import read_texts
+from llmserve.http.schema import MAX_FIELDS, Field, dump, json_schema, nested, read, wire_name
 from llmserve.refusals import FieldError
 
 
@@ -102,3 +103,29 @@ def test_json_schema_says_the_same() -> None:
         },
     }
     assert nested(Outer) == [Inner]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed:
+    """An object of another naming."""
+
+    long_name: Annotated[int | None, Field("A number.", wire="longName", maximum=2**64 - 1)] = None
+    texts: Annotated[
+        tuple[str, ...] | None, Field("Texts.", read=read_texts, schema={"type": "array"}, wire="theTexts")
+    ] = None
+
+
+def test_names_of_the_wire() -> None:
+    parsed = read(Renamed, {"longName": 2**64 - 1, "theTexts": "a", "long_name": 5})
+    assert parsed.value == Renamed(long_name=2**64 - 1, texts=("a",))
+    assert parsed.unknown == ("long_name",)
+    assert dump(parsed.value) == {"longName": 2**64 - 1, "theTexts": ("a",)}
+    assert (wire_name(Renamed, "long_name"), wire_name(Renamed, "other")) == ("longName", "other")
+    assert json_schema(Renamed)["properties"] == {
+        "longName": {"type": "integer", "description": "A number.", "maximum": 2**64 - 1},
+        "theTexts": {"type": "array", "description": "Texts."},
+    }
+    with pytest.raises(FieldError, match=r"^longName must be at most 18446744073709551615, got 1844.*616$"):
+        read(Renamed, {"longName": 2**64})
+    with pytest.raises(FieldError, match=r"^theTexts\[1\] must be a string, got null$"):
+        read(Renamed, {"theTexts": ["a", None]})

@@ -22,6 +22,8 @@ CHAT_TEMPLATE = (
     "{% else %} {{ message['content'] | trim }}</s>{% endif %}{% endfor %}"
 )
 
+TOOL_TEMPLATE = "{{ bos_token }}{{ tools | tojson }}" + CHAT_TEMPLATE.removeprefix("{{ bos_token }}")
+
 _PIECES = (
     "▁",
     "▁t",
@@ -45,7 +47,7 @@ _PIECES = (
 
 
 def describe(writer: gguf.GGUFWriter) -> None:
-    """Adds the vocabulary and the chat template to the metadata of `writer`."""
+    """Adds the vocabulary and the chat templates to the metadata of `writer`."""
     tokens = [UNKNOWN, BOS, EOS]
     types = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL]
     for token in (END_OF_TEXT, INST, THINK, TOOL, LONG):
@@ -70,4 +72,6 @@ def describe(writer: gguf.GGUFWriter) -> None:
     writer.add_unk_token_id(tokens.index(UNKNOWN))
     writer.add_add_bos_token(True)
     writer.add_add_space_prefix(True)
-    writer.add_chat_template(CHAT_TEMPLATE)
+    writer.add_chat_template(
+        [{"name": "default", "template": CHAT_TEMPLATE}, {"name": "tool_use", "template": TOOL_TEMPLATE}]
+    )

@@ -99,6 +99,7 @@ impl Engine {
         info.context_length = limits.context_length as u32;
         info.num_cells = limits.num_cells as u32;
         info.num_slots = limits.num_slots as u32;
+        info.vocabulary_size = vocabulary.size() as u32;
         info.num_threads = limits.num_threads as u32;
         info.kv_layout = limits.layout.as_str();
         let storage = session::Storage {
@@ -340,7 +341,10 @@ impl CoreThread {
                 Err(error) => return drop(opened.send(Err(error))),
             };
             if opened.send(Ok(*context.limits())).is_ok() {
-                Core::new(context, vocabulary, scheduler, Arc::clone(&shared), commands).run();
+                let mut core = Core::new(context, vocabulary, scheduler, Arc::clone(&shared), commands);
+                // Dropped before the core: what its sequences leave to others finds the engine dead.
+                let _alarm = Alarm(&shared);
+                core.run();
             }
         }));
         let error = if outcome.is_err() {
@@ -354,6 +358,17 @@ impl CoreThread {
             log::warn!("{num_failed} requests ended with the engine: {error}");
         }
         shared.thread_ended();
+    }
+}
+
+/// Notes that the engine thread ends by a fault.
+struct Alarm<'a>(&'a Shared);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.set_dead(PANICKED);
+        }
     }
 }
 

@@ -65,8 +65,9 @@ fn hash_file(part: &ModelPart, hasher: &mut Sha256) -> io::Result<()> {
 fn sample(header_bytes: u64, size: u64) -> impl Iterator<Item = u64> {
     let room = (size - header_bytes).saturating_sub(SAMPLE_BYTES);
     let count = NUM_SAMPLES.min(1 + room / SAMPLE_BYTES);
-    let step = room as f64 / (count - 1).max(1) as f64;
-    (0..count).map(move |index| header_bytes + ((index as f64 * step) as u64).min(room))
+    let last = u128::from((count - 1).max(1));
+    let offset = move |index| u128::from(room) * u128::from(index) / last;
+    (0..count).map(move |index| header_bytes + offset(index) as u64)
 }
 
 fn hash_next(file: &mut File, buffer: &mut [u8], hasher: &mut Sha256) -> io::Result<()> {

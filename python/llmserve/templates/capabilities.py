@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from llmserve.errors import TemplateError
 from llmserve.templates.environment import render
+from llmserve.templates.limits import within_limits
 
 __all__ = ["Capabilities", "EmptyContent", "capabilities"]
 
@@ -20,6 +21,7 @@ _Message: TypeAlias = dict[str, Any]
 _WORD = "quokka"
 _NAME = "find_wombat"
 _KEY, _VALUE = "burrow", "numbat"
+_ALWAYS_SHOWN = ("user", "assistant")
 _ID = "call00001"  # nine letters and digits, which Mistral's templates ask for
 
 _TOOL = {
@@ -40,6 +42,8 @@ _TOOL = {
 class Capabilities:
     """What a template does with content, tools and tool calls."""
 
+    source: str
+    """The template."""
     takes_strings: bool
     """Content may be a string."""
     part_roles: frozenset[str]
@@ -48,17 +52,24 @@ class Capabilities:
     """Tools that are declared appear in the prompt."""
     shows_tool_calls: bool
     """Tool calls of the assistant appear."""
-    shows_tool_results: bool
-    """What `tool` messages hold appears."""
     takes_objects: bool
     """Arguments of tool calls are objects; else JSON text."""
     empty_content: EmptyContent
     """What stands for no content beside tool calls."""
 
+    def hides(self, role: str) -> bool:
+        """Whether the template leaves messages of a role out without a word."""
+        return role not in _ALWAYS_SHOWN and _hides(self.source, role)
+
 
 @functools.lru_cache(maxsize=64)
 def capabilities(source: str) -> Capabilities:
     """What the template takes. Conversations that it refuses tell nothing, and ordinary use is assumed."""
+    with within_limits():
+        return _found(source)
+
+
+def _found(source: str) -> Capabilities:
     text = _rendered(source, [_user(_WORD)])
     part_roles = frozenset(
         role for role in ("system", "user", "assistant", "tool") if _takes_parts(source, role)
@@ -66,11 +77,11 @@ def capabilities(source: str) -> Capabilities:
     calls = _tool_call_form(source)
     takes_objects, empty_content = calls or (True, "empty")
     return Capabilities(
+        source=source,
         takes_strings=text is None or _WORD in text or "user" not in part_roles,
         part_roles=part_roles,
         shows_tools=_shows_tools(source),
         shows_tool_calls=calls is not None,
-        shows_tool_results=_shows_tool_results(source, calls),
         takes_objects=takes_objects,
         empty_content=empty_content,
     )
@@ -116,16 +127,18 @@ def _arguments(takes_objects: bool) -> Any:
 
 
 def _takes_parts(source: str, role: str) -> bool:
-    parts = [{"type": "text", "text": _WORD}]
+    # Two, since some templates take the first and leave the rest.
+    parts = [{"type": "text", "text": word} for word in (_WORD, _NAME)]
     conversations: dict[str, list[_Message]] = {
         "system": [{"role": "system", "content": parts}, _user("a")],
         "user": [_user(parts)],
         "assistant": [_user("a"), {"role": "assistant", "content": parts}, _user("b")],
         "tool": [_user("a"), _call(_arguments(True), "empty"), _result(parts)],
     }
-    text = _rendered(source, conversations[role], [_TOOL] if role == "tool" else None)
+    text = _rendered(source, conversations[role])
     # Python's or JSON's picture of the list would have the key in quotes.
-    return text is not None and _WORD in text and "'text'" not in text and '"text"' not in text
+    is_picture = text is not None and ("'text'" in text or '"text"' in text)
+    return text is not None and _WORD in text and _NAME in text and not is_picture
 
 
 def _shows_tools(source: str) -> bool:
@@ -158,9 +171,17 @@ def _shows_call(text: str, without: str) -> bool:
     return has_all and not is_odd
 
 
-def _shows_tool_results(source: str, calls: tuple[bool, EmptyContent] | None) -> bool:
-    # Tool calls that the template does not show come as text.
-    call = _call(_arguments(calls[0]), calls[1]) if calls else {"role": "assistant", "content": "b"}
-    conversation = [_user("a"), call, _result(_WORD)]
-    texts = (_rendered(source, conversation, tools) for tools in (None, [_TOOL]))
-    return any(text is not None and _WORD in text for text in texts)
+@functools.lru_cache(maxsize=256)
+def _hides(source: str, role: str) -> bool:
+    message = {"role": role, "content": _WORD}
+    conversation = [message, _user("a")]
+    if role == "tool":
+        calls = _tool_call_form(source)
+        # Tool calls that the template does not show come as text.
+        call = _call(_arguments(calls[0]), calls[1]) if calls else {"role": "assistant", "content": "b"}
+        conversation = [_user("a"), call, _result(_WORD)]
+    with within_limits():
+        texts = [_rendered(source, conversation, tools) for tools in (None, [_TOOL])]
+    # A template that refuses the role will say so itself.
+    shown = [text for text in texts if text is not None]
+    return bool(shown) and not any(_WORD in text for text in shown)

@@ -9,16 +9,23 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import jinja2
+import jinja2.exceptions
 import jinja2.ext
 import jinja2.nodes
 import jinja2.parser
-import jinja2.sandbox
 import jinja2.utils
 
-from llmserve.errors import TemplateError
+from llmserve.errors import InvalidParameterError, TemplateError
+from llmserve.templates.limits import weight, within_limits
 from llmserve.templates.marks import unescape_marks
+from llmserve.templates.sandbox import BoundedEnvironment
 
-__all__ = ["render"]
+__all__ = ["now", "render"]
+
+MAX_SOURCE_CHARACTERS = 256_000
+"""Of a template; the longest public ones have about 20,000."""
+MAX_MESSAGE_CHARACTERS = 1000
+"""Of a template's own error."""
 
 
 def render(source: str, variables: Mapping[str, Any]) -> str:
@@ -26,13 +33,26 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
 
     Raises `TemplateError` with the template's own words where it has some.
     """
+    if len(source) > MAX_SOURCE_CHARACTERS:
+        limit = f"{MAX_SOURCE_CHARACTERS} characters, it has {len(source)}"
+        raise TemplateError(f"the chat template is too long: at most {limit}")
     try:
-        return _compile(source).render(_plain(variables))
+        data = _plain(variables)
+    except RecursionError:
+        raise InvalidParameterError("messages: nested too deeply", field="messages") from None
+    try:
+        with within_limits():
+            return _compile(source).render(data)
     except jinja2.TemplateError as error:
-        raise TemplateError(f"the chat template failed: {error}") from error
-    # What templates run into on messages that they do not expect.
-    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise TemplateError(f"the chat template failed: {type(error).__name__}: {error}") from error
+        raise _failure(str(error)) from error
+    # Whatever a template runs into on messages that it does not expect is its failure.
+    except Exception as error:
+        raise _failure(f"{type(error).__name__}: {error}") from error
+
+
+def _failure(message: str) -> TemplateError:
+    shown = message if len(message) <= MAX_MESSAGE_CHARACTERS else f"{message[:MAX_MESSAGE_CHARACTERS]}..."
+    return TemplateError(f"the chat template failed: {shown}")
 
 
 @functools.lru_cache(maxsize=64)
@@ -43,13 +63,13 @@ def _compile(source: str) -> jinja2.Template:
 @functools.lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
     # Prompts are no HTML: nothing is to be escaped.
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+    environment = BoundedEnvironment(
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=False,
         extensions=["jinja2.ext.loopcontrols", _GenerationBlock],
     )
-    environment.filters["tojson"] = _to_json
+    environment.add_filter("tojson", _to_json, _json_size)
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
     environment.globals["namespace"] = _Namespace
@@ -88,7 +108,10 @@ def _plain(value: Any) -> Any:
     for kind in (str, int, float):
         if isinstance(value, kind):
             return value if type(value) is kind else kind(value)
-    raise TypeError(f"templates take text, numbers, lists and mappings, not {type(value).__name__}")
+    kind_of_value = type(value).__name__
+    raise InvalidParameterError(
+        f"messages: a template takes text, numbers, lists and mappings, not {kind_of_value}", field="messages"
+    )
 
 
 class _GenerationBlock(jinja2.ext.Extension):
@@ -109,10 +132,17 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    text = json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    encoder = json.JSONEncoder(
+        ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
+    # With an indent each line repeats it, so that the pieces are counted as they come.
+    text = encoder.encode(value) if indent is None else BoundedEnvironment.concat(encoder.iterencode(value))
     return unescape_marks(text) if ensure_ascii else text
+
+
+def _json_size(value: Any, *_: Any, separators: Any = None, **__: Any) -> int:
+    """Characters of the JSON text, as if nothing had to be escaped, without indents."""
+    return weight(value) * (1 + sum(map(len, separators or ())))
 
 
 def _raise_exception(message: str) -> NoReturn:

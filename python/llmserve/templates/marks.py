@@ -18,7 +18,7 @@ MARK = "\ufdd0"
 _RUN = re.compile(f"{MARK}+")
 # Characters of a control token that a pattern looks for; the rest is compared afterwards.
 _SCANNED = 8
-# In JSON with escapes: a backslash of the text, or marks.
+# In JSON, or Python's `repr`: a backslash of the text, or marks.
 _ESCAPED = re.compile(r"\\\\|(?:\\ufdd0)+")
 
 
@@ -79,8 +79,8 @@ def unmark(text: str) -> str:
     return _RUN.sub(lambda run: MARK * (len(run[0]) // 2), text)
 
 
-def unescape_marks(json_text: str) -> str:
-    """JSON text whose marks are escaped (`\\ufdd0`) with marks that are found again.
+def unescape_marks(escaped: str) -> str:
+    """Text in which marks are escaped (`\\ufdd0`), as JSON and Python do it, with marks that are found again.
 
     The user's own U+FDD0 stays escaped.
     """
@@ -91,7 +91,7 @@ def unescape_marks(json_text: str) -> str:
         count = len(match[0]) // len("\\ufdd0")
         return MARK * (count % 2) + "\\ufdd0" * (count // 2)
 
-    return _ESCAPED.sub(replacement, json_text)
+    return _ESCAPED.sub(replacement, escaped)
 
 
 def _lookahead(beginnings: Collection[str]) -> re.Pattern[str] | None:

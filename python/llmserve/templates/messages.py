@@ -48,7 +48,7 @@ def adapted(messages: Sequence[Mapping[str, Any]], takes: Capabilities) -> list[
     - Arguments of tool calls, JSON text by OpenAI's habit, become objects, or text where the template wants
       text. For a template that does not show tool calls they go into the content as JSON.
 
-    Raises `InvalidParameterError` for what is no message or no text, and `TemplateError` for a tool result
+    Raises `InvalidParameterError` for what is no message or no text, and `TemplateError` for a message
     that the template would leave out.
     """
     pairs = zip(messages, normalized(messages), strict=True)
@@ -61,8 +61,8 @@ def _message(
     role = message.get("role")
     if not isinstance(role, str):
         raise _refused(f"{name}.role", "a string", role)
-    if role == "tool" and not takes.shows_tool_results:
-        raise TemplateError(f"{name}: the chat template does not show tool results")
+    if takes.hides(role):
+        raise TemplateError(f"{name}: the chat template does not show messages of the role {role!r}")
     calls = message.get("tool_calls")
     if calls is not None and (isinstance(calls, str) or not isinstance(calls, Sequence)):
         raise _refused(f"{name}.tool_calls", "a list", calls)

@@ -32,9 +32,10 @@ def find_next_turn(render: Render, user_text: str, tokens: TokenTexts) -> NextTu
         # What closes the turn is what comes also where no other follows.
         closing = _common_prefix(tail, _after(render(begun, False), words))
     except TemplateError:
-        # Some ask for a user's turn at the end: then it is the token that ends the turn, if that is first.
-        closing = tail[: tokens.end_at_start(tail)]
-    end = tokens.end_of_first_end(closing)
+        # Some ask for a user's turn at the end.
+        closing = ""
+    # ChatGLM's turns have no closing, and the token that begins the user's is the one that ends a generation.
+    end = tokens.end_of_first_end(closing) or tokens.end_at_start(tail)
     length = end + _num_spaces(closing[end:]) if end else tokens.last_border(closing)
     return NextTurn(turn=tail[length:], end_of_turn=tail[:length], after_end=tail[end:length])
 

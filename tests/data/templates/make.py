@@ -17,6 +17,16 @@ from typing import Any
 HERE = Path(__file__).parent
 CLOCK = datetime.datetime(2025, 3, 14, 9, 26, 53)
 
+
+class Clock:
+    """Stands for `datetime` where transformers ask for the date."""
+
+    @staticmethod
+    def now() -> datetime.datetime:
+        """The frozen clock."""
+        return CLOCK
+
+
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "'": "'"}
 
@@ -43,12 +53,7 @@ def _literal_after(source: str, name: str) -> str:
 
 def render_all(manifest: list[dict[str, Any]], cases: dict[str, Any]) -> None:
     """Writes expected/: for each template, each case's text or error."""
-    from transformers.utils import chat_template_utils
-
-    class Clock(datetime.datetime):
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
-            return CLOCK
+    from transformers.utils import chat_template_utils  # type: ignore[import-not-found]
 
     chat_template_utils.datetime = Clock
     for entry in manifest:

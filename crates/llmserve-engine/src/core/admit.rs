@@ -153,7 +153,7 @@ impl Core {
                 let parked = sequence.parked.take()?;
                 self.parking.release_sequence(parked.bytes.len());
                 self.make_cells(parked.num_computed);
-                let is_restored = self.context.restore(slot, &parked.bytes);
+                let is_restored = self.context.restore(slot, &parked.bytes, parked.num_computed);
                 Some((slot, if is_restored { parked.num_computed } else { 0 }))
             }
             Source::Idle(slot) => self.reuse_idle(slot, len),
@@ -166,10 +166,12 @@ impl Core {
                 let parked = self.parking.take(index)?;
                 let slot = self.free_slot()?;
                 self.make_cells(parked.tokens.len());
-                let len = if self.context.restore(slot, &parked.state) { self.trim_to(slot, len) } else { 0 };
+                let is_restored = self.context.restore(slot, &parked.state, parked.tokens.len());
+                let len = if is_restored { self.trim_to(slot, len) } else { 0 };
                 // What cannot be trimmed moves on in the slot and cannot come back here, and what a session
                 // waits for was of use to another: keep the copy.
-                if !parked.can_trim || (parked.is_awaited() && len < parked.tokens.len()) {
+                let is_wanted = !parked.can_trim || (parked.is_awaited() && len < parked.tokens.len());
+                if is_restored && is_wanted {
                     self.parking.park_prefix(parked);
                 }
                 Some((slot, len))

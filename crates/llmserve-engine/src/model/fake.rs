@@ -189,7 +189,10 @@ impl Context for FakeContext {
         Some(cells.iter().flat_map(|token| token.0.to_le_bytes()).collect())
     }
 
-    fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool {
+    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
+        if state.len() != 4 * num_tokens {
+            return false;
+        }
         let cells = state.chunks_exact(4).filter_map(|bytes| bytes.try_into().ok());
         self.slots[slot.index()] = cells.map(|bytes| TokenId(i32::from_le_bytes(bytes))).collect();
         true

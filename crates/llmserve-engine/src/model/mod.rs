@@ -96,8 +96,9 @@ pub trait Context {
     /// The slot's state as bytes that [`Self::restore`] takes, or `None` if that failed.
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>>;
 
-    /// Makes an empty slot hold a saved state. False: it could not, and the slot is empty.
-    fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool;
+    /// Makes an empty slot hold a saved state of so many tokens. False: it could not, or the state is of
+    /// another number of tokens, and the slot is empty.
+    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool;
 }
 
 /// A token that is found in a text by its own text, before the rest is tokenized.

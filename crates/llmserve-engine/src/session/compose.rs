@@ -7,6 +7,9 @@ use crate::request::{Prompt, Special};
 
 use super::{NextTurn, SessionMode, Turn};
 
+/// What a text is tokenized behind, to be taken off again: no token joins it with what follows.
+const ANCHOR: &str = "\n";
+
 impl Preparer {
     /// The tokens of a request that has its turn in a session.
     pub(crate) fn compose(
@@ -16,34 +19,43 @@ impl Preparer {
         turn: &Turn,
     ) -> Result<Vec<TokenId>, Error> {
         let (mut tokens, is_templated) = turn.contents();
-        let appended = match mode {
-            SessionMode::Replace => return self.tokens_of(prompt),
-            SessionMode::Append | SessionMode::AppendTurn(_) if tokens.is_empty() => {
-                return self.tokens_of(prompt);
-            }
-            SessionMode::AppendTurn(next) if is_templated => self.turn_tokens(next, &tokens)?,
-            SessionMode::Append | SessionMode::AppendTurn(_) => self.tokens_of(without_frame(prompt))?,
+        let (Some(&last), SessionMode::Append | SessionMode::AppendTurn(_)) = (tokens.last(), mode) else {
+            return self.tokens_of(prompt);
         };
-        tokens.extend(appended);
+        let appended = match (mode, prompt) {
+            (SessionMode::AppendTurn(next), _) if is_templated => {
+                self.text_after(last, &self.turn_after(last, next), Special::Marked)
+            }
+            (_, Prompt::Text { text, special, .. }) => self.text_after(last, &text, special),
+            (_, prompt @ Prompt::Tokens(_)) => self.tokens_of(prompt),
+        };
+        tokens.extend(appended?);
         Ok(tokens)
     }
 
-    fn turn_tokens(&self, next: &NextTurn, tokens: &[TokenId]) -> Result<Vec<TokenId>, Error> {
-        let has_ended = tokens.last().is_some_and(|&last| self.vocabulary.is_end_of_generation(last));
+    fn turn_after(&self, last: TokenId, next: &NextTurn) -> String {
+        let has_ended = self.vocabulary.is_end_of_generation(last);
         let end = if has_ended { &next.after_end } else { &next.end_of_turn };
-        self.tokens_of(template_text(format!("{end}{}", next.turn)))
+        format!("{end}{}", next.turn)
     }
-}
 
-/// BOS and the like stand at the start of a session only.
-fn without_frame(prompt: Prompt) -> Prompt {
-    match prompt {
-        Prompt::Text { text, special, .. } => Prompt::Text { text, add_special: false, special },
-        Prompt::Tokens(_) => prompt,
+    /// The tokens of a text in the middle of a session. BOS and the like stand at its start only, and so does
+    /// the space that `SentencePiece` puts before a text: "Good" and "bye" are no "Good bye".
+    fn text_after(&self, last: TokenId, text: &str, special: Special) -> Result<Vec<TokenId>, Error> {
+        let tokens_of = |text: String| self.tokens_of(Prompt::Text { text, add_special: false, special });
+        // After a control token that space is right: a whole text would have it there too.
+        if !self.vocabulary.piece(last, false).is_empty() && self.puts_space_first()? {
+            let anchor = tokens_of(ANCHOR.to_owned())?;
+            let anchored = tokens_of(format!("{ANCHOR}{text}"))?;
+            if let Some(tokens) = anchored.strip_prefix(anchor.as_slice()) {
+                return Ok(tokens.to_vec());
+            }
+        }
+        tokens_of(text.to_owned())
     }
-}
 
-/// How texts of a chat template are tokenized in the middle of a session.
-fn template_text(text: String) -> Prompt {
-    Prompt::Text { text, add_special: false, special: Special::Marked }
+    fn puts_space_first(&self) -> Result<bool, Error> {
+        let first = self.vocabulary.tokenize("a", false, false)?.first().copied();
+        Ok(first.is_some_and(|token| self.vocabulary.piece(token, false).starts_with(b" ")))
+    }
 }

@@ -175,8 +175,8 @@ impl Context for Faulty {
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
         self.inner.save(slot)
     }
-    fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool {
+    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         self.cells[slot.index()] = state.len() / 4;
-        self.inner.restore(slot, state)
+        self.inner.restore(slot, state, num_tokens)
     }
 }

@@ -93,6 +93,9 @@ COMPLETION_RESPONSES: Mapping[int, Content] = {
         "Malformed body, a model that is not loaded (yet), or a prompt over the context length.", _ERROR
     ),
     403: _FORBIDDEN,
+    410: Content(
+        "The session that `X-LLMServe-Session` names has expired; the next call begins it anew.", _ERROR
+    ),
     413: _TOO_LARGE,
     500: Content("Prediction failed.", _ERROR),
     503: _UNAVAILABLE,

@@ -10,6 +10,11 @@ from typing import Any
 
 import orjson
 
+from llmserve.apis.llamatik.answers import (
+    TextAnswer,
+    TimingsAnswer,
+    UsageAnswer,
+)
 from llmserve.apis.llamatik.schema import (
     LOAD_FIELDS,
     AnyGenerationRequest,
@@ -18,11 +23,8 @@ from llmserve.apis.llamatik.schema import (
     JsonPromptRequest,
     ParamsFields,
     SamplingFields,
-    TextAnswer,
-    TimingsAnswer,
-    UsageAnswer,
 )
-from llmserve.errors import InvalidParameterError, LoadError
+from llmserve.errors import BudgetTooSmallError, InvalidParameterError, LoadError
 from llmserve.http.errors import Fault
 from llmserve.http.schema import dump, wire_name
 from llmserve.http.sse import data_frame
@@ -197,8 +199,12 @@ def fault_message(fault: Fault) -> str:
     error, message = fault.error, fault.message
     if isinstance(error, InvalidParameterError):
         return _with_wire_name(message, error.field)
-    if isinstance(error, LoadError) and error.reason == "invalid_option":
-        return _with_wire_name(message, message.partition(":")[0])
+    if isinstance(error, BudgetTooSmallError):
+        return _with_wire_name(message, "max_tokens")
+    if isinstance(error, LoadError):
+        if error.reason == "invalid_option":
+            return _with_wire_name(message, message.partition(":")[0])
+        return message.replace("`context_length`", f"`{wire_name(ParamsFields, 'context_length')}`")
     return message
 
 

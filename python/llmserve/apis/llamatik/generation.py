@@ -88,7 +88,7 @@ class Generation:
             return
         if self._services.lifecycle.is_stopping:
             raise ServerStoppingError
-        if plan.params.json_schema is not None and not getattr(completion, "is_complete", True):
+        if plan.params.json_schema is not None and not completion.is_complete:
             raise CallCancelledError
 
 

@@ -6,28 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from llmserve.apis.llamatik.answers import (
+    ChatTemplateAnswer,
+    FinetuneTypeAnswer,
+    LlamatikError,
+    OkAnswer,
+    RenderedPromptAnswer,
+    TextAnswer,
+    TimingsAnswer,
+    UsageAnswer,
+)
 from llmserve.apis.llamatik.schema import (
     AnyGenerationRequest,
-    ChatTemplateAnswer,
     ChatTemplateRequest,
     ContextRequest,
     ContinueRequest,
     EmptyRequest,
-    FinetuneTypeAnswer,
     InitRequest,
     JsonContextRequest,
     JsonPromptRequest,
-    LlamatikError,
     MtpInitRequest,
-    OkAnswer,
     ParamsFields,
     PromptRequest,
-    RenderedPromptAnswer,
     SessionFileRequest,
     SessionRequest,
-    TextAnswer,
-    TimingsAnswer,
-    UsageAnswer,
 )
 from llmserve.http.endpoint import Content, Endpoint, Serve
 

@@ -43,7 +43,7 @@ async def submit(
             )
         elif isinstance(request, ContinueRequest):
             turn = await _next_turn(engine, request.prompt, call)
-            if turn is not None:
+            if turn is not None and (call.session.is_templated or not call.is_alone):
                 params = _with_stop(params, turn.stop)
             stream = engine.stream(
                 request.prompt, params, session=session, append=turn or True, at_end=at_end
@@ -55,10 +55,10 @@ async def submit(
 
 
 async def _next_turn(engine: Engine, text: str, call: SessionCall) -> NextTurn | None:
-    """The next turn of a templated session; ``None`` where the session cannot be one."""
-    if call.is_alone and not call.session.is_templated:
-        return None
-    # A call that is still running may make it one: the engine takes the turn or the text when it is over.
+    """The next turn of a templated session; ``None`` where the template has none and the session needs none.
+
+    Whether the session is one shows when its running call is over; the engine takes turn or text then.
+    """
     try:
         return await engine.next_turn(text)
     except TemplateError:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from llmserve.apis.llamatik import convert, operations, prompts
+from llmserve.apis.llamatik.answers import (
+    ChatTemplateAnswer,
+    FinetuneTypeAnswer,
+    OkAnswer,
+    RenderedPromptAnswer,
+)
 from llmserve.apis.llamatik.generation import DEFAULT_SESSION, DIALECT, Generation
 from llmserve.apis.llamatik.operations import PREFIX, Operation
 from llmserve.apis.llamatik.params import Params
 from llmserve.apis.llamatik.schema import (
-    ChatTemplateAnswer,
     ChatTemplateRequest,
     EmptyRequest,
-    FinetuneTypeAnswer,
     InitRequest,
     MtpInitRequest,
-    OkAnswer,
     ParamsFields,
-    RenderedPromptAnswer,
     SessionFileRequest,
     SessionRequest,
 )
@@ -31,9 +33,10 @@ from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
 from llmserve.http.schema import dump, read
 from llmserve.http.session_names import session_of
+from llmserve.http.tasks import end_task
 from llmserve.refusals import NoDraftHeadError, OtherLoadRunningError, OtherModelError
-from llmserve.registry import SessionCall
 from llmserve.services import Services
+from llmserve.session import Session
 
 SHAPES = (ErrorShape(DIALECT, PREFIX, convert.render_fault),)
 
@@ -119,24 +122,21 @@ class LlamatikApi:
     async def reset_session(self, exchange: Exchange) -> None:
         """`POST session/reset`."""
         parsed = read(SessionRequest, await exchange.read_object(may_be_empty=True))
-        async with self._session_call(exchange, parsed.value) as call:
-            await call.session.reset()
+        await self._session_call(exchange, parsed.value, lambda session: session.reset())
         await _send_ok(exchange, parsed.unknown)
 
     async def save_session(self, exchange: Exchange) -> None:
         """`POST session/save`."""
         parsed = read(SessionFileRequest, await exchange.read_object())
         path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
-        async with self._session_call(exchange, parsed.value, goes_on=True) as call:
-            await call.session.save(path)
+        await self._session_call(exchange, parsed.value, lambda session: session.save(path), goes_on=True)
         await _send_ok(exchange, parsed.unknown)
 
     async def load_session(self, exchange: Exchange) -> None:
         """`POST session/load`."""
         parsed = read(SessionFileRequest, await exchange.read_object())
         path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
-        async with self._session_call(exchange, parsed.value) as call:
-            await call.session.load(path)
+        await self._session_call(exchange, parsed.value, lambda session: session.load(path))
         await _send_ok(exchange, parsed.unknown)
 
     async def finetune_type(self, exchange: Exchange) -> None:
@@ -193,15 +193,30 @@ class LlamatikApi:
                 self._params.merge(given)
                 self._services.session_moves.carry_over(former, model)
 
-    @asynccontextmanager
     async def _session_call(
-        self, exchange: Exchange, request: SessionRequest, *, goes_on: bool = False
-    ) -> AsyncGenerator[SessionCall, None]:
+        self,
+        exchange: Exchange,
+        request: SessionRequest,
+        run: Callable[[Session], Coroutine[Any, Any, None]],
+        *,
+        goes_on: bool = False,
+    ) -> None:
+        """Does something with a session, after the calls before it.
+
+        Those that come after are submitted while it waits for its turn.
+        """
         name = _session_name(exchange, request)
         sessions = self._services.sessions
+        job: asyncio.Task[None] | None = None
         with self._model.use() as (model, _), sessions.call(model, name, DIALECT, goes_on=goes_on) as call:
-            async with call.submitting():
-                yield call
+            try:
+                async with call.submitting() as session:
+                    job = asyncio.create_task(run(session))
+                    await asyncio.sleep(0)  # in its first step it is given to the engine
+                await job
+            finally:
+                if job is not None:
+                    await end_task(job)
 
 
 def _session_name(exchange: Exchange, request: SessionRequest) -> str:

@@ -1,4 +1,4 @@
-"""Wire types of the Llamatik dialect. The field names exist here only."""
+"""Wire types of what the Llamatik dialect reads. Field names exist here and in `answers` only."""
 
 from __future__ import annotations
 
@@ -72,7 +72,6 @@ class SamplingFields:
         int | None,
         Field(
             "Extension: seed for reproducible sampling. -1 = random. The one used is in X-LLMServe-Seed.",
-            example=42,
             minimum=-1,
             maximum=MAX_SEED,
         ),
@@ -83,7 +82,6 @@ class SamplingFields:
             "Extension: keep tokens with at least this share of the likeliest one's probability. "
             "0 = disabled.",
             wire="minP",
-            example=0.05,
             format="float",
             minimum=0,
             maximum=1,
@@ -93,7 +91,6 @@ class SamplingFields:
         tuple[str, ...] | None,
         Field(
             "Extension: texts that end the generation and are no part of it; [] = none.",
-            example=["\n\n"],
             read=read_texts,
             schema=TEXTS_SCHEMA,
         ),
@@ -103,7 +100,6 @@ class SamplingFields:
         Field(
             "Extension: subtracted from a token's logit for each time that it was generated.",
             wire="frequencyPenalty",
-            example=0.5,
             format="float",
             minimum=-100,
             maximum=100,
@@ -114,7 +110,6 @@ class SamplingFields:
         Field(
             "Extension: subtracted once from the logit of each token that was generated.",
             wire="presencePenalty",
-            example=0.5,
             format="float",
             minimum=-100,
             maximum=100,
@@ -187,7 +182,6 @@ _SESSION = Field(
     "Extension: the session that the call belongs to, 1 to 128 of A-Z a-z 0-9 . _ -. Absent: the default "
     "session. The header X-LLMServe-Session means the same.",
     wire="sessionId",
-    example="chat-1",
 )
 
 
@@ -345,96 +339,3 @@ class MtpInitRequest:
         Field("The most draft tokens of a step.", wire="draftLen", example=3, minimum=1, maximum=8),
     ] = 3
     adaptive: Annotated[bool, Field("Extension: pause drafting where it does not pay.")] = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OkAnswer:
-    """It was done."""
-
-    ok: Annotated[bool, Field("Always true.", example=True)] = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageAnswer:
-    """Token counts."""
-
-    prompt_tokens: Annotated[
-        int, Field("Tokens of the whole prompt, session included.", wire="promptTokens", example=12)
-    ]
-    completion_tokens: Annotated[int, Field("Drawn tokens.", wire="completionTokens", example=40)]
-    cached_tokens: Annotated[
-        int, Field("Prompt tokens that needed no computing.", wire="cachedTokens", example=8)
-    ]
-    draft_tokens: Annotated[int, Field("Drafted tokens.", wire="draftTokens", example=0)]
-    accepted_tokens: Annotated[int, Field("Drafts that were right.", wire="acceptedTokens", example=0)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimingsAnswer:
-    """Durations in milliseconds."""
-
-    queue_ms: Annotated[float, Field("Until it left the queue.", wire="queueMs", example=0.4)]
-    prefill_ms: Annotated[float, Field("From there to the first token.", wire="prefillMs", example=50.1)]
-    decode_ms: Annotated[float, Field("From the first token to the last.", wire="decodeMs", example=812.5)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextAnswer:
-    """A generated text."""
-
-    text: Annotated[str, Field("The text.", example="Kotlin Multiplatform shares code between platforms.")]
-    finish_reason: Annotated[
-        str,
-        Field(
-            "Why it ended.",
-            wire="finishReason",
-            example="stop",
-            schema={"type": "string", "enum": ["stop", "length", "cancelled"]},
-        ),
-    ]
-    usage: Annotated[UsageAnswer, Field("Token counts.")]
-    timings: Annotated[TimingsAnswer, Field("Durations.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinetuneTypeAnswer:
-    """What the model was tuned for."""
-
-    finetune_type: Annotated[
-        str | None,
-        Field(
-            "The file's general.finetune, or null.",
-            wire="finetuneType",
-            example="instruct",
-            schema={"type": ["string", "null"]},
-        ),
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatTemplateAnswer:
-    """The model's chat template."""
-
-    chat_template: Annotated[
-        str | None,
-        Field(
-            "The Jinja template, or null.",
-            wire="chatTemplate",
-            example="{% for message in messages %}...",
-            schema={"type": ["string", "null"]},
-        ),
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenderedPromptAnswer:
-    """A rendered conversation."""
-
-    prompt: Annotated[str, Field("The prompt.", example="<|user|>What is Kotlin?<|assistant|>")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LlamatikError:
-    """Why a request was refused or failed."""
-
-    error: Annotated[str, Field("What is wrong.", example="prompt is required")]

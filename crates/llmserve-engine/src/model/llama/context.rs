@@ -128,7 +128,7 @@ impl LlamaContext {
         let (min, max) = unsafe {
             (sys::llama_memory_seq_pos_min(self.memory, seq), sys::llama_memory_seq_pos_max(self.memory, seq))
         };
-        (usize::try_from(min).unwrap_or(0), usize::try_from(max + 1).unwrap_or(0))
+        (usize::try_from(min).unwrap_or(0), usize::try_from(i64::from(max) + 1).unwrap_or(0))
     }
 
     fn add_row(&mut self, row: &Row) -> bool {
@@ -146,7 +146,8 @@ impl LlamaContext {
     /// Copies through host memory. llama.cpp's own copy between pools moves all cells of a sequence,
     /// used or not, and only at the next decode: until then neither slot could be saved or restored.
     fn copy_state(&mut self, from: SlotId, to: SlotId) -> bool {
-        self.save(from).is_some_and(|state| self.restore(to, &state))
+        let (_, num_tokens) = self.positions(from);
+        self.save(from).is_some_and(|state| self.restore(to, &state, num_tokens))
     }
 }
 
@@ -234,9 +235,10 @@ impl Context for LlamaContext {
         (!state.is_empty()).then_some(state)
     }
 
-    fn restore(&mut self, slot: SlotId, state: &[u8]) -> bool {
+    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         // SAFETY: the context is live and only used here.
-        let is_restored = unsafe { shim::state_set(self.ctx.as_ptr(), slot.0.cast_signed(), state) };
+        let is_restored = unsafe { shim::state_set(self.ctx.as_ptr(), slot.0.cast_signed(), state) }
+            && self.positions(slot).1 == num_tokens;
         if !is_restored {
             self.clear(slot);
         }

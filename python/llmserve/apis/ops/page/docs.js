@@ -22,10 +22,12 @@ function typeCell(schema) {
     const link = element("a", name);
     link.href = `#schema-${name}`;
     cell.append(link);
+  } else if (schema.anyOf) {
+    cell.append(schema.anyOf.map((one) => one.type).join(" | "));
   } else if (schema.type === "array") {
     cell.append(`array of ${refName(schema.items) || schema.items.type}`);
   } else {
-    cell.append(schema.enum ? schema.enum.join(" | ") : `${schema.type}${schema.format ? ` (${schema.format})` : ""}`);
+    cell.append(schema.enum ? schema.enum.join(" | ") : `${[schema.type].flat().join(" | ")}${schema.format ? ` (${schema.format})` : ""}`);
   }
   return cell;
 }
@@ -95,7 +97,8 @@ function textOf(raw) {
   for (const line of raw.split("\n")) {
     if (!line.startsWith("data: {")) continue;
     try {
-      text += JSON.parse(line.slice(6)).message ?? "";
+      const event = JSON.parse(line.slice(6));
+      text += ("event" in event ? event.text : event.message) ?? "";
     } catch {
       // the last line is not complete yet
     }
