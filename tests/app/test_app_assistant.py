@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llmserve import Engine, InvalidParameterError, SamplingParams
+from llmserve import BudgetTooSmallError, Engine, InvalidParameterError, SamplingParams
 from llmserve.assistant import CallArguments, CallBegin, Piece, Reasoning, Tool, Turn, TurnPlan, Words
 from llmserve.assistant.checking import check_tools
 from llmserve.assistant.reasoning import ReasoningTags
@@ -90,7 +90,13 @@ def test_a_turn_that_is_aborted_says_so(engine: Engine) -> None:
 
 @pytest.mark.parametrize("max_tokens", range(3, 30, 4))
 def test_calls_are_whole_or_not_there_at_all(engine: Engine, max_tokens: int) -> None:
-    pieces, turn = run(engine, tools=TOOLS, mode="required", format=FORMAT, params={"max_tokens": max_tokens})
+    params = {"max_tokens": max_tokens}
+    if max_tokens < 4:
+        # They do not hold the name.
+        with pytest.raises(BudgetTooSmallError):
+            run(engine, tools=TOOLS, mode="required", format=FORMAT, params=params)
+        return
+    pieces, turn = run(engine, tools=TOOLS, mode="required", format=FORMAT, params=params)
     begun = [piece for piece in pieces if isinstance(piece, CallBegin)]
     arguments = "".join(piece.text for piece in pieces if isinstance(piece, CallArguments))
     assert len(begun) == turn.end.num_calls

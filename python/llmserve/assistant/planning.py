@@ -35,6 +35,19 @@ class Conversation:
     """Further variables for the chat template, and its options."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Takes:
+    """What a template does with tools."""
+
+    shows_tools: bool
+    shows_calls_and_results: bool
+
+
+def _found(source: str) -> _Takes:
+    takes = capabilities(source)
+    return _Takes(takes.shows_tools, takes.shows_tool_calls and not takes.hides("tool"))
+
+
 async def plan_turn(engine: Engine, conversation: Conversation, params: SamplingParams) -> TurnPlan:
     """The plan of a turn.
 
@@ -43,13 +56,13 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     """
     tools = conversation.tools if conversation.mode != "none" else ()
     source = choose(engine.info, None, bool(tools))
-    takes = await anyio.to_thread.run_sync(capabilities, source)
+    takes = await anyio.to_thread.run_sync(_found, source)
     messages: Sequence[Mapping[str, Any]] = _with_known_roles(conversation.messages, source)
     in_template: list[dict[str, Any]] | None = [tool.template_form for tool in tools] or None
     tool_format = format_of(source)
     if tools and not takes.shows_tools:
         messages, in_template, tool_format = fallback.with_tools(messages, tools), None, PLAIN
-    elif _has_calls(messages) and not (takes.shows_tool_calls and takes.shows_tool_results):
+    elif _has_calls(messages) and not takes.shows_calls_and_results:
         messages = fallback.with_tools(messages, ())
     if conversation.mode != "none":
         await check_tools(engine, conversation.callable_tools)
