@@ -24,6 +24,8 @@ from llmserve.apis.llamatik import routes as llamatik
 from llmserve.apis.models import operations as models_operations
 from llmserve.apis.models.routes import ModelsApi
 from llmserve.apis.openai import errors as openai_errors
+from llmserve.apis.openai import operations as openai_operations
+from llmserve.apis.openai.routes import OpenAiApi
 from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
 from llmserve.apis.sie import errors as sie_errors
 from llmserve.apis.sie import operations as sie_operations
@@ -153,12 +155,13 @@ def _build_http(services: Services) -> ASGIApp:
     dialects = (
         llamacpp.LlamaCppApi(services),
         llamatik.LlamatikApi(services),
+        OpenAiApi(services),
         ModelsApi(services),
         SieApi(services),
     )
     ops = OpsApi(services)
     described = [*ops.endpoints(), *(endpoint for dialect in dialects for endpoint in dialect.endpoints())]
-    operations = (llamacpp_operations, llamatik_operations, models_operations, sie_operations)
+    operations = (llamacpp_operations, llamatik_operations, openai_operations, models_operations, sie_operations)
     ops.describe(described, [cls for module in operations for cls in module.RESPONSE_TYPES])
     endpoints = [*described, *ops.page_endpoints(), *unsupported.endpoints()]
     limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)
