@@ -161,7 +161,13 @@ def _build_http(services: Services) -> ASGIApp:
     )
     ops = OpsApi(services)
     described = [*ops.endpoints(), *(endpoint for dialect in dialects for endpoint in dialect.endpoints())]
-    operations = (llamacpp_operations, llamatik_operations, openai_operations, models_operations, sie_operations)
+    operations = (
+        llamacpp_operations,
+        llamatik_operations,
+        openai_operations,
+        models_operations,
+        sie_operations,
+    )
     ops.describe(described, [cls for module in operations for cls in module.RESPONSE_TYPES])
     endpoints = [*described, *ops.page_endpoints(), *unsupported.endpoints()]
     limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)
