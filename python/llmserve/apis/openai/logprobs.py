@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from llmserve.engine import Engine
 from llmserve.types import Token
@@ -14,18 +13,15 @@ from llmserve.types import Token
 _NEVER = -9999.0
 """Stands for minus infinity, which JSON cannot hold, as in OpenAI's answers."""
 
-_texts: WeakKeyDictionary[Engine, dict[int, bytes]] = WeakKeyDictionary()
-
 
 async def load_texts(engine: Engine, tokens: Iterable[Token]) -> dict[int, bytes]:
     """The bytes of tokens and of their alternatives by id; of control tokens those of their names."""
-    known = _texts.setdefault(engine, {})
+    ids: set[int] = set()
     for token in tokens:
-        ids = [token.id] if token.logprobs is None else [token.id, *(id_ for id_, _ in token.logprobs.top)]
-        for id_ in ids:
-            if id_ not in known:
-                known[id_] = (await engine.token_bytes([id_]))[0]
-    return known
+        ids.add(token.id)
+        if token.logprobs is not None:
+            ids.update(id_ for id_, _ in token.logprobs.top)
+    return dict(zip(ids, await engine.token_bytes(ids), strict=True))
 
 
 class ShownTokens:
