@@ -80,6 +80,10 @@ compare: model ## Measure against llama.cpp's own tools (builds them first, long
 lock: ## Pin the newest versions of all Python dependencies in requirements/dev.lock
 	@scripts/lock
 
+.PHONY: proto
+proto: $(DEPENDENCIES) ## Generate the gRPC code from its .proto
+	@$(BIN)/python build_support/grpc_code.py
+
 .PHONY: clean
 clean: ## Remove what was built in the checkout; the cache directory stays
 	rm -rf .venv dist target .mypy_cache .pytest_cache .ruff_cache

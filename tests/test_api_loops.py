@@ -161,7 +161,7 @@ def test_one_wake_up_serves_many_streams(tiny: Engine, monkeypatch: pytest.Monke
 
     async def main() -> list[int]:
         async def read() -> int:
-            return len([delta async for delta in tiny.stream(PROMPT, max_tokens=50, ignore_eos=True)])
+            return len([delta async for delta in tiny.stream(PROMPT, max_tokens=400, ignore_eos=True)])
 
         return await asyncio.gather(*(read() for _ in range(8)))
 

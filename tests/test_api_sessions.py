@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gc
+import json
 import os
 import threading
 from collections.abc import Sequence
@@ -139,6 +140,22 @@ async def test_the_next_turn_follows_what_ended_the_last(tiny_model: Path) -> No
         assert before[-1] == end
         await follows(before, turn.after_end + turn.turn)
         await follows(await session.tokens(), turn.end_of_turn + turn.turn)
+
+
+@pytest.mark.anyio
+async def test_a_document_that_was_closed_in_time_is_the_sessions(tiny_model: Path) -> None:
+    """The tokens that close it were never computed: their cells come with the next request."""
+    schema = '{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}'
+    async with await Engine.load(tiny_model, CONFIG) as engine:
+        session = engine.session()
+        document = await engine.generate(PROMPT, session=session, json_schema=schema, max_tokens=24)
+        assert json.loads(document.text).keys() == {"a"}
+        before = await session.tokens()
+        assert before == [*PROMPT, *ids(document)]
+        completion = await engine.generate([20], session=session, max_tokens=10, ignore_eos=True)
+        whole = [*before, 20]
+        expected = await engine.generate(whole, max_tokens=10, ignore_eos=True, cache_prompt=False)
+        assert ids(completion) == ids(expected)
 
 
 @pytest.mark.anyio

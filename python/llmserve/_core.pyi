@@ -109,6 +109,7 @@ class Session:
 @final
 class SessionJob:
     def take(self) -> Literal[True] | None: ...
+    def cancel(self) -> None: ...
 
 @final
 class Load:

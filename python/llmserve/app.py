@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 from functools import cache
+from typing import TYPE_CHECKING
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 # Now, so that no request waits while jinja2 is imported.
 import llmserve.templates  # noqa: F401
+from llmserve.apis.grpc.starting import GrpcStartError, create_server
 from llmserve.apis.llamacpp import operations as llamacpp_operations
 from llmserve.apis.llamacpp import routes as llamacpp
 from llmserve.apis.llamatik import operations as llamatik_operations
@@ -22,6 +24,8 @@ from llmserve.apis.llamatik import routes as llamatik
 from llmserve.apis.models import operations as models_operations
 from llmserve.apis.models.routes import ModelsApi
 from llmserve.apis.openai import errors as openai_errors
+from llmserve.apis.openai import operations as openai_operations
+from llmserve.apis.openai.routes import OpenAiApi
 from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
 from llmserve.apis.sie import errors as sie_errors
 from llmserve.apis.sie import operations as sie_operations
@@ -43,6 +47,9 @@ from llmserve.services import Services
 from llmserve.settings import Settings, SettingsError, parse_settings
 from llmserve.signals import SignalChain
 from llmserve.workers import OneWorkerLock, SeveralWorkersError
+
+if TYPE_CHECKING:
+    from llmserve.apis.grpc.server import GrpcServer
 
 _EXPOSED_HEADERS = (
     "Retry-After",
@@ -71,6 +78,7 @@ class Application:
         self._lock = OneWorkerLock()
         self._signals = SignalChain(self.stop, settings.grace_s) if chains_signals else None
         self._first_model = FirstModel(self.services, observer)
+        self._grpc: GrpcServer | None = None
         self._cancelling: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,12 +96,25 @@ class Application:
 
         Raises:
             SeveralWorkersError: This is one of several workers.
+            GrpcStartError: The gRPC service cannot begin.
         """
         configure_logging(self.services.settings.log_level)
         self._lock.acquire()
+        try:
+            if self.services.settings.grpc_port is not None:
+                self._grpc = create_server(self.services)
+                await self._grpc.start()
+        except GrpcStartError:
+            self._lock.release()
+            raise
         if self._signals is not None:
             self._signals.install()
         self._first_model.start()
+
+    @property
+    def grpc_address(self) -> str:
+        """``host:port`` of the gRPC service, while there is one."""
+        return self._grpc.address if self._grpc is not None else ""
 
     def stop(self) -> None:
         """Aborts running requests and loads; their answers end with their terminal events."""
@@ -110,6 +131,8 @@ class Application:
         self.stop()
         if self._signals is not None:
             self._signals.restore()
+        if self._grpc is not None:
+            await self._grpc.stop()
         await self.services.on_demand.close()
         await self.services.registry.close()
         await self._first_model.wait()
@@ -119,7 +142,7 @@ class Application:
         await receive()
         try:
             await self.startup()
-        except SeveralWorkersError as error:
+        except (SeveralWorkersError, GrpcStartError) as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
@@ -132,12 +155,19 @@ def _build_http(services: Services) -> ASGIApp:
     dialects = (
         llamacpp.LlamaCppApi(services),
         llamatik.LlamatikApi(services),
+        OpenAiApi(services),
         ModelsApi(services),
         SieApi(services),
     )
     ops = OpsApi(services)
     described = [*ops.endpoints(), *(endpoint for dialect in dialects for endpoint in dialect.endpoints())]
-    operations = (llamacpp_operations, llamatik_operations, models_operations, sie_operations)
+    operations = (
+        llamacpp_operations,
+        llamatik_operations,
+        openai_operations,
+        models_operations,
+        sie_operations,
+    )
     ops.describe(described, [cls for module in operations for cls in module.RESPONSE_TYPES])
     endpoints = [*described, *ops.page_endpoints(), *unsupported.endpoints()]
     limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)

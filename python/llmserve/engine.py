@@ -186,7 +186,7 @@ class Engine(LoadedModel):
 
         Bytes that are no UTF-8 become U+FFFD. Raises `InvalidParameterError` for an unknown id.
         """
-        return (await self._bytes_of(tokens, render_special)).decode(errors="replace")
+        return (await self.detokenize_bytes(tokens, render_special=render_special)).decode(errors="replace")
 
     async def token_bytes(self, tokens: Iterable[int]) -> list[bytes]:
         """The bytes of each token by itself, which need not be whole UTF-8; of control tokens, their text.
@@ -197,10 +197,11 @@ class Engine(LoadedModel):
         wanted = list(tokens)
         for token in wanted:
             if token not in pieces:
-                pieces[token] = await self._bytes_of([token], render_special=True)
+                pieces[token] = await self.detokenize_bytes([token], render_special=True)
         return [pieces[token] for token in wanted]
 
-    async def _bytes_of(self, tokens: Sequence[int], render_special: bool) -> bytes:
+    async def detokenize_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
+        """`detokenize` without decoding: the bytes of some tokens need not be whole characters."""
         mailbox = Mailbox()
         buffer = _core.TokenBuffer()
         for start in range(0, len(tokens), _PIECE):

@@ -22,6 +22,7 @@ class Lifecycle:
         self._state: State = "serving"
         self._num_open = 0
         self._aborts: set[Callable[[], object]] = set()
+        self._change = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -43,13 +44,23 @@ class Lifecycle:
     def drain(self) -> None:
         """Take no new requests."""
         if self._state == "serving":
-            self._state = "draining"
+            self._set_state("draining")
 
     def stop(self) -> None:
         """Take no new requests and abort the running ones."""
-        self._state = "stopping"
+        self._set_state("stopping")
         for abort in list(self._aborts):
             abort()
+
+    def _set_state(self, state: State) -> None:
+        self._state = state
+        self._change.set()
+        self._change = asyncio.Event()
+
+    @property
+    def next_change(self) -> asyncio.Event:
+        """Is set when the state, as it is now, changes."""
+        return self._change
 
     @contextmanager
     def exchange(self) -> Iterator[None]:

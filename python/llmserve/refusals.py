@@ -193,12 +193,12 @@ class SessionsFullError(Refusal):
 
 
 class CallCancelledError(Refusal):
-    """A call was cancelled when there was nothing of use to answer with."""
+    """A call was cancelled, and its answer would look like a whole one or is of no use."""
 
     code = "call_cancelled"
 
-    def __init__(self) -> None:
-        super().__init__("the call was cancelled before it had a whole document")
+    def __init__(self, message: str = "the call was cancelled before it had a whole document") -> None:
+        super().__init__(message)
 
 
 class GenerationTimeoutError(Refusal):

@@ -43,6 +43,11 @@ class DrainingServer(uvicorn.Server):
                 return int(sock.getsockname()[1])
         return None
 
+    @property
+    def grpc_address(self) -> str:
+        """``host:port`` of the gRPC service, where there is one."""
+        return self._app.grpc_address
+
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         """Opens the listener; uvicorn calls it."""
         self._loop = asyncio.get_running_loop()

@@ -41,7 +41,7 @@ class Announcer:
         """Prints the address, where no model is loaded that would be told of."""
         if self._settings.model is None:
             self._stream.write(f"llmserve {version()} serves the models of its catalogue\n")
-            self._stream.write(f"  address         {self._url()}\n")
+            self._stream.write(f"  address         {self._url()}\n{self._grpc()}")
             self._stream.flush()
 
     def on_ready(self, model: Model) -> None:
@@ -50,7 +50,8 @@ class Announcer:
         self._line.close()
         if model.engine is not None:
             needs_key = bool(self._settings.api_key)
-            self._stream.write(describe(model, model.engine.info, self._url(), needs_key=needs_key))
+            text = describe(model, model.engine.info, self._url(), needs_key=needs_key, grpc=self._grpc())
+            self._stream.write(text)
             self._stream.flush()
 
     def on_failed(self, error: Exception) -> None:
@@ -66,9 +67,13 @@ class Announcer:
             port = self.server.bound_port or port
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
+    def _grpc(self) -> str:
+        address = self.server.grpc_address if self.server is not None else ""
+        return f"  gRPC            {address}\n" if address else ""
 
-def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False) -> str:
-    """What is served, and a first request to try."""
+
+def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False, grpc: str = "") -> str:
+    """What is served, and a first request to try; ``grpc`` is the line about that service."""
     body = orjson.dumps(
         {"model": shown(model.path), "prompt": "Once upon a time", "max_tokens": 32, "stream": True}
     ).decode()
@@ -79,7 +84,7 @@ def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False
         f"  KV cells        {info.num_cells} ({info.kv_layout}, {info.kv_type_k}/{info.kv_type_v})\n"
         f"  sequences       {info.num_slots} at once\n"
         f"  threads         {info.num_threads}\n"
-        f"  address         {url}\n"
+        f"  address         {url}\n{grpc}"
         f"  documentation   {url}/docs\n"
         f"try: curl -N {key}{url}/completions -d {shlex.quote(body)}\n"
     )
@@ -103,11 +108,16 @@ def serve(settings: Settings) -> int:
     )
     server = DrainingServer(config, app, announcer.on_listening)
     announcer.server = server
-    if not is_loopback_name(settings.host) and settings.models_dir is None:
+    is_local = all(map(is_loopback_name, _hosts(settings)))
+    if not is_local and settings.models_dir is None:
         sys.stderr.write("note: without MODELS_DIR, only requests to a loopback address may load models\n")
-    if not is_loopback_name(settings.host) and not settings.api_key:
+    if not is_local and not settings.api_key:
         sys.stderr.write(
             "note: LLMSERVE_API_KEY is not set, so everyone who reaches this server may use it\n"
         )
     server.run()
     return server.exit_status
+
+
+def _hosts(settings: Settings) -> tuple[str, ...]:
+    return (settings.host,) if settings.grpc_port is None else (settings.host, settings.grpc_host)

@@ -53,7 +53,7 @@ class Session:
     async def reset(self) -> None:
         """Empty the session. Raises `EngineClosedError` or `EngineDeadError` if the engine is gone."""
         mailbox = Mailbox()
-        await mailbox.next(self.core.reset(mailbox.listener).take)
+        await _done(self.core.reset(mailbox.listener), mailbox)
 
     async def save(self, path: str | os.PathLike[str]) -> None:
         """Write the session to a file: its tokens, and the KV state that there is.
@@ -62,7 +62,7 @@ class Session:
         folder must exist. Cancelling the task gives up a save that has not begun. Raises `SessionError`.
         """
         mailbox = Mailbox()
-        await mailbox.next(self.core.save(path, mailbox.listener).take)
+        await _done(self.core.save(path, mailbox.listener), mailbox)
 
     async def load(self, path: str | os.PathLike[str]) -> None:
         """Make the session what a file holds.
@@ -72,4 +72,12 @@ class Session:
         it was.
         """
         mailbox = Mailbox()
-        await mailbox.next(self.core.load(path, mailbox.listener).take)
+        await _done(self.core.load(path, mailbox.listener), mailbox)
+
+
+async def _done(job: _core.SessionJob, mailbox: Mailbox) -> None:
+    """Wait for a call, which a cancelled task gives up."""
+    try:
+        await mailbox.next(job.take)
+    finally:
+        job.cancel()

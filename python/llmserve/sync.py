@@ -296,17 +296,25 @@ class SyncSession:
     def reset(self) -> None:
         """Empty the session."""
         mailbox = _Mailbox()
-        mailbox.next(self.core.reset(mailbox.listener).take)
+        _done(self.core.reset(mailbox.listener), mailbox)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the session to a file. Raises `SessionError`."""
         mailbox = _Mailbox()
-        mailbox.next(self.core.save(path, mailbox.listener).take)
+        _done(self.core.save(path, mailbox.listener), mailbox)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Make the session what a file holds. Raises `SessionError`."""
         mailbox = _Mailbox()
-        mailbox.next(self.core.load(path, mailbox.listener).take)
+        _done(self.core.load(path, mailbox.listener), mailbox)
+
+
+def _done(job: _core.SessionJob, mailbox: _Mailbox) -> None:
+    """Wait for a call of a session, which Ctrl-C gives up."""
+    try:
+        mailbox.next(job.take)
+    finally:
+        job.cancel()
 
 
 load = SyncEngine.load

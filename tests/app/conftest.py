@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import openai
 import pytest
 
 from serving import ServerProcess, serve
@@ -17,3 +18,11 @@ def server(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with serve(tmp_path_factory.mktemp("server"), model_path, env=env) as running:
         running.wait_until_ready()
         yield running
+
+
+@pytest.fixture(scope="session")
+def client(server: ServerProcess) -> Iterator[openai.OpenAI]:
+    """The `openai` client of that server."""
+    url = f"http://127.0.0.1:{server.port}/v1"
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=300) as client:
+        yield client

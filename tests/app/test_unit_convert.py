@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from llmserve import ContextExceededError, Delta, InvalidParameterError, ModelInfo, SamplingParams, Token
+from llmserve.apis.completions import convert as completions
+from llmserve.apis.completions.schema import CompletionRequest
 from llmserve.apis.llamacpp import convert
-from llmserve.apis.llamacpp.schema import CompletionRequest
+from llmserve.apis.progress import ProgressSteps
 from llmserve.http.errors import fault_of
 from llmserve.http.schema import read
 from llmserve.refusals import FieldError, MalformedBodyError
@@ -23,7 +25,7 @@ def request(**fields: Any) -> CompletionRequest:
 
 
 def params(**fields: Any) -> SamplingParams:
-    return convert.sampling_params(request(**{"options": {"random_seed": 1}, **fields}))
+    return completions.sampling_params(request(**{"options": {"random_seed": 1}, **fields}))
 
 
 def test_defaults_are_greedy_with_min_p() -> None:
@@ -79,7 +81,7 @@ def test_top_p_0_and_1_are_off(top_p: float) -> None:
     ("given", "wanted"), [(None, 0), (0, 0), (-1, 0), (-3, 0), (7, 7), (10**12, 2**31 - 1)]
 )
 def test_max_tokens(given: int | None, wanted: int) -> None:
-    assert convert.num_tokens_wanted(request(max_tokens=given)) == wanted
+    assert completions.num_tokens_wanted(request(max_tokens=given)) == wanted
 
 
 def test_a_random_seed_is_one_that_can_be_sent_back() -> None:
@@ -115,7 +117,7 @@ def test_other_seeds_are_refused(seed: object) -> None:
     ],
 )
 def test_ignored_options(options: dict[str, Any], info: ModelInfo, ignored: list[str]) -> None:
-    made = convert.ignored_options(request(options=options).options, info)
+    made = completions.ignored_options(request(options=options).options, info)
     assert made == [f"options.{name}" for name in ignored]
 
 
@@ -135,7 +137,7 @@ def test_every_token_has_its_event_also_in_merged_deltas() -> None:
 
 
 def test_progress_rises_by_whole_percents_from_above_0_to_below_1() -> None:
-    steps = convert.ProgressSteps()
+    steps = ProgressSteps()
     shown = [steps.next(value) for value in (0.0, 0.004, 0.019, 0.02, 0.025, 0.5, 0.4, 0.999, 1.0)]
     assert shown == [0.01, None, None, 0.02, None, 0.5, None, 0.99, None]
 
@@ -161,7 +163,7 @@ def test_a_prompt_is_refused_by_the_limit_that_it_exceeds(
 ) -> None:
     error = ContextExceededError("too long", prompt_tokens=num_tokens, context_length=limit)
     options = request(options={"max_kv_size": max_kv_size}).options
-    fault = fault_of(convert.prompt_refusal(error, options), "llamacpp")
+    fault = fault_of(completions.prompt_refusal(error, options), "llamacpp")
     assert (fault.status, convert.completion_message(fault)) == (400, message)
 
 

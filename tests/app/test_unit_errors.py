@@ -32,8 +32,10 @@ def test_every_exception_of_the_package_has_a_rule() -> None:
         (errors.ContextExceededError("x"), "", 400, "invalid_request_error", "INVALID_ARGUMENT"),
         (errors.QueueFullError("x"), "", 503, "overloaded_error", "RESOURCE_EXHAUSTED"),
         (errors.EngineDeadError("x"), "llamacpp", 500, "server_error", "INTERNAL"),
-        (errors.LoadError("x"), "", 502, "server_error", "FAILED_PRECONDITION"),
-        (errors.LoadError("x"), "llamatik", 400, "server_error", "FAILED_PRECONDITION"),
+        (errors.LoadError("x"), "", 502, "server_error", "INTERNAL"),
+        (errors.LoadError("x"), "llamatik", 400, "server_error", "INTERNAL"),
+        (errors.LoadError("x", reason="not_found"), "", 502, "server_error", "NOT_FOUND"),
+        (errors.LoadError("x", reason="not_gguf"), "", 502, "server_error", "INVALID_ARGUMENT"),
         (refusals.UnknownModelError(), "", 404, "invalid_request_error", "NOT_FOUND"),
         (refusals.UnknownModelError(), "llamacpp", 400, "invalid_request_error", "NOT_FOUND"),
         (refusals.ModelLoadingError(), "", 503, "overloaded_error", "UNAVAILABLE"),
@@ -46,7 +48,7 @@ def test_every_exception_of_the_package_has_a_rule() -> None:
 )
 def test_rules(error: Exception, dialect: str, status: int, openai_type: str, grpc_status: str) -> None:
     fault = fault_of(error, dialect)
-    assert (fault.status, fault.rule.openai_type, fault.rule.grpc_status) == (
+    assert (fault.status, fault.rule.openai_type, fault.rule.grpc_status_for(error)) == (
         status,
         openai_type,
         grpc_status,

@@ -37,3 +37,16 @@ def test_idle_means_no_open_exchange() -> None:
         await waiting
 
     asyncio.run(main())
+
+
+def test_each_change_of_the_state_is_told() -> None:
+    lifecycle = Lifecycle()
+    first = lifecycle.next_change
+    lifecycle.drain()
+    second = lifecycle.next_change
+    assert first.is_set()
+    assert not second.is_set()
+    lifecycle.drain()  # which it does already
+    assert not second.is_set()
+    lifecycle.stop()
+    assert second.is_set()

@@ -108,6 +108,17 @@ def serve_catalogue(folder: Path, catalogue: Path) -> Iterator[ServerProcess]:
 
 
 @contextmanager
+def serve_models(folder: Path) -> Iterator[ServerProcess]:
+    """`llmserve serve` with the models of a folder, which are loaded on demand."""
+    port = free_port()
+    env = {**SMALL, "MODELS_DIR": str(folder), "LLMSERVE_LOAD_WAIT_S": "120"}
+    with _running(
+        [sys.executable, "-m", "llmserve", "serve", "--port", str(port)], env, port, folder
+    ) as server:
+        yield server
+
+
+@contextmanager
 def serve_with_uvicorn(
     folder: Path, *arguments: str, app: str = "llmserve.app:app", env: Mapping[str, str] | None = None
 ) -> Iterator[ServerProcess]:

@@ -86,12 +86,16 @@ impl Constrained {
         self.constraint.check_document()
     }
 
-    /// Takes a sampled token that the mask allows, or what completes the document instead. `left` is
-    /// the number of tokens that may still be generated, this one included.
+    /// Takes a sampled token that the mask allows, or, where no document could come of it, what completes
+    /// the document instead. `left` is the number of tokens that may still be generated, this one included.
     pub(crate) fn settle(&mut self, sampled: TokenId, left: usize) -> Result<Settled, Error> {
+        let is_spoiled = self.constraint.spoils(sampled);
+        if is_spoiled {
+            self.num_unchecked = 0;
+        }
         let before = self.tail_before(left);
         self.constraint.consume(sampled)?;
-        if self.fits_after(&[sampled], before.as_deref(), left.saturating_sub(1)) {
+        if !is_spoiled && self.fits_after(&[sampled], before.as_deref(), left.saturating_sub(1)) {
             return Ok(Settled::Token);
         }
         match before {
@@ -199,5 +203,108 @@ impl Guide {
             Self::Here(constrained) => Ok(Some(constrained)),
             Self::Away => Err(Error::ConstraintFailed { reason: "its state was lost" }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::constraint::Compiler;
+    use crate::model::fake::FakeVocabulary;
+    use crate::request::ConstraintSpec;
+
+    fn start(compiler: &Compiler, schema: &str, budget: usize) -> Result<Constrained, Error> {
+        let constraint = compiler.compile(&ConstraintSpec::JsonSchema(schema.to_owned()))?;
+        Constrained::new(constraint, budget)
+    }
+
+    /// A token of the mask, by a number that stands for the model's choice.
+    fn choose(constrained: &mut Constrained, choice: usize) -> TokenId {
+        let mask = constrained.mask().unwrap();
+        let allowed: Vec<i32> = (0..257).filter(|&id| mask.allows(TokenId(id))).collect();
+        TokenId(allowed[choice % allowed.len()])
+    }
+
+    /// Writes a document with arbitrary choices; its tokens, and whether it ended before its budget did.
+    fn write(mut constrained: Constrained, budget: usize, seed: usize) -> (usize, bool) {
+        let mut len = 0;
+        let mut state = seed;
+        while len < budget {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            let sampled = choose(&mut constrained, state >> 33);
+            match constrained.settle(sampled, budget - len).unwrap() {
+                Settled::Token => len += 1,
+                Settled::Tail(tail) => {
+                    len += tail.len();
+                    constrained.check_document().unwrap();
+                    return (len, false);
+                }
+            }
+            if constrained.is_finished() {
+                break;
+            }
+            len += constrained.take_forced(budget - len).unwrap().len();
+            if constrained.is_finished() {
+                break;
+            }
+        }
+        constrained.check_document().unwrap();
+        (len, constrained.is_finished())
+    }
+
+    #[test]
+    fn a_document_is_whole_at_the_end_of_every_budget() {
+        let compiler = Compiler::new(Arc::new(FakeVocabulary));
+        for schema in [
+            "true",
+            r#"{"enum": ["a", "a much longer value", false]}"#,
+            r#"{"type": "array", "items": {"type": "string"}, "minItems": 2}"#,
+            r##"{"properties": {"next": {"$ref": "#"}, "v": {"type": "integer"}}, "required": ["v"], "type": "object"}"##,
+            r#"{"anyOf": [{"const": 1}, {"const": "one hundred and twenty seven characters are not many"}]}"#,
+        ] {
+            let Err(Error::BudgetTooSmall { minimum, budget: 0 }) = start(&compiler, schema, 0).map(drop)
+            else {
+                panic!("{schema} has a document without tokens");
+            };
+            let mut num_cut = 0;
+            for budget in (minimum..minimum + 24).chain([minimum + 100]) {
+                for seed in 0..20 {
+                    let (len, has_ended) = write(start(&compiler, schema, budget).unwrap(), budget, seed);
+                    assert!(len <= budget, "{len} of {budget} tokens for {schema}");
+                    num_cut += usize::from(!has_ended);
+                }
+            }
+            assert!(num_cut > 0, "no budget ever mattered for {schema}");
+        }
+    }
+
+    #[test]
+    fn forced_tokens_come_without_a_choice() {
+        let compiler = Compiler::new(Arc::new(FakeVocabulary));
+        let schema = r#"{"properties": {"name": {"type": "boolean"}}, "required": ["name"], "additionalProperties": false, "type": "object"}"#;
+        let mut constrained = start(&compiler, schema, 100).unwrap();
+        let first = choose(&mut constrained, 0);
+        assert_eq!(constrained.settle(first, 100).unwrap(), Settled::Token);
+        let forced: Vec<u8> =
+            constrained.take_forced(99).unwrap().iter().map(|token| token.0 as u8).collect();
+        assert_eq!(String::from_utf8(forced).unwrap(), "\"name\":");
+    }
+
+    #[test]
+    fn what_was_begun_can_be_closed_at_once() {
+        let compiler = Compiler::new(Arc::new(FakeVocabulary));
+        let mut constrained = start(&compiler, r#"{"type": "array"}"#, 100).unwrap();
+        for (left, byte) in (90..=100).rev().zip(b"[[\"a") {
+            assert_eq!(constrained.settle(TokenId(i32::from(*byte)), left).unwrap(), Settled::Token);
+        }
+        assert_eq!(constrained.close(2), None);
+        let mut constrained = start(&compiler, r#"{"type": "array"}"#, 100).unwrap();
+        for byte in b"[[\"a" {
+            constrained.settle(TokenId(i32::from(*byte)), 100).unwrap();
+        }
+        assert_eq!(constrained.close(3).map(|tail| tail.len()), Some(3));
+        constrained.check_document().unwrap();
     }
 }

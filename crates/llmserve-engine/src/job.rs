@@ -72,6 +72,11 @@ impl<T> Job<T> {
         lock(&self.shared.result).take()
     }
 
+    /// Gives the work up if it has not begun, as dropping the job does.
+    pub fn cancel(&self) {
+        self.shared.cancelled.store(true, Ordering::Release);
+    }
+
     /// Waits for the result.
     ///
     /// # Errors
@@ -89,6 +94,6 @@ impl<T> Job<T> {
 
 impl<T> Drop for Job<T> {
     fn drop(&mut self) {
-        self.shared.cancelled.store(true, Ordering::Release);
+        self.cancel();
     }
 }

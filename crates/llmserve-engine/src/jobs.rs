@@ -37,15 +37,20 @@ impl Jobs {
 
     /// Hands work to the prepare threads, or answers why it cannot be taken.
     pub(crate) fn start(&self, job: Job) {
-        let unsent = self.owner.is_current().then(|| lock(&self.senders));
-        let unsent = match unsent.as_deref() {
-            Some(Some(senders)) if senders.prepare.len() < self.limit => {
-                senders.prepare.send(job).map_err(|unsent| unsent.0).err()
-            }
-            Some(Some(_) | None) | None => Some(job),
-        };
+        // In a forked child the lock may be held for ever.
+        let unsent = if self.owner.is_current() { self.offer(job) } else { Some(job) };
         if let Some(job) = unsent {
             job.refuse(&self.shared, self.refusal());
+        }
+    }
+
+    /// Hands work over unless too much waits; what was not taken comes back.
+    fn offer(&self, job: Job) -> Option<Job> {
+        match &*lock(&self.senders) {
+            Some(senders) if senders.prepare.len() < self.limit => {
+                senders.prepare.send(job).map_err(|unsent| unsent.0).err()
+            }
+            Some(_) | None => Some(job),
         }
     }
 

@@ -3,7 +3,7 @@
 /// A snapshot of an engine's state. Counters only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stats {
-    /// Requests whose prompt is being tokenized.
+    /// Requests whose prompt is being tokenized, or that wait for their turn in a session.
     pub num_preparing: usize,
     /// Requests that wait for a slot.
     pub num_waiting: usize,

@@ -37,9 +37,9 @@ fn load(session: &Session, path: &Path) -> Result<(), SessionError> {
 }
 
 fn session_error(result: Result<(), Error>) -> Result<(), SessionError> {
-    result.map_err(|error| match error {
-        Error::Session(error) => error,
-        other => panic!("{other}"),
+    result.map_err(|error| {
+        let Error::Session(error) = error else { panic!("{error}") };
+        error
     })
 }
 
@@ -153,7 +153,7 @@ fn parked_cells_are_saved_too() {
         let folder = TempDir::new();
         let path = folder.path().join("session");
         let limits = fake::limits(1, 512, KvLayout::PerSequence, 512);
-        let engine = FakeEngine { memory, limits, ..FakeEngine::default() }.start();
+        let engine = FakeEngine { limits, memory, ..FakeEngine::default() }.start();
         let session = engine.new_session();
         go_on(&engine, &session, "A session that is long enough to be parked ", 30);
         collect(&engine.submit(common::greedy("something else altogether", 40), None)).unwrap();

@@ -14,7 +14,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let fields = PyDict::new(py);
     fields.set_item("code", error.code())?;
     let class = match error {
-        Error::InvalidParameter { field, .. } => {
+        Error::InvalidParameter { field, .. } | Error::InvalidConstraint { field, .. } => {
             fields.set_item("field", field)?;
             "InvalidParameterError"
         }
@@ -24,10 +24,6 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("prompt_tokens", prompt_tokens)?;
             fields.set_item("context_length", context_length)?;
             "ContextExceededError"
-        }
-        Error::InvalidConstraint { field, .. } => {
-            fields.set_item("field", field)?;
-            "InvalidParameterError"
         }
         Error::BudgetTooSmall { minimum, budget } => {
             fields.set_item("minimum", minimum)?;

@@ -74,20 +74,20 @@ fn stopping(fields: &Fields<'_>) -> PyResult<StopParams> {
 }
 
 fn constraint(fields: &Fields<'_>) -> PyResult<Option<ConstraintSpec>> {
-    let kinds: [(&str, fn(String) -> ConstraintSpec); 3] = [
-        ("json_schema", ConstraintSpec::JsonSchema),
-        ("regex", ConstraintSpec::Regex),
-        ("grammar", ConstraintSpec::Lark),
-    ];
     let mut constraint = None;
-    for (name, kind) in kinds {
+    for name in ["json_schema", "regex", "grammar"] {
         let Some(field) = fields.get(name)?.optional() else {
             continue;
         };
         if constraint.is_some() {
             return Err(field.refused("None beside another constraint"));
         }
-        constraint = Some(kind(field.text()?));
+        let text = field.text()?;
+        constraint = Some(match name {
+            "json_schema" => ConstraintSpec::JsonSchema(text),
+            "regex" => ConstraintSpec::Regex(text),
+            _ => ConstraintSpec::Lark(text),
+        });
     }
     Ok(constraint)
 }

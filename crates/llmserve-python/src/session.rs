@@ -87,6 +87,13 @@ impl SessionJob {
         let done = result.transpose().map_err(|error| exception(py, &error))?;
         Ok(done.map(|()| true))
     }
+
+    /// Gives a call up that waits. A cancelled task may live on in the traceback of its exception.
+    fn cancel(&self) {
+        if let Ok(job) = self.0.get() {
+            job.cancel();
+        }
+    }
 }
 
 /// What `submit` takes as a session: the session, what the prompt is to it (True: it is appended, False: it

@@ -27,10 +27,16 @@ class Rule:
     """When to try again; an exception's own ``retry_after_s`` wins."""
     dialects: Mapping[str, int] = field(default_factory=dict)
     """HTTP statuses of dialects whose contract differs."""
+    grpc_reasons: Mapping[str, str] = field(default_factory=dict)
+    """gRPC statuses of an exception's ``reason``, where they differ."""
 
     def status_for(self, dialect: str) -> int:
         """The HTTP status in a dialect."""
         return self.dialects.get(dialect, self.status)
+
+    def grpc_status_for(self, error: BaseException) -> str:
+        """Name of the gRPC status of an exception of this rule."""
+        return self.grpc_reasons.get(getattr(error, "reason", ""), self.grpc_status)
 
 
 _INVALID = "invalid_request_error"
@@ -43,7 +49,19 @@ RULES: Mapping[type[BaseException], Rule] = {
     errors.TemplateError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.SessionError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.QueueFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
-    errors.LoadError: Rule(502, _SERVER, "FAILED_PRECONDITION", dialects={"llamatik": 400}),
+    errors.LoadError: Rule(
+        502,
+        _SERVER,
+        "INVALID_ARGUMENT",
+        dialects={"llamatik": 400},
+        grpc_reasons={
+            "not_found": "NOT_FOUND",
+            "not_readable": "PERMISSION_DENIED",
+            "not_enough_memory": "RESOURCE_EXHAUSTED",
+            "probe_failed": "INTERNAL",
+            "load_failed": "INTERNAL",
+        },
+    ),
     errors.GenerationError: Rule(500, _SERVER, "INTERNAL"),
     errors.EngineDeadError: Rule(500, _SERVER, "INTERNAL"),
     errors.EngineClosedError: Rule(503, _BUSY, "UNAVAILABLE", retry_after_s=1.0),
@@ -61,7 +79,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.ModelLoadingError: Rule(
         503, _BUSY, "UNAVAILABLE", retry_after_s=1.0, dialects={"llamacpp": 400}
     ),
-    refusals.LoadAbandonedError: Rule(409, _INVALID, "ABORTED"),
+    refusals.LoadAbandonedError: Rule(409, _INVALID, "CANCELLED"),
     refusals.NotInitializedError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
     refusals.OtherLoadRunningError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
     refusals.OtherModelError: Rule(409, _INVALID, "FAILED_PRECONDITION"),

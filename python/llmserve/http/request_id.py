@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,6 +31,17 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
+@contextmanager
+def request_id(given: str | None) -> Iterator[str]:
+    """Serves a request under the id that its client gives, where that is plain, else under a new one."""
+    chosen = given if given is not None and _PLAIN.fullmatch(given) else uuid.uuid4().hex
+    token = _current.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _current.reset(token)
+
+
 class RequestIdMiddleware:
     """Gives each request an id and sends it back."""
 
@@ -37,16 +50,11 @@ class RequestIdMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
-        given = header(scope, b"x-request-id")
-        request_id = given if given is not None and _PLAIN.fullmatch(given) else uuid.uuid4().hex
+        with request_id(header(scope, b"x-request-id")) as number:
 
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
-            await send(message)
+            async def send_with_id(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    message["headers"] = [*message.get("headers", ()), (b"x-request-id", number.encode())]
+                await send(message)
 
-        token = _current.set(request_id)
-        try:
             await self._app(scope, receive, send_with_id)
-        finally:
-            _current.reset(token)

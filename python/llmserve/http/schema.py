@@ -227,7 +227,7 @@ def nested(cls: type) -> list[type]:
 def _property_schema(prop: _Property) -> dict[str, Any]:
     if dataclasses.is_dataclass(prop.type) and isinstance(prop.type, type):
         return {"$ref": f"#/components/schemas/{prop.type.__name__}", "description": prop.field.doc}
-    kind = prop.field.schema or {"type": _JSON_TYPES[prop.type]}
+    kind = {"type": _JSON_TYPES[prop.type]} if prop.field.schema is None else prop.field.schema
     schema: dict[str, Any] = {**kind, "description": prop.field.doc}
     if prop.default is not None:
         schema["default"] = prop.default

@@ -28,6 +28,8 @@ class Settings:
 
     host: str
     port: int
+    grpc_port: int | None
+    grpc_host: str
     model: Path | None
     models_dir: Path | None
     catalogue: Path | None
@@ -61,6 +63,7 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     model = {variable.name: _value(variable, environ, overrides) for variable in MODEL_VARIABLES}
     # Unset fields keep ModelConfig's own defaults, so that there is one place that knows them.
     config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
+    server["grpc_host"] = server["grpc_host"] or server["host"]
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
     server["cors_origins"] = server["cors_origins"] or ()
     server["api_key"] = server["api_key"] or ApiKeys()

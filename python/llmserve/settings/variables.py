@@ -39,6 +39,18 @@ _ANY_NUMBER = number(-math.inf)
 SERVER_VARIABLES: tuple[Variable, ...] = (
     Variable("host", kinds.TEXT, "127.0.0.1", "Address to listen on (`llmserve serve` only)."),
     Variable("port", integer(0, 65535), "8082", "Port; 0 takes a free one (`llmserve serve` only)."),
+    Variable(
+        "grpc_port",
+        integer(0, 65535),
+        "",
+        "Port of the gRPC service, by convention 50052; 0 takes a free one. Unset: there is none.",
+    ),
+    Variable(
+        "grpc_host",
+        kinds.TEXT,
+        "",
+        "Address of the gRPC service. Unset: that of `LLMSERVE_HOST`.",
+    ),
     Variable("model", kinds.PATH, "", "GGUF file to load at start."),
     Variable(
         "models_dir",

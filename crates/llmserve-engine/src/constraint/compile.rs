@@ -2,31 +2,33 @@
 
 use std::sync::{Arc, OnceLock};
 
-use llguidance::api::{ParserLimits, TopLevelGrammar};
-use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv};
-use llguidance::{JsonCompileOptions, Matcher, ParserFactory, TokenParser};
-use serde_json::Value;
+use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
+use llguidance::toktrie::TokEnv;
+use llguidance::{Matcher, ParserFactory, TokenParser};
 
 use super::Constraint;
-use super::cache::Cache;
-use super::document::{self, DocumentCheck};
+use super::cache::{Bounds, Cache};
 use super::environment::TokenEnvironment;
-use super::grammar::{Grammar, guarded};
+use super::grammar::{Grammar, Rules, Start, guarded};
 use super::refusal::{self, GRAMMAR, JSON_SCHEMA, REGEX, refuse};
-use super::tail::ByteMatcher;
+use super::rescue::ByteMatcher;
+use super::schema::Schema;
 use crate::error::Error;
 use crate::model::Vocabulary;
 use crate::request::ConstraintSpec;
 
-/// Compiled grammars that are kept for the next request.
-const CACHE_CAPACITY: usize = 32;
+/// What is kept for the next request: compiled grammars, and bytes of their lexers.
+const MAX_CACHED: usize = 32;
+const MAX_CACHED_BYTES: usize = 256 << 20;
 /// Longest texts in bytes.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
 const MAX_REGEX_BYTES: usize = 64 << 10;
 const MAX_GRAMMAR_BYTES: usize = 256 << 10;
-/// Stack of the thread that compiles: nested groups and chains of rules recurse. Its pages are touched
-/// only when needed.
-const STACK_BYTES: usize = 1 << 30;
+/// Alternatives of a grammar, all rules together.
+const MAX_ALTERNATIVES: usize = 10_000;
+/// Stack of the thread that compiles. A chain of rules recurses: some 4 KiB for each, and at most 25,000
+/// have room in a grammar. The pages are touched only when needed.
+const STACK_BYTES: usize = 256 << 20;
 
 /// Compiles the specifications of one model's requests. The prepare threads share it.
 pub(crate) struct Compiler {
@@ -38,7 +40,8 @@ pub(crate) struct Compiler {
 impl Compiler {
     /// Cheap: what is needed of the vocabulary is made at the first use.
     pub(crate) fn new(vocabulary: Arc<dyn Vocabulary>) -> Self {
-        Self { vocabulary, tools: OnceLock::new(), cache: Cache::new(CACHE_CAPACITY) }
+        let bounds = Bounds { num_values: MAX_CACHED, bytes: MAX_CACHED_BYTES, weigh };
+        Self { vocabulary, tools: OnceLock::new(), cache: Cache::new(bounds) }
     }
 
     /// The start of a text under a specification. A grammar that is in use needs no compiling.
@@ -54,20 +57,33 @@ impl Compiler {
 
     fn compile_grammar(&self, spec: &ConstraintSpec) -> Result<Arc<Grammar>, Error> {
         let tools = self.tools.get_or_init(|| Tools::new(&self.vocabulary)).as_ref().map_err(Clone::clone)?;
-        let (grammar, check) = match spec {
+        let (grammar, rules) = match spec {
             ConstraintSpec::JsonSchema(text) => {
-                let schema = parse_schema(text)?;
-                let (grammar, check) = (schema.grammar(), schema.check()?);
-                return tools.compile(grammar, check, &|message| refusal::from_schema(&schema.0, message));
+                let schema = Schema::parse(text)?;
+                let rules = Rules::Json(Box::new(schema.rules()?));
+                let refused = |message: &str| refusal::from_schema(schema.value(), message);
+                return tools.compile(schema.grammar(), rules, &refused);
             }
             ConstraintSpec::Regex(regex) => {
                 check_regex(regex)?;
-                (TopLevelGrammar::from_regex(regex), DocumentCheck::Matcher)
+                (TopLevelGrammar::from_regex(regex), Rules::Text)
             }
-            ConstraintSpec::Lark(text) => (TopLevelGrammar::from_lark(text.clone()), DocumentCheck::Matcher),
+            ConstraintSpec::Lark(text) => {
+                check_grammar(text)?;
+                (TopLevelGrammar::from_lark(text.clone()), Rules::Text)
+            }
         };
         let field = field(spec);
-        tools.compile(grammar, check, &|message| refusal::from_text(field, message))
+        tools.compile(grammar, rules, &|message| refusal::from_text(field, message))
+    }
+}
+
+/// A refusal is kept too: to find it may have taken as long.
+fn weigh(compiled: &Result<Arc<Grammar>, Error>) -> Option<usize> {
+    match compiled {
+        Ok(grammar) => Some(grammar.num_bytes()),
+        Err(Error::InvalidConstraint { reason, .. }) => Some(reason.len()),
+        Err(_) => None,
     }
 }
 
@@ -84,8 +100,7 @@ impl Tools {
             let environment = Arc::new(TokenEnvironment::new(Arc::clone(vocabulary)));
             let tokens: TokEnv = Arc::clone(&environment) as TokEnv;
             let mut tokens = ParserFactory::new_simple(&tokens)?;
-            let bytes = ApproximateTokEnv::single_byte_env();
-            let mut bytes = ParserFactory::new(&bytes, InferenceCapabilities::default(), &[])?;
+            let mut bytes = ByteMatcher::factory()?;
             for factory in [&mut tokens, &mut bytes] {
                 *factory.quiet().limits_mut() = limits();
             }
@@ -100,37 +115,59 @@ impl Tools {
     fn compile(
         &self,
         grammar: TopLevelGrammar,
-        check: DocumentCheck,
+        rules: Rules,
         refusal: &dyn Fn(&str) -> Error,
     ) -> Result<Arc<Grammar>, Error> {
-        let start = |factory: &ParserFactory| {
-            let parser = guarded(|| factory.create_parser(grammar.clone()))?;
-            check_features(&parser)?;
-            let mut matcher = Matcher::new(Ok(parser));
-            // A grammar without any text shows here.
-            guarded(|| matcher.compute_mask_or_eos())?;
-            Ok(matcher)
-        };
         let refused = |error: anyhow::Error| {
             log::debug!("a constraint was refused: {error}");
             refusal(&error.to_string())
         };
-        let matcher = start(&self.tokens).map_err(refused)?;
-        let bytes = ByteMatcher::new(start(&self.bytes).map_err(refused)?);
-        Ok(Arc::new(Grammar::new(Arc::clone(&self.environment), matcher, bytes, check)))
+        let grammar = GrammarInit::Serialized(grammar);
+        let (grammar, lexer) = guarded(|| grammar.to_internal(None, limits())).map_err(refused)?;
+        let grammar = GrammarInit::Internal(grammar, lexer);
+        let (tokens, num_bytes) = start(&self.tokens, grammar.clone()).map_err(refused)?;
+        let bytes = ByteMatcher::new(&self.bytes, grammar).map_err(refused)?;
+        // The lexer over bytes is as large as the one over tokens.
+        let start = Start { tokens, bytes, num_bytes: 2 * num_bytes };
+        Ok(Arc::new(Grammar::new(Arc::clone(&self.environment), start, rules)))
     }
 }
 
-/// Bounds on what a grammar may cost; see the tests for what they come to.
+/// The state at the beginning of a text, and the bytes of its lexer.
+fn start(factory: &ParserFactory, grammar: GrammarInit) -> anyhow::Result<(Matcher, usize)> {
+    let mut parser = guarded(|| factory.create_parser_from_init_default(grammar))?;
+    check_features(&parser)?;
+    parser.start_without_prompt();
+    guarded(|| try_out(&mut parser))?;
+    let num_bytes = parser.parser.lexer_stats().num_bytes;
+    Ok((Matcher::new(Ok(parser)), num_bytes))
+}
+
+/// A grammar without any text, or with too much of it, shows at the first step.
+fn try_out(parser: &mut TokenParser) -> anyhow::Result<()> {
+    parser.compute_mask()?;
+    if let Some(&token) = parser.compute_ff_tokens().first() {
+        parser.consume_token(token)?;
+        parser.rollback(1)?;
+    }
+    Ok(())
+}
+
+/// Bounds on what a grammar may cost. The lexer's take about a second and 150 MB where all is used; a mask
+/// at most some 15 ms.
 fn limits() -> ParserLimits {
-    ParserLimits { verbose_errors: false, ..ParserLimits::default() }
+    ParserLimits {
+        initial_lexer_fuel: 600_000,
+        max_lexer_states: 150_000,
+        verbose_errors: false,
+        ..ParserLimits::default()
+    }
 }
 
 /// Refuses what a grammar may ask for and a sequence cannot do.
 fn check_features(parser: &TokenParser) -> anyhow::Result<()> {
     let spec = parser.parser.grammar().lexer_spec();
     anyhow::ensure!(spec.can_rollback(), "`stop` and `max_tokens` are not supported; `suffix` is");
-    anyhow::ensure!(!spec.has_temperature, "`temperature` is not supported");
     let has_tokens = !spec.token_range_lexemes(&spec.all_lexemes()).is_empty();
     anyhow::ensure!(!has_tokens, "tokens (`<...>`) are not supported, only text");
     Ok(())
@@ -168,49 +205,13 @@ fn check_regex(regex: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A schema as llguidance and the validator get it.
-struct Schema(Value);
-
-fn parse_schema(text: &str) -> Result<Schema, Error> {
-    let mut schema: Value = serde_json::from_str(text)
-        .map_err(|error| refuse(JSON_SCHEMA, &format!("is not valid JSON: {error}")))?;
-    match &mut schema {
-        Value::Bool(true) => return Ok(Schema(Value::Object(serde_json::Map::new()))),
-        Value::Bool(false) => return Err(refuse(JSON_SCHEMA, "the schema `false` allows no document")),
-        Value::Object(members) => {
-            members.remove("x-guidance");
-        }
-        Value::Null => return Err(wrong_type("null")),
-        Value::Number(_) => return Err(wrong_type("a number")),
-        Value::String(_) => return Err(wrong_type("a string")),
-        Value::Array(_) => return Err(wrong_type("an array")),
+/// llguidance's time grows with the square of the number of alternatives.
+fn check_grammar(text: &str) -> Result<(), Error> {
+    let num_bars = text.bytes().filter(|&byte| byte == b'|').count();
+    if num_bars <= MAX_ALTERNATIVES {
+        return Ok(());
     }
-    // An unknown draft is read as the newest.
-    if document::draft(&schema).is_none()
-        && let Some(members) = schema.as_object_mut()
-    {
-        members.remove("$schema");
-    }
-    Ok(Schema(schema))
-}
-
-fn wrong_type(found: &str) -> Error {
-    refuse(JSON_SCHEMA, &format!("must be an object or a boolean, got {found}"))
-}
-
-impl Schema {
-    /// White space between tokens is none: a model could go on with it for ever.
-    fn grammar(&self) -> TopLevelGrammar {
-        let options = JsonCompileOptions { whitespace_flexible: false, ..JsonCompileOptions::default() };
-        let mut schema = self.0.clone();
-        options.apply_to(&mut schema);
-        TopLevelGrammar::from_json_schema(schema)
-    }
-
-    fn check(&self) -> Result<DocumentCheck, Error> {
-        let validator = document::validator(&self.0).map_err(|error| refusal::from_validator(&error))?;
-        Ok(DocumentCheck::Json(Box::new(validator)))
-    }
+    Err(refuse(GRAMMAR, &format!("must have at most {MAX_ALTERNATIVES} alternatives (`|`), got {num_bars}")))
 }
 
 /// Runs a compilation on a stack that no text can overflow.

@@ -9,33 +9,15 @@ use crate::error::Error;
 /// Bytes that a compiled pattern, and the cache of one, may take.
 const PATTERN_BYTES: usize = 4 << 20;
 
-/// How the documents of a specification are checked.
-pub(super) enum DocumentCheck {
-    /// By the schema.
-    Json(Box<Validator>),
-    /// Only the matcher knows.
-    Matcher,
-}
-
-impl DocumentCheck {
-    pub(super) fn is_json(&self) -> bool {
-        matches!(self, Self::Json(_))
+/// Judges a document.
+pub(super) fn check(validator: &Validator, text: &[u8]) -> Result<(), Error> {
+    let Ok(document) = serde_json::from_slice::<Value>(text) else {
+        return Err(Error::ConstraintFailed { reason: "the document is not valid JSON" });
+    };
+    if validator.is_valid(&document) {
+        return Ok(());
     }
-
-    /// Judges a text that the matcher took as whole.
-    pub(super) fn check(&self, text: &[u8]) -> Result<(), Error> {
-        let validator = match self {
-            Self::Json(validator) => validator,
-            Self::Matcher => return Ok(()),
-        };
-        let Ok(document) = serde_json::from_slice::<Value>(text) else {
-            return Err(Error::ConstraintFailed { reason: "the document is not valid JSON" });
-        };
-        if validator.is_valid(&document) {
-            return Ok(());
-        }
-        Err(Error::ConstraintFailed { reason: "the document does not match its schema" })
-    }
+    Err(Error::ConstraintFailed { reason: "the document does not match its schema" })
 }
 
 /// The validator of a schema, which is checked against its metaschema. Formats are left to the matcher,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use llguidance::toktrie::{self, SimpleVob, TokRxInfo, TokTrie, TokenizerEnv};
 
-use super::numbers::NumberTokens;
+use super::limits::LimitedTokens;
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
 
@@ -28,7 +28,7 @@ pub(super) struct TokenEnvironment {
     trie: TokTrie,
     /// Tokens that stand for text: no control tokens, and none that end a generation.
     text_tokens: SimpleVob,
-    numbers: NumberTokens,
+    limited: LimitedTokens,
     prefix: Option<Prefix>,
 }
 
@@ -56,9 +56,9 @@ impl TokenEnvironment {
             }
         }
         let texts = words.iter().zip(0..).filter(|(word, _)| !is_special(word));
-        let numbers =
-            NumberTokens::new(texts.map(|(word, id)| (id, word.as_slice())), &trie.alloc_token_set());
-        let mut environment = Self { vocabulary, trie, text_tokens, numbers, prefix: None };
+        let limited =
+            LimitedTokens::new(texts.map(|(word, id)| (id, word.as_slice())), &trie.alloc_token_set());
+        let mut environment = Self { vocabulary, trie, text_tokens, limited, prefix: None };
         environment.prefix = environment.find_prefix();
         environment
     }
@@ -80,9 +80,9 @@ impl TokenEnvironment {
         &self.text_tokens
     }
 
-    /// The tokens that numbers are made of.
-    pub(super) fn numbers(&self) -> &NumberTokens {
-        &self.numbers
+    /// The tokens that could make a document unreadable.
+    pub(super) fn limited(&self) -> &LimitedTokens {
+        &self.limited
     }
 
     /// The tokens that end a generation.

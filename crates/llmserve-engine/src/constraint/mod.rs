@@ -4,15 +4,26 @@
 //! The rules are llguidance's. A [`Compiler`] belongs to a model and compiles a specification once; a
 //! [`Constraint`] is the state of one sequence. Everything that goes wrong inside llguidance, panics
 //! included, ends the request: a constraint that broke is never taken off.
+//!
+//! - `environment`: the vocabulary for llguidance. Control tokens match no text; all tokens that end a
+//!   generation are known; forced text becomes the tokens that the model would see.
+//! - `compile`, `schema`: from a specification to a `grammar`, within bounds, with a `cache`.
+//! - `refusal`: a refusal in the client's terms. `document`: the full check of what was written.
+//! - `rescue`: how any text is completed.
+//!
+//! Measured with `SmolLM2`'s vocabulary of 49,152 tokens on the schemas of the tests, two busy cores: a mask
+//! takes 17 us (mean; p99 130 us, at most 13 ms), a token 3 us (p99 36 us), a fresh state of a compiled
+//! grammar 7 us; the vocabulary's environment and factories 0.2 s, once.
 
 mod cache;
 mod compile;
 mod document;
 mod environment;
 mod grammar;
-mod numbers;
+mod limits;
 mod refusal;
-mod tail;
+mod rescue;
+mod schema;
 
 pub(crate) use compile::Compiler;
 
@@ -24,8 +35,8 @@ use llguidance::toktrie::SimpleVob;
 use crate::error::Error;
 use crate::ids::TokenId;
 use grammar::{Grammar, guarded};
-use numbers::Place;
-use tail::ByteMatcher;
+use limits::{MAX_LEN, MAX_LEN_OF_MULTIPLES, Place};
+use rescue::ByteMatcher;
 
 /// A set of tokens, one bit for each token of the vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +76,8 @@ pub(crate) struct Constraint {
     mask: Option<Mask>,
     /// The same state byte by byte, made when a tail is first asked for.
     bytes: Option<ByteMatcher>,
+    /// Bytes of the text that it has followed.
+    num_followed: usize,
     has_failed: bool,
 }
 
@@ -80,6 +93,7 @@ impl Constraint {
             num_ends: 0,
             mask: None,
             bytes: None,
+            num_followed: 0,
             has_failed: false,
         })
     }
@@ -116,7 +130,8 @@ impl Constraint {
             mask = allowed.map_err(|_| self.fail("no token can continue the text"))?;
             mask.and(self.grammar.environment().text_tokens());
             if self.is_json() {
-                self.grammar.environment().numbers().restrict(&mut mask, &self.place);
+                let max_len = if self.grammar.has_multiples() { MAX_LEN_OF_MULTIPLES } else { MAX_LEN };
+                self.grammar.environment().limited().restrict(&mut mask, &self.place, max_len, may_end);
             }
         }
         if may_end {
@@ -185,8 +200,11 @@ impl Constraint {
         }
         self.starts.truncate(num_left);
         self.mask = None;
-        if self.bytes.as_mut().is_some_and(|bytes| bytes.truncate(self.text.len()).is_err()) {
-            self.bytes = None;
+        let surplus = self.num_followed.saturating_sub(self.text.len());
+        if surplus > 0 {
+            self.num_followed -= surplus;
+            let mut bytes = self.bytes.take();
+            self.bytes = bytes.take_if(|bytes| bytes.rollback(surplus));
         }
         Ok(())
     }
@@ -242,20 +260,31 @@ impl Constraint {
         {
             return Some(witness.iter().map(|&id| TokenId(id as i32)).collect());
         }
-        let mut bytes = match self.bytes.take() {
-            Some(bytes) => bytes,
-            None => self.grammar.fresh_bytes().ok()?,
-        };
-        bytes.advance(&self.text).ok()?;
-        let text = bytes.find_tail(&self.text, self.is_json());
-        self.bytes = Some(bytes);
+        let mut bytes = self.follow()?;
+        let text = self.grammar.find_tail(&mut bytes, &self.text);
+        if !bytes.is_broken() {
+            self.num_followed = self.text.len();
+            self.bytes = Some(bytes);
+        }
         let tokens = self.grammar.environment().tokenize(&text?);
-        self.completes(&tokens).then(|| tokens.into_iter().map(|id| TokenId(id as i32)).collect())
+        let is_whole = self.grammar.completes(&mut self.matcher, &tokens);
+        is_whole.then(|| tokens.into_iter().map(|id| TokenId(id as i32)).collect())
     }
 
-    /// Whether the tokens may follow and make the text a whole document.
-    fn completes(&mut self, tokens: &[u32]) -> bool {
-        grammar::completes(&mut self.matcher, tokens)
+    /// The state of the text byte by byte.
+    fn follow(&mut self) -> Option<ByteMatcher> {
+        let (mut bytes, start) = match self.bytes.take() {
+            Some(bytes) => (bytes, self.num_followed),
+            None => (self.grammar.fresh_bytes().ok()?, 0),
+        };
+        bytes.feed(&self.text[start..]).then_some(bytes)
+    }
+
+    /// Whether after this token no text would be a valid document, though the token is allowed: a number
+    /// beyond what a double holds, or too few members since a name came twice.
+    pub(crate) fn spoils(&self, token: TokenId) -> bool {
+        let bytes = u32::try_from(token.0).map(|id| self.grammar.environment().bytes(id)).unwrap_or_default();
+        !bytes.is_empty() && self.grammar.spoils(&[&self.text, bytes].concat())
     }
 
     /// The largest number of tokens by which one more token may lengthen the tail: an estimate.

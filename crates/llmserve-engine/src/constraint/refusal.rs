@@ -26,12 +26,12 @@ pub(super) fn refuse_at(keyword: &str, pointer: &str, reason: &str) -> Error {
 }
 
 /// What the metaschema, or the validator's compiler, says.
-pub(super) fn from_validator(error: &jsonschema::ValidationError<'_>) -> Error {
+pub(super) fn from_validator(schema: &Value, error: &jsonschema::ValidationError<'_>) -> Error {
     let pointer = error.instance_path().as_str();
     let keyword = pointer.rsplit('/').find(|part| part.parse::<usize>().is_err()).unwrap_or_default();
     let reason = error.masked_with("the value").to_string();
     if keyword.is_empty() {
-        return refuse(JSON_SCHEMA, &reason);
+        return from_schema(schema, &reason);
     }
     refuse_at(keyword, pointer, &reason)
 }
@@ -95,7 +95,9 @@ fn is_about(message: &str, keyword: &str, value: &Value) -> bool {
         "minProperties" | "maxProperties" if says("min/maxProperties") => true,
         "format" if says("Unknown format: ") => says_value("Unknown format: "),
         "type" if says("Invalid type: ") => says_value("Invalid type: "),
-        "$ref" if says("eference") || says("$ref") => value.as_str().is_some_and(says),
+        "$ref" if says("eference") || says("$ref") || says("Pointer") => {
+            value.as_str().is_some_and(|value| says(value.trim_start_matches('#')))
+        }
         "pattern" => value.as_str().is_some_and(|pattern| !is_regex(pattern)),
         "patternProperties" => value.as_object().is_some_and(|members| {
             says("patternProperty") || members.keys().any(|pattern| !is_regex(pattern))
@@ -110,8 +112,7 @@ fn is_regex(pattern: &str) -> bool {
     RegexBuilder::new().mk(&RegexAst::SearchRegex(regex_to_lark(pattern, "dw"))).is_ok()
 }
 
-const WITH_SCHEMA: [&str; 13] = [
-    "additionalItems",
+const WITH_SCHEMA: [&str; 12] = [
     "additionalProperties",
     "contains",
     "else",
@@ -140,7 +141,7 @@ pub(super) fn for_each_subschema(schema: &Value, mut visit: impl FnMut(&str, &Ma
             let is_in = |list: &[&str]| list.contains(&keyword.as_str());
             match value {
                 Value::Object(_) if is_in(&WITH_SCHEMA) => {
-                    inner.push((format!("{pointer}/{keyword}"), value))
+                    inner.push((format!("{pointer}/{keyword}"), value));
                 }
                 Value::Array(items) if is_in(&WITH_SCHEMAS) => {
                     let items = items.iter().enumerate();

@@ -5,10 +5,11 @@
 
 mod compose;
 mod error;
-mod file;
 mod header;
 mod queue;
+mod read;
 mod storage;
+mod write;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,9 +23,9 @@ use crate::lock::lock;
 use crate::notify::Listener;
 
 pub use error::{SessionError, SessionErrorReason};
-pub use file::inspect_session;
 pub use header::SessionInfo;
 pub(crate) use queue::{Call, Turn};
+pub use read::inspect_session;
 pub(crate) use storage::{FileJob, Storage, spawn};
 
 use queue::State;

@@ -16,8 +16,9 @@ use crate::model::ModelInfo;
 use crate::shared::Shared;
 
 use super::Turn;
-use super::file::{self, Contents, Expected};
 use super::header::{Header, Model, State};
+use super::read::{Contents, Expected, read};
+use super::write::write;
 
 /// What to do with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl Storage {
                 num_bytes: state.len() as u64,
             }),
         };
-        file::write(path, &Contents { header, tokens, state })?;
+        write(path, &Contents { header, tokens, state })?;
         Ok(())
     }
 
@@ -123,7 +124,7 @@ impl Storage {
             state_layout: &self.info.state_layout,
             max_state_bytes: self.parking_bytes as u64,
         };
-        let Contents { header, tokens, state } = file::read(path, &expected)?;
+        let Contents { header, tokens, state } = read(path, &expected)?;
         let awaited = Arc::new(());
         if let Some(covered) = &header.state
             && !state.is_empty()

@@ -33,7 +33,10 @@ def _counter(name: str, text: str) -> Metric:
 
 
 STATS_METRICS: Mapping[str, Metric] = {
-    "num_preparing": _gauge("requests_preparing", "Requests whose prompt is being tokenized."),
+    "num_preparing": _gauge(
+        "requests_preparing",
+        "Requests whose prompt is being tokenized, or that wait for their turn in a session.",
+    ),
     "num_waiting": _gauge("requests_waiting", "Requests that wait for a slot."),
     "num_running": _gauge("requests_running", "Sequences in the batch."),
     "num_slots": _gauge("slots", "The most sequences in the batch at once."),

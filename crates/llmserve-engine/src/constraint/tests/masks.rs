@@ -21,6 +21,14 @@ fn allowed(constraint: &mut Constraint) -> Vec<TokenId> {
 }
 
 #[test]
+fn a_constraint_can_go_to_another_thread() {
+    fn assert_send<T: Send>() {}
+    fn assert_shared<T: Send + Sync>() {}
+    assert_send::<Constraint>();
+    assert_shared::<Compiler>();
+}
+
+#[test]
 fn a_mask_holds_exactly_what_may_come_next() {
     let mut constraint = compile(&json(r#"{"enum":[true,"tr",12]}"#));
     assert_eq!(allowed(&mut constraint), [byte(b'"'), byte(b'1'), byte(b't'), word("tr"), word("true")]);

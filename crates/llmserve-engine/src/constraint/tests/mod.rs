@@ -9,7 +9,7 @@ mod vocabulary;
 
 use std::sync::Arc;
 
-use super::{Compiler, Constraint};
+use super::{Compiler, Constraint, environment};
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::model::Vocabulary;

@@ -14,7 +14,7 @@ const WORDS: [&str; 18] = [
 ];
 const CONTROL_TEXT: &str = "<|control|>";
 
-/// Tokenizes greedily; with `adds_space` as SentencePiece does, with a space in front of every text.
+/// Tokenizes greedily; with `adds_space` as `SentencePiece` does, with a space in front of every text.
 #[derive(Debug, Default)]
 pub(super) struct WordVocabulary {
     pub(super) adds_space: bool,
@@ -43,7 +43,7 @@ impl Vocabulary for WordVocabulary {
     fn tokenize(&self, text: &str, _add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error> {
         let text = if self.normalizes { text.to_lowercase() } else { text.to_owned() };
         let text = if self.adds_space && !text.is_empty() { format!(" {text}") } else { text };
-        let mut rest = text.as_str().as_bytes();
+        let mut rest = text.as_bytes();
         let mut tokens = Vec::new();
         while let Some(&first) = rest.first() {
             if parse_special && rest.starts_with(CONTROL_TEXT.as_bytes()) {

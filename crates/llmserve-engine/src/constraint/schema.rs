@@ -1,0 +1,179 @@
+//! A JSON schema on its way to a grammar: who reads it in which order, and who may refuse it.
+
+use llguidance::api::TopLevelGrammar;
+use serde_json::{Map, Value};
+
+use super::document;
+use super::grammar::JsonRules;
+use super::refusal::{self, JSON_SCHEMA, for_each_subschema, refuse, refuse_at};
+use super::rescue::{Outline, for_grammar};
+use crate::error::Error;
+
+/// The longest constant text and name in bytes: each byte is a state of the lexer.
+const MAX_TEXT_BYTES: usize = 16 << 10;
+/// Each character of a counted string is a state of the lexer.
+const MAX_MIN_LENGTH: u64 = 100_000;
+/// The most members of `properties` of one object. llguidance's time grows with their square; this is what
+/// takes it about a second.
+const MAX_PROPERTIES: usize = 1500;
+/// With a bound on the number of members every choice of optional ones is a rule of the grammar.
+const MAX_COUNTED_PROPERTIES: usize = 40;
+/// Patterns are compared with each other.
+const MAX_PATTERN_PROPERTIES: usize = 64;
+/// A remainder is a state of the lexer: the largest divisor, without factors of ten.
+const MAX_DIVISOR: u64 = 100_000;
+
+/// A schema that is an object.
+pub(super) struct Schema(Value);
+
+impl Schema {
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        let mut schema: Value = serde_json::from_str(text)
+            .map_err(|error| refuse(JSON_SCHEMA, &format!("is not valid JSON: {error}")))?;
+        match &mut schema {
+            Value::Bool(true) => schema = Value::Object(Map::new()),
+            Value::Bool(false) => return Err(refuse(JSON_SCHEMA, "the schema `false` allows no document")),
+            // llguidance's own options are ours to set.
+            Value::Object(members) => _ = members.remove("x-guidance"),
+            Value::Null => return Err(wrong_type("null")),
+            Value::Number(_) => return Err(wrong_type("a number")),
+            Value::String(_) => return Err(wrong_type("a string")),
+            Value::Array(_) => return Err(wrong_type("an array")),
+        }
+        // An unknown draft is read as the newest.
+        if document::draft(&schema).is_none()
+            && let Some(members) = schema.as_object_mut()
+        {
+            members.remove("$schema");
+        }
+        Ok(Self(schema))
+    }
+
+    pub(super) fn value(&self) -> &Value {
+        &self.0
+    }
+
+    /// Reads the schema twice, for the shape of its documents and for their check.
+    pub(super) fn rules(&self) -> Result<JsonRules, Error> {
+        self.check_size()?;
+        let outline =
+            Outline::new(&self.0).map_err(|error| refuse_at(&error.keyword, &error.path, &error.reason))?;
+        let validator =
+            document::validator(&self.0).map_err(|error| refusal::from_validator(&self.0, &error))?;
+        Ok(JsonRules { outline, validator })
+    }
+
+    /// The grammar allows no white space between tokens: a model could go on with it for ever.
+    pub(super) fn grammar(&self) -> TopLevelGrammar {
+        TopLevelGrammar::from_json_schema(for_grammar(&self.0))
+    }
+
+    /// Refuses what llguidance would take too long for without noticing.
+    fn check_size(&self) -> Result<(), Error> {
+        let mut refused = Ok(());
+        for_each_subschema(&self.0, |pointer, members| {
+            if refused.is_ok()
+                && let Err((keyword, reason)) = check_members(members)
+            {
+                refused = Err(refuse_at(keyword, pointer, &reason));
+            }
+        });
+        refused
+    }
+}
+
+type Refused = (&'static str, String);
+
+fn check_members(schema: &Map<String, Value>) -> Result<(), Refused> {
+    let count = |keyword: &str| schema.get(keyword).and_then(Value::as_object).map_or(0, Map::len);
+    at_most("properties", "members of an object", count("properties"), MAX_PROPERTIES)?;
+    at_most("patternProperties", "patterns", count("patternProperties"), MAX_PATTERN_PROPERTIES)?;
+    for keyword in ["minProperties", "maxProperties"] {
+        let num_required = schema.get("required").and_then(Value::as_array).map_or(0, Vec::len);
+        let num_optional = count("properties").saturating_sub(num_required);
+        if schema.contains_key(keyword) {
+            at_most(keyword, "optional properties beside it", num_optional, MAX_COUNTED_PROPERTIES)?;
+        }
+    }
+    check_texts(schema)?;
+    let min_length = schema.get("minLength").and_then(Value::as_u64).unwrap_or(0);
+    if min_length > MAX_MIN_LENGTH {
+        return Err((
+            "minLength",
+            format!("at most {MAX_MIN_LENGTH} characters are supported, got {min_length}"),
+        ));
+    }
+    match schema.get("multipleOf").and_then(Value::as_f64) {
+        Some(step) if divisor(step).is_none_or(|divisor| divisor > MAX_DIVISOR) => {
+            Err(("multipleOf", format!("{step} has too many digits for a grammar")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn check_texts(schema: &Map<String, Value>) -> Result<(), Refused> {
+    for (keyword, value) in schema {
+        let (keyword, len) = match (keyword.as_str(), value) {
+            ("const", value) => ("const", longest_text(value)),
+            ("enum", value) => ("enum", longest_text(value)),
+            ("required", value) => ("required", longest_text(value)),
+            ("properties", Value::Object(members)) => {
+                ("properties", members.keys().map(String::len).max().unwrap_or(0))
+            }
+            _ => continue,
+        };
+        at_most(keyword, "bytes in a text", len, MAX_TEXT_BYTES)?;
+    }
+    Ok(())
+}
+
+fn at_most(keyword: &'static str, what: &str, count: usize, max: usize) -> Result<(), Refused> {
+    if count <= max {
+        return Ok(());
+    }
+    Err((keyword, format!("at most {max} {what} are supported, got {count}")))
+}
+
+/// Bytes of the longest text among a value's own strings and names.
+fn longest_text(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(longest_text).max().unwrap_or(0),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len().max(longest_text(value))).max().unwrap_or(0)
+        }
+    }
+}
+
+/// The digits of a number as an integer, without zeros at either end.
+fn divisor(step: f64) -> Option<u64> {
+    let text = format!("{:e}", step.abs());
+    let digits: String = text.split('e').next()?.chars().filter(char::is_ascii_digit).collect();
+    digits.trim_end_matches('0').parse().ok()
+}
+
+fn wrong_type(found: &str) -> Error {
+    refuse(JSON_SCHEMA, &format!("must be an object or a boolean, got {found}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::divisor;
+
+    #[test]
+    fn a_divisor_has_no_zeros_at_its_ends() {
+        let cases = [
+            (1.0, 1),
+            (0.01, 1),
+            (0.25, 25),
+            (86_400.0, 864),
+            (1e6, 1),
+            (-3.5, 35),
+            (1_000_003.0, 1_000_003),
+        ];
+        for (step, expected) in cases {
+            assert_eq!(divisor(step), Some(expected), "{step}");
+        }
+    }
+}

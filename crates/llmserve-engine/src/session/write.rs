@@ -1,0 +1,134 @@
+//! Writing session files, so that a crash leaves the old file or the new one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
+
+use super::SessionError;
+use super::error::SessionErrorReason;
+use super::header::MAGIC;
+use super::read::{CHUNK_BYTES, Contents, explained};
+
+/// Writes a session.
+pub(super) fn write(path: &Path, contents: &Contents) -> Result<(), SessionError> {
+    explained(path, || {
+        // Of a link, what it leads to is replaced.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        check_replaceable(&target)?;
+        let folder = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+            Some(_) | None => PathBuf::from("."),
+        };
+        let (temporary, file) = Temporary::create(&folder).map_err(|error| not_writable(&error))?;
+        write_contents(file, contents)?;
+        temporary.rename(&target).map_err(|error| not_writable(&error))?;
+        sync_folder(&folder);
+        Ok(())
+    })
+}
+
+fn write_contents(file: File, contents: &Contents) -> Result<(), SessionError> {
+    let header = contents.header.encode()?;
+    let write = || -> io::Result<()> {
+        let mut writer = Writer { file: BufWriter::with_capacity(CHUNK_BYTES, file), hasher: Sha256::new() };
+        writer.write(&header)?;
+        for token in &contents.tokens {
+            writer.write(&token.0.to_le_bytes())?;
+        }
+        for chunk in contents.state.chunks(CHUNK_BYTES) {
+            writer.write(chunk)?;
+        }
+        writer.finish()
+    };
+    write().map_err(|error| not_writable(&error))
+}
+
+/// Only sessions are replaced: the path may be a slip, and is in servers that of a client.
+fn check_replaceable(target: &Path) -> Result<(), SessionError> {
+    let state = match fs::metadata(target) {
+        Ok(state) => state,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(not_writable(&error)),
+    };
+    let mut magic = [0; MAGIC.len()];
+    let mut is_session = || File::open(target).and_then(|mut file| file.read_exact(&mut magic)).is_ok();
+    if state.is_file() && is_session() && magic == MAGIC {
+        return Ok(());
+    }
+    let message = "there is a file that is no session, which is not replaced";
+    Err(SessionError::new(SessionErrorReason::NotReplaceable, message))
+}
+
+/// A new file, removed again unless it is renamed.
+struct Temporary {
+    path: PathBuf,
+    is_renamed: bool,
+}
+
+impl Temporary {
+    fn create(folder: &Path) -> io::Result<(Self, File)> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = folder.join(format!(".llmserve-{}-{count}.tmp", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok((Self { path, is_renamed: false }, file)),
+                // Left behind by a process that was killed.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn rename(mut self, target: &Path) -> io::Result<()> {
+        fs::rename(&self.path, target)?;
+        self.is_renamed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.is_renamed
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            log::warn!("{} was not removed: {error}", self.path.display());
+        }
+    }
+}
+
+/// Makes the new name last. Some file systems cannot; the file itself is whole either way.
+fn sync_folder(folder: &Path) {
+    #[cfg(unix)]
+    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
+        log::warn!("{} was not synced: {error}", folder.display());
+    }
+    #[cfg(not(unix))]
+    log::trace!("{} is synced by the system", folder.display());
+}
+
+struct Writer {
+    file: BufWriter<File>,
+    hasher: Sha256,
+}
+
+impl Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hasher.update(bytes);
+        self.file.write_all(bytes)
+    }
+
+    fn finish(self) -> io::Result<()> {
+        let Self { mut file, hasher } = self;
+        file.write_all(&hasher.finalize())?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+fn not_writable(error: &io::Error) -> SessionError {
+    let message = format!("the session file cannot be written: {}", error.kind());
+    SessionError::new(SessionErrorReason::NotWritable, message).with_detail(error.to_string())
+}

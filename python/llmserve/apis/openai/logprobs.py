@@ -1,0 +1,133 @@
+"""Log-probabilities in the shapes of chat and of completions."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from llmserve.engine import Engine
+from llmserve.types import Token
+
+_NEVER = -9999.0
+"""Stands for minus infinity, which JSON cannot hold, as in OpenAI's answers."""
+
+_texts: WeakKeyDictionary[Engine, dict[int, bytes]] = WeakKeyDictionary()
+
+
+async def load_texts(engine: Engine, tokens: Iterable[Token]) -> dict[int, bytes]:
+    """The bytes of tokens and of their alternatives by id; of control tokens those of their names."""
+    known = _texts.setdefault(engine, {})
+    for token in tokens:
+        ids = [token.id] if token.logprobs is None else [token.id, *(id_ for id_, _ in token.logprobs.top)]
+        for id_ in ids:
+            if id_ not in known:
+                known[id_] = (await engine.token_bytes([id_]))[0]
+    return known
+
+
+class ShownTokens:
+    """Holds tokens until their text is shown, so that those of a stop string never are."""
+
+    __slots__ = ("_position", "_queue", "_released")
+
+    def __init__(self) -> None:
+        self._queue: deque[Token] = deque()
+        self._position = 0
+        self._released = 0
+
+    def push(self, text: str, tokens: Iterable[Token]) -> list[Token]:
+        """The tokens that may be shown with a text."""
+        self._released += len(text.encode())
+        self._queue.extend(tokens)
+        shown = []
+        while self._queue and self._is_shown(self._queue[0]):
+            token = self._queue.popleft()
+            self._position += len(token.bytes)
+            shown.append(token)
+        return shown
+
+    def _is_shown(self, token: Token) -> bool:
+        return self._position < self._released or (not token.bytes and self._position == self._released)
+
+    def flush(self, stop: str | None) -> list[Token]:
+        """The tokens that are left at the end; none where a stop string ended the text."""
+        rest = [] if stop is not None else list(self._queue)
+        self._queue.clear()
+        return rest
+
+
+def chat_logprobs(tokens: Iterable[Token], texts: dict[int, bytes]) -> dict[str, Any]:
+    """`logprobs` of a chat choice."""
+    content = []
+    for token in tokens:
+        if token.logprobs is None:
+            continue
+        entry = _entry(texts[token.id], token.bytes, token.logprobs.logprob)
+        top = [_entry(texts[id_], texts[id_], logprob) for id_, logprob in token.logprobs.top]
+        content.append({**entry, "top_logprobs": top})
+    return {"content": content, "refusal": None}
+
+
+def _entry(text: bytes, data: bytes, logprob: float) -> dict[str, Any]:
+    return {"token": _shown(text, ""), "logprob": finite(logprob), "bytes": list(data)}
+
+
+def finite(logprob: float) -> float:
+    """A log-probability as JSON can hold it."""
+    return logprob if math.isfinite(logprob) else _NEVER
+
+
+def _shown(data: bytes, prefix: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return prefix + "".join(f"\\x{byte:02x}" for byte in data)
+
+
+class LegacyLogprobs:
+    """`logprobs` of a completion's choice: lists, with offsets in the text, which `start` begins."""
+
+    __slots__ = ("_num_top", "_offset")
+
+    def __init__(self, num_top: int, start: int) -> None:
+        self._num_top = num_top
+        self._offset = start
+
+    def render(self, tokens: Iterable[Token], texts: dict[int, bytes]) -> dict[str, Any]:
+        """The lists of some tokens, which follow those of the last call."""
+        names, logprobs, tops, offsets = [], [], [], []
+        for token in tokens:
+            if token.logprobs is None:
+                continue
+            names.append(_shown(texts[token.id], "bytes:"))
+            logprobs.append(finite(token.logprobs.logprob))
+            top = token.logprobs.top
+            tops.append({_shown(texts[id_], "bytes:"): finite(logprob) for id_, logprob in top})
+            offsets.append(self._offset)
+            self._offset += len(token.text)
+        return _lists(names, logprobs, tops if self._num_top else None, offsets)
+
+
+def echoed_logprobs(pieces: Iterable[bytes], num_top: int) -> dict[str, Any]:
+    """The lists of a prompt's tokens, of which no log-probabilities are known."""
+    names = [_shown(piece, "bytes:") for piece in pieces]
+    offsets, length = [], 0
+    for piece in pieces:
+        offsets.append(length)
+        length += len(piece.decode(errors="ignore"))
+    nothing: list[None] = [None] * len(names)
+    return _lists(names, nothing, nothing if num_top else None, offsets)
+
+
+def _lists(
+    names: list[str], logprobs: list[Any], tops: list[Any] | None, offsets: list[int]
+) -> dict[str, Any]:
+    return {"tokens": names, "token_logprobs": logprobs, "top_logprobs": tops, "text_offset": offsets}
+
+
+def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The lists of two parts of one text."""
+    return {key: None if first[key] is None else first[key] + second[key] for key in first}

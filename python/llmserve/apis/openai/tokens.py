@@ -1,0 +1,106 @@
+"""llama-server's `/tokenize`, `/detokenize` and `/props`, and `/v1/embeddings`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from llmserve.apis.openai.tokens_schema import DetokenizeRequest, EmbeddingsRequest, TokenizeRequest
+from llmserve.engine import Engine
+from llmserve.http.exchange import Exchange
+from llmserve.http.headers import ignored_header
+from llmserve.http.schema import read
+from llmserve.refusals import FieldError, NotSupportedError, UnknownModelError
+from llmserve.registry.on_demand import UsedModel
+from llmserve.services import Services
+from llmserve.version import version
+
+MAX_PIECES = 10_000
+"""The most tokens of which texts are given: each is a call of its own."""
+
+
+class TokensApi:
+    """The routes over the shared services."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def tokenize(self, exchange: Exchange) -> None:
+        """`POST /tokenize`."""
+        parsed = read(TokenizeRequest, await exchange.read_object())
+        request = parsed.value
+        text = request.prompt if request.content is None else request.content
+        if text is None:
+            raise FieldError("content", "is required")
+        async with self._use(request.model) as used:
+            tokens: list[Any] = await used.engine.tokenize(
+                text, add_special=request.add_special, parse_special=request.parse_special
+            )
+            if request.with_pieces:
+                tokens = await _with_pieces(used.engine, tokens)
+        await exchange.send_json({"tokens": tokens}, headers=_ignored(parsed.unknown))
+
+    async def detokenize(self, exchange: Exchange) -> None:
+        """`POST /detokenize`."""
+        parsed = read(DetokenizeRequest, await exchange.read_object())
+        async with self._use(parsed.value.model) as used:
+            text = await used.engine.detokenize(parsed.value.tokens, render_special=True)
+        await exchange.send_json({"content": text}, headers=_ignored(parsed.unknown))
+
+    async def props(self, exchange: Exchange) -> None:
+        """`GET /props`."""
+        async with self._use(exchange.request.query_params.get("model")) as used:
+            info = used.engine.info
+            await exchange.send_json(
+                {
+                    "default_generation_settings": {"n_ctx": info.context_length},
+                    "total_slots": info.num_slots,
+                    "model_alias": used.entry.id,
+                    "chat_template": info.chat_template,
+                    "bos_token": info.bos_text,
+                    "eos_token": info.eos_text,
+                    "modalities": {"vision": False, "audio": False},
+                    "build_info": f"llmserve {version()}",
+                    "is_sleeping": False,
+                }
+            )
+
+    async def embeddings(self, exchange: Exchange) -> None:
+        """`POST /v1/embeddings`."""
+        parsed = read(EmbeddingsRequest, await exchange.read_object())
+        await self._services.catalogue.find(parsed.value.model)
+        raise NotSupportedError("this model generates text, it gives no embeddings")
+
+    @asynccontextmanager
+    async def _use(self, model_id: str | None) -> AsyncGenerator[UsedModel, None]:
+        if not model_id:
+            entries = await self._services.catalogue.entries()
+            if not entries:
+                raise UnknownModelError("")
+            model_id = entries[0].id
+        async with self._services.on_demand.use(model_id) as used:
+            yield used
+
+
+async def _with_pieces(engine: Engine, tokens: Sequence[int]) -> list[dict[str, Any]]:
+    if len(tokens) > MAX_PIECES:
+        raise FieldError(
+            "content", f"must have at most {MAX_PIECES} tokens for with_pieces, got {len(tokens)}"
+        )
+    known: dict[int, Any] = {}
+    for token in tokens:
+        if token not in known:
+            known[token] = _piece((await engine.token_bytes([token]))[0])
+    return [{"id": token, "piece": known[token]} for token in tokens]
+
+
+def _piece(data: bytes) -> str | list[int]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return list(data)
+
+
+def _ignored(unknown: Sequence[str]) -> dict[str, str]:
+    return {"X-LLMServe-Ignored": ignored_header(unknown)} if unknown else {}

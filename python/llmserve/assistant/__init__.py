@@ -1,0 +1,36 @@
+"""An assistant's turn: its reasoning, its words and its tool calls, told apart while they are generated.
+
+`tool_formats` is the table of how models write calls, `reasoning` that of how they mark reasoning, `fallback`
+gives tools to models whose template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs
+one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`.
+"""
+
+from llmserve.assistant.closing import closed
+from llmserve.assistant.pieces import (
+    CallArguments,
+    CallBegin,
+    Piece,
+    Reasoning,
+    TurnEnd,
+    Words,
+)
+from llmserve.assistant.planning import Conversation, plan_turn
+from llmserve.assistant.tools import Tool, ToolMode
+from llmserve.assistant.turn import Turn
+from llmserve.assistant.turn_plan import TurnPlan
+
+__all__ = [
+    "CallArguments",
+    "CallBegin",
+    "Conversation",
+    "Piece",
+    "Reasoning",
+    "Tool",
+    "ToolMode",
+    "Turn",
+    "TurnEnd",
+    "TurnPlan",
+    "Words",
+    "closed",
+    "plan_turn",
+]

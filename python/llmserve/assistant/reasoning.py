@@ -1,0 +1,33 @@
+"""How models mark what they think before they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningTags:
+    """The texts before and after the reasoning."""
+
+    open: str
+    close: str
+
+    def is_open(self, prompt: str) -> bool:
+        """Whether the template has begun the reasoning."""
+        return prompt.rstrip().endswith(self.open)
+
+    def may_open(self, prompt: str) -> bool:
+        """Whether the model may begin it: a template turns it off with reasoning that is empty."""
+        return not self.is_open(prompt) and not prompt.rstrip().endswith(self.close)
+
+
+_TAGS = (
+    ReasoningTags("<think>", "</think>"),
+    ReasoningTags("[THINK]", "[/THINK]"),
+    ReasoningTags("<seed:think>", "</seed:think>"),
+)
+
+
+def tags_of(template: str) -> ReasoningTags | None:
+    """The tags that a chat template knows."""
+    return next((tags for tags in _TAGS if tags.open in template or tags.close in template), None)

@@ -1,0 +1,37 @@
+"""What a turn may hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmserve.assistant.reasoning import ReasoningTags
+from llmserve.assistant.tool_formats import PLAIN, ToolFormat
+from llmserve.assistant.tools import Tool, ToolMode
+from llmserve.chat import ChatPrompt
+from llmserve.sampling_params import SamplingParams
+from llmserve.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnPlan:
+    """What a turn may hold."""
+
+    prompt: ChatPrompt
+    params: SamplingParams
+    """Of the answer, with its constraint. The seed must be set."""
+    tools: tuple[Tool, ...] = ()
+    """The tools that may be called."""
+    mode: ToolMode = "none"
+    is_parallel: bool = True
+    """Whether there may be several calls."""
+    format: ToolFormat = PLAIN
+    tags: ReasoningTags | None = None
+    at_end: bool = False
+    """The output is wanted as a whole."""
+    session: Session | None = None
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether the answer must match something."""
+        params = self.params
+        return any(spec is not None for spec in (params.json_schema, params.regex, params.grammar))

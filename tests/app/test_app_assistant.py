@@ -1,0 +1,116 @@
+"""Turns of an assistant on a real engine, where HTTP cannot reach."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from llmserve import BudgetTooSmallError, Engine, InvalidParameterError, SamplingParams
+from llmserve.assistant import CallArguments, CallBegin, Piece, Reasoning, Tool, Turn, TurnPlan, Words
+from llmserve.assistant.checking import check_tools
+from llmserve.assistant.reasoning import ReasoningTags
+from llmserve.assistant.segments import find_cues
+from llmserve.assistant.tool_formats import ToolFormat
+
+pytestmark = pytest.mark.model
+
+# A control token of the model, whose text never shows.
+CONTROL = "<repo_name>"
+TOOLS = tuple(
+    Tool(name=name, parameters={"type": "object", "properties": {"a": {"enum": ["b"]}}, "required": ["a"]})
+    for name in ("run", "run_all")
+)
+FORMAT = ToolFormat(
+    triggers=(CONTROL,),
+    head=f'{CONTROL}{{"name": "',
+    after_name='", "arguments":',
+    after_arguments="}",
+)
+
+
+async def plan(engine: Engine, **fields: Any) -> TurnPlan:
+    params = {"seed": 1, "max_tokens": 60, **fields.pop("params", {})}
+    prompt = await engine.chat_prompt([{"role": "user", "content": "Say hello"}])
+    return TurnPlan(prompt=prompt, params=SamplingParams(**params), **fields)
+
+
+def run(engine: Engine, **fields: Any) -> tuple[list[Piece], Turn]:
+    async def scenario() -> tuple[list[Piece], Turn]:
+        turn = Turn(engine, await plan(engine, **fields))
+        await turn.begin()
+        return [piece async for piece in turn.pieces()], turn
+
+    return asyncio.run(scenario())
+
+
+def control_id(engine: Engine) -> int:
+    (cue,) = asyncio.run(find_cues(engine, [CONTROL]))
+    assert cue.token is not None
+    return cue.token
+
+
+def test_a_control_token_is_a_trigger(engine: Engine) -> None:
+    params = {"logit_bias": {control_id(engine): 100}}
+    pieces, turn = run(engine, tools=TOOLS, mode="auto", format=FORMAT, params=params)
+    (begin,) = [piece for piece in pieces if isinstance(piece, CallBegin)]
+    assert begin.name in ("run", "run_all")
+    arguments = "".join(piece.text for piece in pieces if isinstance(piece, CallArguments))
+    assert json.loads(arguments) == {"a": "b"}
+    assert "".join(piece.text for piece in pieces if isinstance(piece, Words)) == ""
+    assert (turn.end.finish_reason, turn.end.num_calls) == ("stop", 1)
+
+
+def test_a_control_token_begins_the_reasoning(engine: Engine) -> None:
+    params = {"logit_bias": {control_id(engine): 100}, "json_schema": {"type": "object", "properties": {}}}
+    # Nothing but control tokens is drawn, so what is thought has no text and no end.
+    tags = ReasoningTags(CONTROL, "<file_sep>")
+    pieces, turn = run(engine, tags=tags, params={**params, "max_tokens": 4})
+    assert [piece for piece in pieces if isinstance(piece, Reasoning)] == []
+    assert (turn.end.finish_reason, turn.end.reasoning_tokens) == ("length", 3)
+
+
+def test_a_turn_that_is_aborted_says_so(engine: Engine) -> None:
+    async def scenario() -> tuple[list[Piece], Turn]:
+        turn = Turn(engine, await plan(engine, params={"ignore_eos": True, "max_tokens": None}))
+        await turn.begin()
+        pieces = []
+        async for piece in turn.pieces():
+            pieces.append(piece)
+            turn.abort()
+        return pieces, turn
+
+    pieces, turn = asyncio.run(scenario())
+    assert pieces
+    assert turn.end.finish_reason == "cancelled"
+    assert turn.end.completion_tokens < 1000
+
+
+@pytest.mark.parametrize("max_tokens", range(3, 30, 4))
+def test_calls_are_whole_or_not_there_at_all(engine: Engine, max_tokens: int) -> None:
+    params = {"max_tokens": max_tokens}
+    if max_tokens < 4:
+        # They do not hold the name.
+        with pytest.raises(BudgetTooSmallError):
+            run(engine, tools=TOOLS, mode="required", format=FORMAT, params=params)
+        return
+    pieces, turn = run(engine, tools=TOOLS, mode="required", format=FORMAT, params=params)
+    begun = [piece for piece in pieces if isinstance(piece, CallBegin)]
+    arguments = "".join(piece.text for piece in pieces if isinstance(piece, CallArguments))
+    assert len(begun) == turn.end.num_calls
+    assert turn.end.completion_tokens <= max_tokens
+    if begun:
+        assert json.loads(arguments) == {"a": "b"}
+    else:
+        assert (arguments, turn.end.finish_reason) == ("", "length")
+
+
+def test_schemas_are_checked(engine: Engine) -> None:
+    asyncio.run(check_tools(engine, TOOLS))
+    bad = Tool(name="bad", parameters={"type": "object", "properties": {"a": {"pattern": "("}}})
+    for _ in range(2):
+        with pytest.raises(InvalidParameterError, match="bad") as caught:
+            asyncio.run(check_tools(engine, (*TOOLS, bad)))
+        assert caught.value.field == "tools"

@@ -1,0 +1,236 @@
+"""Turns of models with other templates: tool calls in their own formats, and reasoning.
+
+The model is always the same small one, which copies what the conversation so far has shown it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving import ServerProcess, events, post
+from serving.process import serve_models
+from serving.templated import write_with_template
+
+pytestmark = pytest.mark.model
+
+TEMPLATES = Path(__file__).parent.parent / "data" / "templates" / "jinja"
+
+# Shows reasoning of former turns, so that the model goes on with it.
+THINKING = """\
+{% for m in messages %}<|im_start|>{{ m.role }}
+{% if m.reasoning_content %}<think>
+{{ m.reasoning_content }}
+</think>
+
+{% endif %}{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and not enable_thinking %}<think>
+
+</think>
+
+{% elif opens %}<think>
+{% endif %}{% endif %}"""
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+@pytest.fixture(scope="module")
+def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with the default model under several templates, loaded on demand."""
+    folder = tmp_path_factory.mktemp("templated")
+    templates = {
+        name: (TEMPLATES / f"{name}.jinja").read_text()
+        for name in ("qwen-3", "mistral-nemo", "llama-3.1", "ministral-3")
+    }
+    for name, template in {**templates, "thinking": THINKING}.items():
+        write_with_template(model_path, template, folder / f"{name}.gguf")
+    with serve_models(folder) as server:
+        server.wait_until_listening()
+        yield server
+
+
+def tool(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": SCHEMA}}
+
+
+TOOLS = [tool("get_weather"), tool("get_time")]
+
+
+def calling(num_calls: int) -> list[dict[str, Any]]:
+    """A conversation in which the assistant has made so many calls in each turn."""
+    messages: list[dict[str, Any]] = []
+    for turn, (city, weather) in enumerate([("Rome", "sunny"), ("Oslo", "cold"), ("Lima", "dry")]):
+        ids = [f"call{turn}000{number}" for number in range(num_calls)]
+        arguments = json.dumps({"city": city})
+        calls = [
+            {"id": id_, "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
+            for id_ in ids
+        ]
+        messages += [
+            {"role": "user", "content": f"Weather in {city}?"},
+            {"role": "assistant", "content": None, "tool_calls": calls},
+        ]
+        messages += [{"role": "tool", "tool_call_id": id_, "content": weather} for id_ in ids]
+        messages.append({"role": "assistant", "content": f"It is {weather}."})
+    return [*messages, {"role": "user", "content": "Weather in Paris?"}]
+
+
+def thinking() -> list[dict[str, Any]]:
+    """A conversation in which the assistant has thought before it answered."""
+    messages: list[dict[str, Any]] = []
+    for city in ("Rome", "Oslo", "Lima"):
+        messages += [
+            {"role": "user", "content": f"Where is {city}?"},
+            {
+                "role": "assistant",
+                "content": f"{city} is a city.",
+                "reasoning_content": f"They ask about {city}.",
+            },
+        ]
+    return [*messages, {"role": "user", "content": "Where is Paris?"}]
+
+
+def chat(server: ServerProcess, model: str, messages: list[Any], **body: Any) -> Any:
+    """The choice of a whole answer, which a stream must give as well."""
+    request = {"model": model, "messages": messages, "temperature": 0, "max_tokens": 80, **body}
+    answer = post(server.port, "/v1/chat/completions", request)
+    assert answer.status == 200, answer.text
+    choice = answer.json["choices"][0]
+    streamed = post(server.port, "/v1/chat/completions", {**request, "stream": True})
+    assert collected(streamed.text) == shown(choice)
+    return {**choice, "usage": answer.json["usage"]}
+
+
+def shown(choice: Any) -> tuple[str, str, list[tuple[str, str]], str]:
+    message = choice["message"]
+    calls = [call["function"] for call in message.get("tool_calls", ())]
+    return (
+        message["content"] or "",
+        message.get("reasoning_content", ""),
+        [(call["name"], call["arguments"]) for call in calls],
+        choice["finish_reason"],
+    )
+
+
+def collected(body: str) -> tuple[str, str, list[tuple[str, str]], str]:
+    chunks = [json.loads(line.removeprefix("data: ")) for line in events(body)[:-1]]
+    choices = [chunk["choices"][0] for chunk in chunks]
+    deltas = [choice["delta"] for choice in choices]
+    calls: list[tuple[str, str]] = []
+    for part in (part for delta in deltas for part in delta.get("tool_calls", ())):
+        if "id" in part:
+            assert part["index"] == len(calls)
+            calls.append((part["function"]["name"], ""))
+        else:
+            name, arguments = calls[part["index"]]
+            calls[part["index"]] = (name, arguments + part["function"]["arguments"])
+    return (
+        "".join(delta.get("content") or "" for delta in deltas),
+        "".join(delta.get("reasoning_content", "") for delta in deltas),
+        calls,
+        choices[-1]["finish_reason"],
+    )
+
+
+PARIS = ("get_weather", '{"city":"Paris"}')
+
+
+@pytest.mark.parametrize("model", ["qwen-3", "mistral-nemo", "llama-3.1", "ministral-3"])
+def test_required_calls(models: ServerProcess, model: str) -> None:
+    choice = chat(models, model, calling(1), tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+    assert shown(choice) == ("", "", [PARIS], "tool_calls")
+    ids = [call["id"] for call in choice["message"]["tool_calls"]]
+    if "mistral" in model or "ministral" in model:
+        assert all(len(id_) == 9 and id_.isalnum() for id_ in ids)
+
+
+@pytest.mark.parametrize("is_parallel", [True, False])
+def test_calls_after_their_trigger(models: ServerProcess, is_parallel: bool) -> None:
+    choice = chat(models, "qwen-3", calling(2), tools=TOOLS, parallel_tool_calls=is_parallel)
+    assert shown(choice) == ("", "", [PARIS] * (2 if is_parallel else 1), "tool_calls")
+
+
+def test_calls_and_an_answer_with_a_schema(models: ServerProcess) -> None:
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    choice = chat(models, "qwen-3", calling(2), tools=TOOLS, response_format=wanted)
+    assert shown(choice)[2] == [PARIS, PARIS]
+    messages = [{"role": "user", "content": "Name a city."}]
+    choice = chat(models, "qwen-3", messages, tools=TOOLS, response_format=wanted)
+    assert list(json.loads(choice["message"]["content"])) == ["city"]
+    body = {"model": "llama-3.1", "messages": messages, "tools": TOOLS, "response_format": wanted}
+    refused = post(models.port, "/v1/chat/completions", body)
+    assert (refused.status, refused.json["error"]["param"]) == (400, "response_format")
+
+
+def test_no_calls_where_none_are_wanted(models: ServerProcess) -> None:
+    choice = chat(models, "qwen-3", calling(2), tools=TOOLS, tool_choice="none")
+    assert "tool_calls" not in choice["message"]
+
+
+def test_a_brace_begins_a_call(models: ServerProcess) -> None:
+    messages = [{"role": "user", "content": "Weather in Paris?"}]
+    only_paris = {"type": "object", "properties": {"city": {"enum": ["Paris"]}}, "required": ["city"]}
+    tools = [{"type": "function", "function": {"name": "get_weather", "parameters": only_paris}}]
+    assert chat(models, "llama-3.1", messages, tools=tools)["finish_reason"] != "tool_calls"
+    # The bias makes the model begin with a brace.
+    (brace,) = post(models.port, "/tokenize", {"model": "llama-3.1", "content": "{"}).json["tokens"]
+    choice = chat(models, "llama-3.1", messages, tools=tools, logit_bias={str(brace): 100})
+    assert shown(choice) == ("", "", [PARIS], "tool_calls")
+
+
+@pytest.mark.parametrize("opens", [True, False])
+@pytest.mark.parametrize("is_document", [True, False])
+def test_reasoning_is_split_from_the_answer(models: ServerProcess, opens: bool, is_document: bool) -> None:
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    body = {"response_format": wanted} if is_document else {}
+    choice = chat(models, "thinking", thinking(), chat_template_kwargs={"opens": opens}, **body)
+    answer = '{"city":"Paris"}' if is_document else "Paris is a city."
+    assert shown(choice) == (answer, "They ask about Paris.", [], "stop")
+    assert 5 < choice["usage"]["completion_tokens_details"]["reasoning_tokens"] < 12
+
+
+def test_reasoning_before_a_required_call(models: ServerProcess) -> None:
+    choice = chat(
+        models,
+        "thinking",
+        thinking(),
+        chat_template_kwargs={"opens": True},
+        tools=TOOLS,
+        tool_choice="required",
+    )
+    content, reasoning, calls, reason = shown(choice)
+    assert (content, reason) == ("", "tool_calls")
+    assert reasoning
+    assert list(json.loads(calls[0][1])) == ["city"]
+
+
+def test_reasoning_can_be_turned_off(models: ServerProcess) -> None:
+    choice = chat(models, "thinking", thinking(), reasoning_effort="none")
+    assert "reasoning_content" not in choice["message"]
+    assert "Paris is a city." in choice["message"]["content"]
+
+
+def test_reasoning_that_is_cut_short(models: ServerProcess) -> None:
+    choice = chat(models, "thinking", thinking(), max_tokens=6, chat_template_kwargs={"opens": True})
+    assert choice["finish_reason"] == "length"
+    assert choice["message"]["content"] == ""
+    assert choice["message"]["reasoning_content"].startswith("They ask")
+
+
+def test_reasoning_is_an_item_of_a_response(models: ServerProcess) -> None:
+    items: list[dict[str, Any]] = []
+    for message in thinking():
+        if reasoning := message.get("reasoning_content"):
+            items.append({"type": "reasoning", "content": [{"type": "reasoning_text", "text": reasoning}]})
+        items.append({"role": message["role"], "content": message["content"]})
+    body = {"model": "thinking", "input": items, "temperature": 0, "max_output_tokens": 60}
+    answer = post(models.port, "/v1/responses", body).json
+    assert [item["type"] for item in answer["output"]] == ["reasoning", "message"]
+    assert answer["output"][0]["content"][0]["text"] == "They ask about Paris."
+    assert answer["output"][1]["content"][0]["text"] == "Paris is a city."
+    assert answer["usage"]["output_tokens_details"]["reasoning_tokens"] > 5

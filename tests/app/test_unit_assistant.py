@@ -1,0 +1,174 @@
+"""What is known of models' formats, without a model."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from llmserve.assistant import Tool, closed
+from llmserve.assistant.fallback import with_tools
+from llmserve.assistant.reasoning import tags_of
+from llmserve.assistant.tool_formats import (
+    FUNCTION_TAG,
+    HERMES,
+    LLAMA_3,
+    MISTRAL,
+    MISTRAL_ARGS,
+    PLAIN,
+    TOOL_CALL_TOKEN,
+    ToolFormat,
+    format_of,
+)
+from llmserve.assistant.trim import Trim
+
+TEMPLATES = Path(__file__).parent.parent / "data" / "templates" / "jinja"
+
+
+def template(name: str) -> str:
+    return (TEMPLATES / f"{name}.jinja").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hermes-2-pro-tool-use", HERMES),
+        ("qwen-2.5", HERMES),
+        ("qwen-3", HERMES),
+        ("qwq", HERMES),
+        ("granite-4.0", HERMES),
+        ("llama-3.1", LLAMA_3),
+        ("llama-3.2", LLAMA_3),
+        ("mistral-v3", MISTRAL),
+        ("mistral-nemo", MISTRAL),
+        ("mistral-small-3.2", MISTRAL_ARGS),
+        ("ministral-3", MISTRAL_ARGS),
+        ("functionary-3.1", FUNCTION_TAG),
+        ("granite-3.3", TOOL_CALL_TOKEN),
+        ("smollm2", PLAIN),
+        ("chatml", PLAIN),
+        ("gemma-2", PLAIN),
+    ],
+)
+def test_the_template_chooses_the_format(name: str, expected: ToolFormat) -> None:
+    assert format_of(template(name)) is expected
+
+
+@pytest.mark.parametrize("tool_format", [HERMES, LLAMA_3, MISTRAL, TOOL_CALL_TOKEN, PLAIN])
+def test_texts_around_calls_make_json(tool_format: ToolFormat) -> None:
+    text = f'{tool_format.head}f{tool_format.after_name}{{"a":1}}{tool_format.after_arguments}'
+    call = json.loads(re.search(r"\{.*\}", text, re.DOTALL)[0])  # type: ignore[index]
+    assert call["name"] == "f"
+    assert call.get("arguments", call.get("parameters")) == {"a": 1}
+
+
+def test_no_name_is_taken_for_the_beginning_of_another() -> None:
+    pattern = HERMES.name_pattern(["get", "get_all", "a.b"])
+    for name in ("get", "get_all", "a.b"):
+        assert re.fullmatch(pattern, name + '"')
+    for other in ("get", "axb" + '"', "get_" + '"'):
+        assert not re.fullmatch(pattern, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "opened"),
+    [
+        ("qwen-3", "<think>"),
+        ("deepseek-r1-llama", "<think>"),
+        ("seed-oss", "<seed:think>"),
+        ("smollm2", None),
+    ],
+)
+def test_tags_of_reasoning(name: str, opened: str | None) -> None:
+    tags = tags_of(template(name))
+    assert (tags.open if tags else None) == opened
+
+
+def test_where_reasoning_may_begin() -> None:
+    tags = tags_of("<think>")
+    assert tags is not None
+    assert tags.is_open("<|im_start|>assistant\n<think>\n")
+    assert not tags.may_open("<|im_start|>assistant\n<think>\n")
+    assert tags.may_open("<|im_start|>assistant\n")
+    assert not tags.is_open("a <think> b")
+    assert not tags.may_open("assistant\n<think>\n\n</think>\n\n")
+
+
+def test_trim() -> None:
+    trim = Trim(start=True, end=True)
+    assert [trim.push(text) for text in (" \n", " a", " ", "\n", "b", " ")] == ["", "a", "", "", " \nb", ""]
+    assert trim.flush() == " "
+    free = Trim(start=False, end=False)
+    assert [free.push(text) for text in (" ", "a ")] == [" ", "a "]
+
+
+TOOL = Tool(name="f", description="D", parameters={"type": "object", "properties": {"a": {}}})
+
+
+def test_tools_of_a_model_without_tools_are_text() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "S"},
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "r"},
+    ]
+    shown = with_tools(messages, [TOOL])
+    assert [message["role"] for message in shown] == ["system", "user", "assistant", "user"]
+    assert shown[0]["content"].startswith("S\n\n")
+    assert '"name": "f"' in shown[0]["content"]
+    assert json.loads(shown[2]["content"]) == {"name": "f", "arguments": {"a": 1}}
+    assert "tool_calls" not in shown[2]
+    assert shown[3]["content"].endswith(": r")
+    assert with_tools(messages[1:2], [TOOL])[0]["role"] == "system"
+    parts = [{"type": "text", "text": "S"}]
+    assert len(with_tools([{"role": "system", "content": parts}], [TOOL])[0]["content"]) == 2
+    assert with_tools(messages, ())[0] == messages[0]
+
+
+def test_a_tool_without_parameters_takes_none() -> None:
+    assert Tool(name="f").schema == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert Tool(name="f", parameters={}).schema == {"type": "object"}
+    assert TOOL.schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("schema", "document"),
+    [
+        ({"properties": {"a": {}}}, {"a": 1}),
+        ({"properties": {"a": {"properties": {"b": {}}}}}, {"a": {"b": 1}}),
+        ({"items": {"properties": {"a": {}}}}, [{"a": 1}]),
+        ({"anyOf": [{"properties": {"a": {}}, "required": ["a"]}]}, {"a": 1}),
+        ({"$defs": {"x": {"properties": {"a": {}}}}, "$ref": "#/$defs/x"}, {"a": 1}),
+    ],
+)
+def test_objects_are_closed(schema: dict[str, Any], document: Any) -> None:
+    made = closed(schema)
+    assert schema != made
+    jsonschema.validate(document, made)
+    text = json.dumps(document).replace("1}", '1, "other": 2}')
+    jsonschema.validate(json.loads(text), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(json.loads(text), made)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {"type": "object"},
+        {"properties": {"a": {}}, "additionalProperties": True},
+        {"properties": {"a": {}}, "required": ["b"]},
+        {"properties": {"a": {}}, "minProperties": 2},
+        {"properties": {"a": {}}, "anyOf": [{"properties": {"b": {}}, "required": ["b"]}]},
+        {"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}, "required": ["b"]}]},
+        {"const": {"properties": {"a": 1}}},
+        {"enum": [{"properties": {}}]},
+    ],
+)
+def test_what_must_stay_open(schema: Any) -> None:
+    assert closed(schema) == schema

@@ -1,0 +1,449 @@
+"""Schema and conversions of the OpenAI dialect, without an engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from llmserve import InvalidParameterError, SamplingParams, Token
+from llmserve.apis.openai import answers, conversations, logprobs, responses_input
+from llmserve.apis.openai.answers import Cost
+from llmserve.apis.openai.chat_schema import ChatRequest
+from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.apis.openai.merging import merged
+from llmserve.apis.openai.responses_items import OutputItems
+from llmserve.apis.openai.responses_schema import ResponsesRequest
+from llmserve.apis.openai.sampling import ignored_fields, json_schema_of
+from llmserve.apis.openai.tool_choice import choose_tools, read_tools
+from llmserve.assistant import CallArguments, CallBegin, Piece, Reasoning, Words
+from llmserve.http.schema import read
+from llmserve.refusals import FieldError
+from llmserve.types import TokenLogprobs
+
+USER = {"role": "user", "content": "hi"}
+
+
+def chat(**body: Any) -> ChatRequest:
+    return read(ChatRequest, {"model": "m", "messages": [USER], **body}).value
+
+
+def completion(**body: Any) -> OpenAiCompletionRequest:
+    return read(OpenAiCompletionRequest, {"model": "m", "prompt": "p", **body}).value
+
+
+def responses(**body: Any) -> ResponsesRequest:
+    return read(ResponsesRequest, {"model": "m", "input": "hi", **body}).value
+
+
+def function(name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, **fields}}
+
+
+def test_the_defaults_are_openais() -> None:
+    params = conversations.chat_params(chat(seed=5))
+    assert params == SamplingParams(temperature=1.0, seed=5)
+    assert completion().max_tokens == 16
+
+
+def test_every_sampling_field_is_passed_on() -> None:
+    params = conversations.chat_params(
+        chat(
+            temperature=0.5,
+            top_p=0.25,
+            top_k=7,
+            min_p=0.125,
+            frequency_penalty=0.5,
+            presence_penalty=-0.5,
+            repeat_penalty=1.5,
+            logit_bias={"7": -100, "8": 0.5},
+            stop=["a", "b"],
+            seed=2**64 - 1,
+            ignore_eos=True,
+            min_tokens=3,
+            cache_prompt=False,
+            max_tokens=99,
+            max_completion_tokens=9,
+            logprobs=True,
+            top_logprobs=2,
+        )
+    )
+    assert params == SamplingParams(
+        temperature=0.5,
+        top_p=0.25,
+        top_k=7,
+        min_p=0.125,
+        frequency_penalty=0.5,
+        presence_penalty=-0.5,
+        repetition_penalty=1.5,
+        logit_bias={7: -100, 8: 0.5},
+        stop=("a", "b"),
+        seed=2**64 - 1,
+        ignore_eos=True,
+        min_tokens=3,
+        cache_prompt=False,
+        max_tokens=9,
+        logprobs=2,
+    )
+    assert conversations.chat_params(chat(repetition_penalty=2.0)).repetition_penalty == 2.0
+    assert conversations.chat_params(chat(top_k=-1)).top_k == 0
+    assert conversations.chat_params(chat(max_tokens=-1)).max_tokens is None
+    assert conversations.chat_params(chat(top_p=0)).top_p > 0
+    assert conversations.chat_params(chat(logprobs=True)).logprobs == 0
+
+
+def test_random_seeds_are_drawn() -> None:
+    seeds = {conversations.chat_params(chat()).seed for _ in range(10)}
+    assert len(seeds) == 10
+    assert all(seed is not None and 0 <= seed < 2**53 for seed in seeds)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"seed": -2}, "seed must be at least -1, got -2"),
+        ({"seed": 2**64}, "seed must be at most 18446744073709551615, got 18446744073709551616"),
+        ({"seed": 1.5}, "seed must be an integer, got the number 1.5"),
+        ({"temperature": "hot"}, "temperature must be a number, got a string"),
+        ({"max_tokens": -2}, "max_tokens must be at least -1, got -2"),
+        ({"max_tokens": 2**31}, "max_tokens must be at most 2147483647, got 2147483648"),
+        ({"n": 0}, "n must be at least 1, got 0"),
+        ({"n": 129}, "n must be at most 128, got 129"),
+        ({"logit_bias": {"yes": 5}}, "logit_bias must have token ids as keys, got 'yes'"),
+        ({"logit_bias": {"-1": 5}}, "logit_bias must have token ids as keys, got '-1'"),
+        ({"logit_bias": {"1": 1e9}}, "logit_bias.1 must be from -100 to 100, got 1000000000.0"),
+        ({"logit_bias": {"1": True}}, "logit_bias.1 must be a number, got a boolean"),
+        ({"logit_bias": 5}, "logit_bias must be an object, got the number 5"),
+        ({"messages": []}, "messages must have at least one message, got none"),
+        ({"stop": [5]}, "stop[0] must be a string, got the number 5"),
+        ({"stream": "yes"}, "stream must be a boolean, got a string"),
+        ({"stream_options": 5}, "stream_options must be an object, got the number 5"),
+        ({"tools": {}}, "tools must be an array, got an object"),
+        ({"response_format": "json"}, "response_format must be an object, got a string"),
+        ({"top_logprobs": 21}, "top_logprobs must be at most 20, got 21"),
+        ({"model": ""}, "model is required"),
+        ({"model": 5}, "model must be a string, got the number 5"),
+    ],
+)
+def test_wrong_fields_are_named(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        chat(**body)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"top_logprobs": 2}, "top_logprobs needs logprobs to be true"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1"),
+        ({"grammar": "root ::= x"}, "grammar is not taken: use response_format"),
+        ({"functions": [{}]}, "functions is the old form of tools"),
+        ({"modalities": ["audio"]}, "modalities must be [text]"),
+        ({"response_format": {}}, "response_format.type must be text, json_object or json_schema, got null"),
+        ({"response_format": {"type": "xml"}}, "response_format.type must be text"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema is required"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
+            "response_format.json_schema.schema is required",
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": []}}},
+            "response_format.json_schema.schema must be an object, got an array",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            "messages[0].content[0].type must be text (no images, audio or files), got 'image_url'",
+        ),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [5]}, USER]},
+            "messages[0].tool_calls[0] must have a function with a name",
+        ),
+        ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "messages[0].tool_calls must be an array"),
+        ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages cannot be set"),
+        ({"chat_template_kwargs": {"template": "{{1}}"}}, "chat_template_kwargs.template cannot be set"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type must be function, got 'web_search'"),
+        ({"tools": [function("a b")]}, "tools[0].function.name must be 1 to 128 of"),
+        ({"tools": [function("<|im_end|>")]}, "tools[0].function.name must be 1 to 128 of"),
+        ({"tools": [{"type": "function"}]}, "tools[0].name is required"),
+        ({"tools": [function("a"), function("a")]}, "tools[1] has the name of another one, a"),
+        ({"tools": [function("a", parameters=5)]}, "tools[0].function.parameters must be an object"),
+        (
+            {"tools": [function("a", parameters={"type": "string"})]},
+            "tools[0].function.parameters.type must be object",
+        ),
+        ({"tool_choice": "required"}, "tool_choice is required, and there are no tools"),
+        ({"tools": [function("a")], "tool_choice": "maybe"}, "tool_choice must be auto, none or required"),
+        (
+            {"tools": [function("a")], "tool_choice": function("b")},
+            "tool_choice.function.name must be the name of a tool, got 'b'",
+        ),
+    ],
+)
+def test_wrong_requests_are_refused(body: dict[str, Any], message: str) -> None:
+    request = chat(**body)
+    with pytest.raises((FieldError, InvalidParameterError)) as caught:
+        conversations.conversation_of(request)
+        conversations.chat_params(request)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("a", ("a",)),
+        (["a", "b"], ("a", "b")),
+        ([1, 2], ([1, 2],)),
+        ([[1], [2, 3]], ([1], [2, 3])),
+        (["a", [1]], ("a", [1])),
+        ("", ("",)),
+    ],
+)
+def test_prompts(prompt: Any, expected: Any) -> None:
+    assert completion(prompt=prompt).prompt == expected
+
+
+@pytest.mark.parametrize("prompt", [5, [], {}, [1.5], [[1, "a"]], [[-1]], [[2**31]], [True], [None]])
+def test_wrong_prompts(prompt: Any) -> None:
+    with pytest.raises(FieldError, match=r"^prompt"):
+        completion(prompt=prompt)
+
+
+def test_response_formats() -> None:
+    assert json_schema_of(None) is None
+    assert json_schema_of({"type": "text"}) is None
+    assert json_schema_of({"type": "json_object"}) == '{"type":"object"}'
+    assert json_schema_of({"type": "json_object", "schema": {"type": "array"}}) == '{"type":"array"}'
+    schema = {"type": "object", "properties": {"z": {}, "a": {}}}
+    text = json_schema_of({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
+    # Properties keep their order.
+    assert text == '{"type":"object","properties":{"z":{},"a":{}},"additionalProperties":false}'
+    deep: dict[str, Any] = {}
+    for _ in range(2000):
+        deep = {"properties": {"a": deep}}
+    with pytest.raises(FieldError, match="nested too deeply"):
+        json_schema_of({"type": "json_schema", "json_schema": {"schema": deep}})
+
+
+def test_known_fields_without_effect() -> None:
+    request = chat(stop="x", response_format={"type": "json_object"}, stream_options={"include_usage": True})
+    assert ignored_fields(request, conversations.chat_params(request)) == ["stop", "stream_options"]
+    parsed = read(ChatRequest, {"model": "m", "messages": [USER], "user": "u", "store": True})
+    assert parsed.unknown == ("user", "store")
+
+
+def test_choices_of_tools() -> None:
+    tools = read_tools([function("a"), {"type": "function", "name": "b", "parameters": {"type": "object"}}])
+    assert [tool.name for tool in tools] == ["a", "b"]
+    assert choose_tools(tools, None) == ("auto", tools)
+    assert choose_tools((), None) == ("none", ())
+    assert choose_tools((), "auto") == ("none", ())
+    assert choose_tools(tools, "none") == ("none", tools)
+    assert choose_tools(tools, "required") == ("required", tools)
+    assert choose_tools(tools, function("b")) == ("required", tools[1:])
+    assert choose_tools(tools, {"type": "function", "name": "b"}) == ("required", tools[1:])
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "a"}]}
+    assert choose_tools(tools, allowed) == ("required", tools[:1])
+
+
+def test_effort_goes_to_the_template() -> None:
+    made = conversations.conversation_of(chat(reasoning_effort="low", chat_template_kwargs={"x": 1}))
+    assert made.variables == {"reasoning_effort": "low", "x": 1, "add_generation_prompt": True}
+    off = conversations.conversation_of(chat(reasoning_effort="none")).variables
+    assert off["enable_thinking"] is False
+    made = conversations.conversation_of(chat(continue_final_message=True))
+    assert made.variables == {"add_generation_prompt": False, "continue_final_message": True}
+
+
+def test_input_items_are_messages() -> None:
+    items = [
+        {"role": "developer", "content": "D"},
+        {"role": "user", "content": [{"type": "input_text", "text": "U"}]},
+        {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "T"}], "summary": []},
+        {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+        {"type": "function_call", "call_id": "2", "name": "g", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "1", "output": "R"},
+        {"type": "function_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "S"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A"}]},
+    ]
+    messages = responses_input.messages_of(responses(input=items, instructions="I"))
+    assert [message["role"] for message in messages] == [
+        "system",
+        "developer",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
+    assert messages[3]["reasoning_content"] == "T"
+    assert [call["function"]["name"] for call in messages[3]["tool_calls"]] == ["f", "g"]
+    assert messages[4] == {"role": "tool", "tool_call_id": "1", "content": "R", "name": "f"}
+    assert messages[5]["content"] == "S"
+    assert messages[6]["content"] == [{"type": "text", "text": "A"}]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"previous_response_id": "r"}, "previous_response_id is not kept here"),
+        ({"conversation": "c"}, "conversation is not kept here"),
+        ({"background": True}, "background must be false"),
+        ({"input": []}, "input must have at least one item"),
+        ({"input": [{"type": "item_reference"}]}, "input[0].type must be message"),
+        ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role must be user"),
+        ({"input": [{"role": "user"}]}, "input[0].content must be a string or an array, got null"),
+        ({"input": [{"type": "function_call", "name": "f"}]}, "input[0].call_id is required"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
+            "input[0].content[0].type must be text",
+        ),
+        ({"tools": [{"type": "file_search"}]}, "tools[0].type must be function, got 'file_search'"),
+    ],
+)
+def test_wrong_responses_are_refused(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        responses_input.conversation_of(responses(**body))
+    assert str(caught.value).startswith(message)
+
+
+def test_text_formats_of_responses() -> None:
+    given = {"type": "json_schema", "name": "n", "schema": {"type": "array"}}
+    assert (
+        responses_input.response_params(responses(text={"format": given})).json_schema == '{"type":"array"}'
+    )
+    with pytest.raises(FieldError, match=r"^text\.format\.schema is required$"):
+        responses_input.response_params(responses(text={"format": {"type": "json_schema"}}))
+
+
+def test_events_build_items() -> None:
+    items = OutputItems()
+    pieces: list[Piece] = [
+        Reasoning("T"),
+        Words("A", ()),
+        Words("", ()),
+        Words("B", ()),
+        CallBegin(0, "id1", "f"),
+    ]
+    pieces += [CallArguments(0, "{"), CallArguments(0, "}"), CallBegin(1, "id2", "g")]
+    events = [event for piece in pieces for event in items.add(piece)]
+    events += items.close("incomplete")
+    assert [item["type"] for item in items.items] == [
+        "reasoning",
+        "message",
+        "function_call",
+        "function_call",
+    ]
+    assert items.items[0]["content"] == [{"type": "reasoning_text", "text": "T"}]
+    assert items.items[1]["content"][0]["text"] == "AB"
+    assert (items.items[2]["call_id"], items.items[2]["arguments"]) == ("id1", "{}")
+    assert [item["status"] for item in items.items] == ["completed"] * 3 + ["incomplete"]
+    kinds = [event["type"].removeprefix("response.") for event in events]
+    assert kinds == [
+        *("output_item.added", "content_part.added", "reasoning_text.delta", "reasoning_text.done"),
+        *("content_part.done", "output_item.done"),
+        *("output_item.added", "content_part.added", "output_text.delta", "output_text.delta"),
+        *("output_text.done", "content_part.done", "output_item.done"),
+        *("output_item.added", "function_call_arguments.delta", "function_call_arguments.delta"),
+        *("function_call_arguments.done", "output_item.done"),
+        *("output_item.added", "function_call_arguments.done", "output_item.done"),
+    ]
+    assert [event["output_index"] for event in events] == [0] * 6 + [1] * 7 + [2] * 5 + [3] * 3
+
+
+def token(number: int, data: bytes, text: str, logprob: float = -1.0) -> Token:
+    top = ((number, logprob), (9, -math.inf))
+    return Token(id=number, bytes=data, text=text, logprobs=TokenLogprobs(logprob=logprob, top=top))
+
+
+def test_tokens_are_shown_with_their_text() -> None:
+    shown = logprobs.ShownTokens()
+    first, second = token(1, b"\xf0\x9f", ""), token(2, b"\x98\x80", "😀")
+    assert shown.push("", [first]) == []
+    assert shown.push("😀", [second]) == [first, second]
+    stop, end = token(3, b"ST", ""), token(4, b"", "")
+    assert shown.push("", [stop]) == []
+    assert shown.push("", [end]) == []
+    assert shown.flush("ST") == []
+    rest = logprobs.ShownTokens()
+    assert rest.push("", [end]) == [end]
+    assert rest.push("", [stop]) == []
+    assert rest.flush(None) == [stop]
+
+
+def test_log_probabilities_are_json() -> None:
+    tokens = [token(1, b"\xf0\x9f", ""), token(2, b"a", "a", -math.inf)]
+    texts = {1: b"\xf0\x9f", 2: b"a", 9: b"z"}
+    made = logprobs.chat_logprobs(tokens, texts)
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    assert [entry["bytes"] for entry in made["content"]] == [[0xF0, 0x9F], [97]]
+    assert made["content"][0]["token"] == "\\xf0\\x9f"  # noqa: S105 - a token of a vocabulary
+    assert made["content"][1]["logprob"] == -9999.0
+    legacy = logprobs.LegacyLogprobs(2, 5).render(tokens, texts)
+    assert legacy["tokens"] == ["bytes:\\xf0\\x9f", "a"]
+    assert legacy["text_offset"] == [5, 5]
+    assert legacy["top_logprobs"][1] == {"a": -9999.0, "z": -9999.0}
+    assert logprobs.LegacyLogprobs(0, 0).render(tokens, texts)["top_logprobs"] is None
+    echoed = logprobs.echoed_logprobs([b"ab", b"c"], 1)
+    assert echoed["text_offset"] == [0, 2]
+    assert logprobs.joined(echoed, legacy)["token_logprobs"] == [None, None, -1.0, -9999.0]
+
+
+def test_usage_counts_each_prompt_once() -> None:
+    def cost(prompt: int) -> Cost:
+        return Cost(
+            prompt_tokens=prompt,
+            cached_tokens=2,
+            completion_tokens=5,
+            reasoning_tokens=1,
+            draft_tokens=4,
+            accepted_tokens=3,
+        )
+
+    assert answers.usage({0: [cost(10), cost(10)], 1: [cost(20)]}) == {
+        "prompt_tokens": 30,
+        "completion_tokens": 15,
+        "total_tokens": 45,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {
+            "reasoning_tokens": 3,
+            "accepted_prediction_tokens": 9,
+            "rejected_prediction_tokens": 3,
+        },
+    }
+    timed = answers.timings(Cost(prompt_tokens=12, cached_tokens=2, completion_tokens=5, decode_s=0.5))
+    assert (timed["prompt_n"], timed["cache_n"], timed["predicted_per_second"]) == (10, 2, 10.0)
+
+
+async def count(limit: int) -> AsyncGenerator[int, None]:
+    for number in range(limit):
+        await asyncio.sleep(0)
+        yield number
+
+
+async def fail() -> AsyncGenerator[int, None]:
+    yield 0
+    raise ValueError("broken")
+
+
+@pytest.mark.parametrize("limits", [[3], [3, 0, 5], [1] * 20])
+def test_merged_sources_lose_nothing(limits: list[int]) -> None:
+    async def scenario() -> list[tuple[int, int]]:
+        return [item async for item in merged([count(limit) for limit in limits])]
+
+    got = asyncio.run(scenario())
+    assert sorted(got) == [(index, number) for index, limit in enumerate(limits) for number in range(limit)]
+    for index, limit in enumerate(limits):
+        assert [number for source, number in got if source == index] == list(range(limit))
+
+
+def test_a_source_that_fails_ends_all() -> None:
+    async def scenario() -> None:
+        async for _ in merged([count(10**9), fail()]):
+            pass
+
+    with pytest.raises(ValueError, match="broken"):
+        asyncio.run(scenario())
