@@ -93,6 +93,8 @@ def test_what_comes_out_belongs_to_the_grammar(engine: Engine, gbnf: str, prompt
         ('root ::= ("a" | "ab") "bc" | "(" root ")"', {"abc", "abbc", "(abc)"}),
         ('root ::= [ab]{1,2} "b" | "(" root ")" root', {"ab", "bb", "aab", "abb", "bab", "bbb"}),
         ('root ::= x "é" | "(" root "é"\nx ::= "e" | "eè" | "eé"', {"eé", "eèé", "eéé"}),
+        # What may follow a run of characters may be in it, too.
+        ('root ::= [abé]+ "b" | "(" root ")" [é-í]*', {"ab", "éb"}),
         ('root ::= "" | root "a" root "b"', {"", "ab", "aabb", "abab"}),
         ('root ::= a b\na ::= "x"*\nb ::= "y"?', {"", "x", "xy", "y"}),
     ],

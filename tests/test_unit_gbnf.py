@@ -97,6 +97,8 @@ def test_lexemes_that_could_be_read_too_far_are_split() -> None:
     # Behind a word comes a parenthesis or the end. Then a letter.
     assert has_words('")"')
     assert not has_words('"x"')
+    # The letters between are one lexeme still.
+    assert any(line.endswith(": /[a-wy-z]/+") for line in lines('root ::= [a-z]+ | "(" root "x"'))
     # `ab` begins like `a`, which `b` may follow.
     split = lines('root ::= ("a" | "ab") root "b" | "b"')
     assert not any('"ab"' in line for line in split)

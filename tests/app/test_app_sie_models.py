@@ -100,13 +100,14 @@ def test_a_full_queue(tmp_path: Path, model_path: Path) -> None:
         server.wait_until_ready()
         path = f"/v1/generate/{model_path.stem}"
         body = {**BODY, "max_new_tokens": 1900, "stream": True}
-        with RawStream(server.port, path, body) as running, RawStream(server.port, path, body) as waiting:
+        with RawStream(server.port, path, body) as running:
             next(iter_lines(running))
-            assert waiting.read_head()[0] == 200
-            for stream in (False, True):
-                answer = post(server.port, path, {**BODY, "stream": stream})
-                assert error(answer) == (503, "QUEUE_FULL")
-                assert int(answer.header("retry-after") or 0) >= 1
+            with RawStream(server.port, path, body) as waiting:
+                assert waiting.read_head()[0] == 200
+                for stream in (False, True):
+                    answer = post(server.port, path, {**BODY, "stream": stream})
+                    assert error(answer) == (503, "QUEUE_FULL")
+                    assert int(answer.header("retry-after") or 0) >= 1
 
 
 def test_stopping(tmp_path: Path, model_path: Path) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from llmserve.grammars.facts import FactTable
 from llmserve.grammars.follow import follow_sets
+from llmserve.grammars.lead_bytes import ALL_BYTES, within
 from llmserve.grammars.nodes import (
     EMPTY,
     ROOT,
@@ -28,8 +29,10 @@ from llmserve.grammars.nodes import (
     Repeat,
     Sequence,
     Text,
+    char_set,
     characters,
     choice,
+    repeat,
     sequence,
 )
 from llmserve.grammars.order import bottom_up, recurring_rules
@@ -45,7 +48,7 @@ def cut_lexemes(grammar: Grammar) -> Grammar:
     """The rules that the parser needs, from the root on; their leaves are lexemes, references or empty."""
     order = bottom_up(grammar)
     facts = FactTable({name: grammar[name] for name in order}, recurring_rules(grammar, order))
-    split: set[Node] = set()
+    split: dict[Node, int] = {}
     for _ in range(MAX_ROUNDS):
         rules = _Cut(grammar, facts, split).rules()
         follows = follow_sets(rules, facts)
@@ -53,22 +56,28 @@ def cut_lexemes(grammar: Grammar) -> Grammar:
             break
         if not (wrong := _read_too_far(follows, facts)):
             return rules
-        split |= wrong
+        for node, follow in wrong.items():
+            split[node] = split.get(node, 0) | follow
     return _Cut(grammar, facts, split, only_characters=True).rules()
 
 
-def _read_too_far(follows: dict[Node, int], facts: FactTable) -> set[Node]:
-    """The lexemes to split. Of two that are mistaken for each other, the larger is enough."""
+def _read_too_far(follows: dict[Node, int], facts: FactTable) -> dict[Node, int]:
+    """The lexemes to split, with the bytes that they must not swallow.
+
+    Of two that are mistaken for each other, the larger is split.
+    """
     own = {node: facts.of(node) for node in follows}
-    wrong = {node for node, follow in follows.items() if own[node].after & follow}
+    wrong = {node: follow for node, follow in follows.items() if own[node].after & follow}
     long = [node for node in follows if not isinstance(node, Chars)]
     for node, follow in follows.items():
         for other in long:
             if node in wrong or other in wrong or other == node:
                 continue
             if own[other].inner & follow and own[other].first & own[node].first:
-                is_larger = isinstance(node, Chars) or own[node].size <= own[other].size
-                wrong.add(other if is_larger else node)
+                if isinstance(node, Chars) or own[node].size <= own[other].size:
+                    wrong[other] = follow
+                else:
+                    wrong[node] = ALL_BYTES
     return wrong
 
 
@@ -76,7 +85,7 @@ def _read_too_far(follows: dict[Node, int], facts: FactTable) -> set[Node]:
 class _Cut:
     grammar: Grammar
     facts: FactTable
-    split: set[Node]
+    split: dict[Node, int]
     only_characters: bool = False
     needed: list[str] = field(default_factory=lambda: [ROOT])
 
@@ -135,6 +144,23 @@ class _Cut:
 
     def _cut_repeat(self, item: Node, low: int, high: int | None) -> Node:
         # What may be absent is a lexeme that may be absent: one without text would be none.
-        if low == 0 and high != 1 and self._is_lexeme(present := Repeat(item, 1, high)):
+        present = Repeat(item, 1, high)
+        if low == 0 and high != 1 and self._is_lexeme(present):
             return Repeat(Lexeme(present), 0, 1)
+        if isinstance(item, Chars) and low <= 1 and high is None and not self.only_characters:
+            return self._cut_run_of_characters(item, low, self.split[present])
         return Repeat(self.cut(item), low, high)
+
+    def _cut_run_of_characters(self, item: Chars, low: int, follow: int) -> Node:
+        """Characters that may follow the run are lexemes of their own; what is between two of them is one."""
+        single = char_set(within(item.ranges, follow), is_negated=False)
+        others = char_set(within(item.ranges, ~follow), is_negated=False)
+        if not others.ranges:
+            return Repeat(Lexeme(item), low, None)
+        between = self.cut(Repeat(others, 1, None))
+        if not single.ranges:
+            return repeat(between, low, 1)
+        steps = Sequence((Lexeme(single), Repeat(between, 0, 1)))
+        if low == 0:
+            return Sequence((Repeat(between, 0, 1), Repeat(steps, 0, None)))
+        return Choice((Sequence((between, Repeat(steps, 0, None))), Repeat(steps, 1, None)))
