@@ -165,7 +165,9 @@ impl Constrained {
             None => {
                 // A search that fails is the dearest: the next one has a while.
                 self.num_unchecked = left / LOOKS_WITHOUT_TAIL;
-                left > RESERVE_FACTOR * (before.map_or(0, <[TokenId]>::len) + self.growth())
+                let needed = before.map_or(0, <[TokenId]>::len) + self.growth();
+                // Nothing is promised of a grammar, whose tails are searched without knowing it.
+                !self.is_json() || left > RESERVE_FACTOR * needed
             }
         }
     }
