@@ -179,11 +179,11 @@ def test_stop_texts_have_no_effect_and_are_named(api: Llamatik) -> None:
         ("5", "must be an object or a boolean, got a number"),
         ("[]", "must be an object or a boolean"),
         ("false", "allows no document"),
-        ({"type": "strin"}, "/type"),
+        ({"type": "strin"}, "`type` at the root"),
         ({"type": "object", "properties": {"a": "str"}}, "/properties/a"),
         (
             {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?<=a)b"}}},
-            "/properties/a/pattern",
+            "`pattern` at /properties/a",
         ),
         ({"type": "string", "minLength": 5, "maxLength": 2}, ""),
     ],
