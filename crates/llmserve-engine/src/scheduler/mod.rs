@@ -12,6 +12,10 @@ use budget::StepBudget;
 /// in the budget of prompts.
 const MAX_DECODE_ROWS: usize = 16;
 
+/// With more sequences than this, each gets one row a step where batches are split: rows that one
+/// sequence has beyond the others are computed apart, dearer than in a later step with all.
+const MAX_UNEQUAL: usize = 3;
+
 /// A running sequence as the scheduler sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
@@ -99,7 +103,10 @@ impl Scheduler {
     /// half of the budget, so that it always moves, and short ones need not wait for a long one: the
     /// other half goes to the shortest.
     pub(crate) fn plan(&mut self, candidates: &[Candidate], max_rows: usize) -> Plan {
-        let mut plan = Plan { decode: plan_decode(candidates, max_rows), ..Plan::default() };
+        let num_decoding = candidates.iter().filter(|candidate| candidate.is_decode()).count();
+        let is_equal = self.takes_turns && num_decoding > MAX_UNEQUAL;
+        let max_each = if is_equal { 1 } else { MAX_DECODE_ROWS };
+        let mut plan = Plan { decode: plan_decode(candidates, max_rows, max_each), ..Plan::default() };
         let rows_left = if self.takes_turns { max_rows } else { max_rows - plan.num_decode_rows() };
         let tokens = self.budget.prefill_tokens(plan.decode.len()).min(rows_left);
         plan.prefill = plan_prefill(candidates, tokens);
@@ -133,12 +140,12 @@ impl Scheduler {
     }
 }
 
-fn plan_decode(candidates: &[Candidate], max_rows: usize) -> Vec<Share> {
+fn plan_decode(candidates: &[Candidate], max_rows: usize, max_each: usize) -> Vec<Share> {
     let mut spare = max_rows;
     let mut shares = Vec::new();
     let mut num_drafted = Vec::new();
     for candidate in candidates.iter().filter(|candidate| candidate.is_decode()) {
-        let num_tokens = candidate.num_pending.min(spare);
+        let num_tokens = candidate.num_pending.min(max_each).min(spare);
         if num_tokens == 0 {
             break;
         }
