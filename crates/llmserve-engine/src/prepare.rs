@@ -130,7 +130,7 @@ impl Preparer {
     fn prepare_request(&self, new: NewRequest) -> bool {
         let outbox = Arc::clone(&new.outbox);
         if outbox.is_aborted() {
-            cancel(&self.shared, &outbox, 0);
+            cancel(&self.shared, &outbox, &new.request, 0);
             return false;
         }
         if let Some(error) = self.shared.refusal() {
@@ -265,7 +265,7 @@ impl Preparer {
         let outbox = Arc::clone(&prepared.outbox);
         let num_prompt_tokens = prepared.prompt.len();
         if outbox.is_aborted() {
-            cancel(&self.shared, &outbox, num_prompt_tokens);
+            cancel(&self.shared, &outbox, &prepared.request, num_prompt_tokens);
             return false;
         }
         outbox.push_now(Event::Accepted { num_prompt_tokens });
@@ -279,7 +279,12 @@ impl Preparer {
 }
 
 /// Ends a request that its client gave up before it was queued.
-pub(crate) fn cancel(shared: &Shared, outbox: &Outbox, num_prompt_tokens: usize) {
+pub(crate) fn cancel(
+    shared: &Shared,
+    outbox: &Outbox,
+    request: &GenerationRequest,
+    num_prompt_tokens: usize,
+) {
     shared.forget(outbox.id);
     shared.num_cancelled.fetch_add(1, Ordering::Relaxed);
     outbox.push_now(Event::Finished(Finished {
@@ -288,7 +293,8 @@ pub(crate) fn cancel(shared: &Shared, outbox: &Outbox, num_prompt_tokens: usize)
         timings: Timings::default(),
         seed: 0,
         stop: None,
-        is_complete: true,
+        // An empty text is no document.
+        is_complete: request.constraint.is_none(),
     }));
 }
 

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 from llmserve.refusals import SessionExpiredError, SessionsFullError
 from llmserve.registry.model import Model
@@ -104,6 +105,8 @@ class SessionTable:
         # The longest idle first; one that is in use may stand anywhere.
         self._sessions: OrderedDict[Key, NamedSession] = OrderedDict()
         self._expired: OrderedDict[Key, None] = OrderedDict()
+        # Sessions that went with their model, by its path.
+        self._lost: OrderedDict[tuple[Path, str], None] = OrderedDict()
         self._calls: dict[str, set[SessionCall]] = {}
 
     def __len__(self) -> int:
@@ -147,9 +150,14 @@ class SessionTable:
         """Forgets a session; calls that use it go on."""
         self._sessions.pop((model, name), None)
         self._expired.pop((model, name), None)
+        self._lost.pop((model.path, name), None)
 
     def forget_model(self, model: Model) -> None:
-        """Forgets all sessions of a model that goes."""
+        """Forgets all sessions of a model that goes. Who goes on with one after the next load is told."""
+        for name in [name for owner, name in self._sessions if owner is model]:
+            self._lost[model.path, name] = None
+        while len(self._lost) > MAX_EXPIRED:
+            self._lost.popitem(last=False)
         for table in (self._sessions, self._expired):
             for key in [key for key in table if key[0] is model]:
                 del table[key]
@@ -165,6 +173,7 @@ class SessionTable:
         self._sessions[model, name] = named
         self._sessions.move_to_end((model, name))
         self._expired.pop((model, name), None)
+        self._lost.pop((model.path, name), None)
         return named
 
     def expire(self, model: Model, name: str) -> None:
@@ -184,8 +193,10 @@ class SessionTable:
         key = (model, name)
         if (named := self._sessions.get(key)) is not None:
             return named
-        if key in self._expired:
-            del self._expired[key]
+        is_lost = (model.path, name) in self._lost
+        if key in self._expired or is_lost:
+            self._expired.pop(key, None)
+            self._lost.pop((model.path, name), None)
             if goes_on:
                 raise SessionExpiredError
         self._make_room()

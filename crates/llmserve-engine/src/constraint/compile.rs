@@ -129,7 +129,11 @@ impl Tools {
         let bytes = ByteMatcher::new(&self.bytes, grammar).map_err(refused)?;
         // The lexer over bytes is as large as the one over tokens.
         let start = Start { tokens, bytes, num_bytes: 2 * num_bytes };
-        Ok(Arc::new(Grammar::new(Arc::clone(&self.environment), start, rules)))
+        let grammar = Grammar::new(Arc::clone(&self.environment), start, rules);
+        if grammar.is_json() && grammar.witness().is_none() {
+            return Err(refusal("no document was found that its patterns allow"));
+        }
+        Ok(Arc::new(grammar))
     }
 }
 

@@ -20,14 +20,57 @@ const MAX_PROPERTIES: usize = 1500;
 const MAX_COUNTED_PROPERTIES: usize = 40;
 /// Patterns are compared with each other.
 const MAX_PATTERN_PROPERTIES: usize = 64;
+/// A double keeps so many digits.
+const MAX_DIGITS: usize = 17;
 /// A remainder is a state of the lexer: the largest divisor, without factors of ten.
 const MAX_DIVISOR: u64 = 100_000;
+
+/// A number of a JSON text that its reader would change: a whole one beyond 64 bits, another one with more
+/// digits than a double keeps.
+fn rounded_number(text: &str) -> Option<&str> {
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c == '"' || c.is_ascii_digit()) {
+        rest = &rest[at..];
+        if let Some(string) = rest.strip_prefix('"') {
+            rest = after_string(string);
+            continue;
+        }
+        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-');
+        let (number, after) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
+        let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+        let digits = mantissa.replace('.', "");
+        let num_digits = digits.trim_matches('0').len();
+        let is_whole = number.bytes().all(|byte| byte.is_ascii_digit());
+        let is_kept = if is_whole { number.parse::<u64>().is_ok() } else { num_digits <= MAX_DIGITS };
+        if !is_kept {
+            return Some(number);
+        }
+        rest = after;
+    }
+    None
+}
+
+/// What follows a string whose opening quote was taken.
+fn after_string(text: &str) -> &str {
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte == b'"' && !is_escaped {
+            return &text[at + 1..];
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    ""
+}
 
 /// A schema that is an object.
 pub(super) struct Schema(Value);
 
 impl Schema {
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        if let Some(number) = rounded_number(text) {
+            let number: String = number.chars().take(40).collect();
+            return Err(refuse(JSON_SCHEMA, &format!("the number {number} has more digits than are kept")));
+        }
         let mut schema: Value = serde_json::from_str(text)
             .map_err(|error| refuse(JSON_SCHEMA, &format!("is not valid JSON: {error}")))?;
         match &mut schema {
@@ -159,7 +202,7 @@ fn wrong_type(found: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::divisor;
+    use super::{divisor, rounded_number};
 
     #[test]
     fn a_divisor_has_no_zeros_at_its_ends() {
@@ -174,6 +217,21 @@ mod tests {
         ];
         for (step, expected) in cases {
             assert_eq!(divisor(step), Some(expected), "{step}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_would_be_rounded_are_found() {
+        assert_eq!(rounded_number(r#"{"const": 18446744073709551616}"#), Some("18446744073709551616"));
+        assert_eq!(rounded_number("[0.10000000000000000000001]"), Some("0.10000000000000000000001"));
+        for kept in [
+            r#"{"const": 18446744073709551615, "minimum": -9223372036854775808}"#,
+            r#"{"a\\": "18446744073709551616", "\"": 0.1}"#,
+            "[1000000000000000000.0, 1e300, 0.30000000000000004]",
+            "",
+            "\"",
+        ] {
+            assert_eq!(rounded_number(kept), None, "{kept}");
         }
     }
 }

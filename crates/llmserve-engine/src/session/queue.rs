@@ -97,7 +97,7 @@ pub(super) fn cancel_waiting(session: &Arc<Inner>, id: RequestId) -> bool {
     };
     let shared = &session.jobs.shared;
     shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
-    prepare::cancel(shared, &new.outbox, 0);
+    prepare::cancel(shared, &new.outbox, &new.request, 0);
     true
 }
 

@@ -1,8 +1,9 @@
-//! A schema as llguidance should read it: compact white space, and patterns that mean there what they
-//! mean in JSON Schema.
+//! A schema as llguidance should read it: compact white space, patterns that mean there what they mean in
+//! JSON Schema, and bounds that it honours.
 
 use serde_json::{Map, Value, json};
 
+use super::bounds::draw_in;
 use super::pattern::from_ecma;
 
 /// Keywords that hold one schema, or a list of them.
@@ -19,8 +20,8 @@ const SCHEMAS: [&str; 8] = [
 /// Keywords that hold schemas by name.
 const NAMED: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
 
-/// The schema to compile in place of `schema`: it has the same documents, without white space
-/// between tokens. `schema` is one that [`super::Outline`] took, so an object or `true`.
+/// The schema to compile in place of `schema`: it has the same documents, without white space between
+/// tokens and without some numbers at the very ends of their ranges. `schema` is one that [`super::Outline`] took, so an object or `true`.
 pub(crate) fn for_grammar(schema: &Value) -> Value {
     let mut schema = if schema.is_object() { schema.clone() } else { json!({}) };
     let mut open = vec![&mut schema];
@@ -28,6 +29,7 @@ pub(crate) fn for_grammar(schema: &Value) -> Value {
         match value {
             Value::Object(map) => {
                 rename_patterns(map);
+                draw_in(map);
                 for (keyword, value) in map {
                     visit(keyword, value, &mut open);
                 }

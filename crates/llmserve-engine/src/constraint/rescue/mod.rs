@@ -8,6 +8,7 @@
 //!    holds. Grammars other than JSON are searched alone.
 
 mod automaton;
+mod bounds;
 mod byte_matcher;
 mod close;
 mod combine;
