@@ -71,12 +71,36 @@ async def test_every_document_is_whole_at_every_budget(tiny: Engine, name: str) 
         params = SamplingParams(
             json_schema=json.dumps(schema), max_tokens=minimum + surplus, temperature=1.0, seed=seed
         )
-        return await tiny.generate("A document: ", params)
+        if seed == 1:
+            return await tiny.generate("A document: ", params)
+        async with tiny.stream("A document: ", params) as stream:
+            texts = [delta.text async for delta in stream]
+            completion = await stream.result()
+        assert "".join(texts) == completion.text
+        return completion
 
     cases = list(itertools.product(SURPLUSES, (1, 2)))
     for (surplus, _), completion in zip(cases, await gather(generate, cases), strict=True):
         check(schema, completion)
         assert completion.usage.completion_tokens <= minimum + surplus
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 0.01},
+        {"type": "number", "exclusiveMinimum": 1, "exclusiveMaximum": 1.0000001},
+        {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+        {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.1}},
+    ],
+)
+async def test_numbers_at_the_ends_of_their_ranges(tiny: Engine, schema: Any) -> None:
+    async def generate(seed: int) -> Completion:
+        params = SamplingParams(json_schema=schema, max_tokens=40, temperature=1.3, seed=seed)
+        return await tiny.generate("0", params)
+
+    for completion in await gather(generate, [(seed,) for seed in range(30)]):
+        check(schema, completion)
 
 
 async def gather(call: Any, cases: list[Any]) -> list[Any]:
@@ -172,6 +196,9 @@ async def test_the_context_is_a_budget_too(tiny: Engine) -> None:
         (False, []),
         ({"type": "string", "minLength": -1}, ["minLength"]),
         ({"required": "name"}, ["required"]),
+        ('{"const": 12345678901234567890123}', ["12345678901234567890123", "digits"]),
+        ('{"enum": [0.10000000000000000000001]}', ["digits"]),
+        ({"type": "string", "pattern": "(a|b|ab)*c{10}(x{1,50}){1,50}"}, ["pattern"]),
     ],
 )
 async def test_what_cannot_be_honoured_is_refused_by_keyword_and_path(
@@ -236,6 +263,16 @@ async def test_the_same_schema_again_and_again(tiny: Engine) -> None:
     texts = {(await tiny.generate("x", params)).text for _ in range(3)}
     assert len(texts) == 1
     assert json.loads(texts.pop())
+
+
+async def test_a_document_that_was_cancelled_before_its_first_token_is_none(tiny: Engine) -> None:
+    session = tiny.session()
+    first = tiny.stream("x", max_tokens=1500, ignore_eos=True, session=session)
+    waiting = tiny.stream("y", json_schema=True, max_tokens=100, session=session)
+    waiting.abort()
+    completion = await waiting.result()
+    assert (completion.finish_reason, completion.text, completion.is_complete) == ("cancelled", "", False)
+    await first.aclose()
 
 
 @pytest.mark.model

@@ -21,7 +21,9 @@ pub(super) fn draw_in(map: &mut Map<String, Value>) {
 fn is_integer_only(map: &Map<String, Value>) -> bool {
     let is_integer = |kind: &Value| kind == "integer";
     match map.get("type") {
-        Some(Value::Array(kinds)) => kinds.iter().any(is_integer) && !kinds.iter().any(|kind| kind == "number"),
+        Some(Value::Array(kinds)) => {
+            kinds.iter().any(is_integer) && !kinds.iter().any(|kind| kind == "number")
+        }
         Some(kind) => is_integer(kind),
         None => false,
     }
