@@ -27,6 +27,9 @@ pub(crate) struct StepBudget {
     idle_step: f64,
     /// Seconds of a step in which so many sequences decode and no prompt is computed; 0: not measured.
     quiet: Vec<f64>,
+    /// How much longer than expected the last quiet step took, at least 1: what slows the machine down
+    /// often lasts for some steps.
+    slowdown: f64,
     /// Busy steps since the last quiet one.
     num_busy: u32,
     busy: ChunkCost,
@@ -63,6 +66,7 @@ impl StepBudget {
             busy_factor: f64::from(config.busy_step_factor),
             idle_step: f64::from(config.idle_step_ms) / 1000.0,
             quiet: Vec::new(),
+            slowdown: 1.0,
             num_busy: 0,
             busy: ChunkCost::default(),
             idle: ChunkCost::default(),
@@ -77,7 +81,7 @@ impl StepBudget {
         }
         match self.quiet.get(num_decoding) {
             Some(&quiet) if quiet > 0.0 && self.num_busy < MAX_BUSY_STEPS => {
-                self.busy.tokens_in((self.busy_factor - 1.0) * quiet, FIRST_BUSY_CHUNK)
+                self.busy.tokens_in((self.busy_factor - 1.0) * quiet / self.slowdown, FIRST_BUSY_CHUNK)
             }
             Some(_) | None => 0,
         }
@@ -100,6 +104,7 @@ impl StepBudget {
                     self.quiet.resize(num + 1, 0.0);
                 }
                 let quiet = &mut self.quiet[num];
+                self.slowdown = if *quiet > 0.0 { (seconds / *quiet).max(1.0) } else { 1.0 };
                 let weight = if seconds > *quiet { RISING_WEIGHT } else { WEIGHT };
                 update(quiet, seconds, weight);
             }
@@ -171,6 +176,22 @@ mod tests {
         assert!((budget.quiet[4] - 0.022).abs() < 1e-9);
         budget.record(4, 0, ms(10));
         assert!((budget.quiet[4] - 0.0184).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_chunk_after_a_slow_step_is_smaller() {
+        let mut budget = budget();
+        let chunk = |budget: &mut StepBudget, quiet| {
+            budget.record(4, 0, ms(quiet));
+            budget.prefill_tokens(4)
+        };
+        for _ in 0..30 {
+            let tokens = chunk(&mut budget, 30);
+            budget.record_chunk_beside_streams(tokens, ms(5 * tokens as u64));
+        }
+        assert_eq!(chunk(&mut budget, 30), 13);
+        assert_eq!(chunk(&mut budget, 60), 7, "half of what fits, with the estimate a little raised");
+        assert_eq!(chunk(&mut budget, 30), 14);
     }
 
     #[test]
