@@ -205,6 +205,8 @@ def test_the_end_waits_for_the_threads_of_cancelled_loads(tiny_model: Path) -> N
 @pytest.mark.parametrize("kind", ["async", "sync"])
 def test_keyboard_interrupt_ends_a_generation(kind: str, tiny_model: Path) -> None:
     body = """
+        # A shell that starts the tests in the background has it ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         def interrupt(engine):
             while not engine.stats().num_running:
                 pass
