@@ -4,7 +4,7 @@
 //! 1. [`Outline`] reads a JSON schema: `read` turns its text into sources, `nodes` into places, each
 //!    with the shapes that a value there may have, `witness` finds each place's shortest document.
 //! 2. `walk` follows a partial document along the places, `close` ends what is open.
-//! 3. [`find_tail`] lets a [`ByteJudge`] choose among these guesses, and searches with it where none
+//! 3. [`find_tail`] lets a `ByteJudge` choose among these guesses, and searches with it where none
 //!    holds. Grammars other than JSON are searched alone.
 
 mod automaton;
