@@ -163,11 +163,14 @@ impl Constrained {
             }
             Some(_) => false,
             None => {
-                // A search that fails is the dearest: the next one has a while.
-                self.num_unchecked = left / LOOKS_WITHOUT_TAIL;
                 let needed = before.map_or(0, <[TokenId]>::len) + self.growth();
                 // Nothing is promised of a grammar, whose tails are searched without knowing it.
-                !self.is_json() || left > RESERVE_FACTOR * needed
+                let goes_on = !self.is_json() || left > RESERVE_FACTOR * needed;
+                if goes_on {
+                    // A search that fails is the dearest: the next one has a while.
+                    self.num_unchecked = left / LOOKS_WITHOUT_TAIL;
+                }
+                goes_on
             }
         }
     }
