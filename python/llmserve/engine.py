@@ -116,7 +116,7 @@ class Engine(LoadedModel):
 
     async def generate_json(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         json_schema: JsonSchema = True,
         params: SamplingParams | None = None,
         **arguments: Any,

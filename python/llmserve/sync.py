@@ -109,7 +109,7 @@ class SyncEngine(LoadedModel):
 
     def generate_json(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         json_schema: JsonSchema = True,
         params: SamplingParams | None = None,
         **arguments: Any,
