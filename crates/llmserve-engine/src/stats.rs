@@ -39,6 +39,10 @@ pub struct Stats {
     pub cached_tokens: u64,
     /// Drawn tokens.
     pub completion_tokens: u64,
+    /// Time in the draft context, in seconds.
+    pub draft_seconds: f64,
+    /// How many hold the draft context open.
+    pub num_draft_users: usize,
     /// Tokens proposed by drafters.
     pub draft_tokens: u64,
     /// Proposed tokens that were accepted.

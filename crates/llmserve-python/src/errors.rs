@@ -37,6 +37,8 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         Error::DecodeFailed { .. } | Error::InvalidLogits | Error::ConstraintFailed { .. } => {
             "GenerationError"
         }
+        Error::NoDraftHead => "NoDraftHeadError",
+        Error::DraftContext { .. } => "GenerationError",
         Error::ShutDown => "EngineClosedError",
         Error::EngineDead { .. } => "EngineDeadError",
         Error::Tokenize { .. } => "TokenizeError",

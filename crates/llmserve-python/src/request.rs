@@ -33,6 +33,7 @@ pub(crate) fn generation_request(
         stopping: stopping(&fields)?,
         constraint: constraint(&fields)?,
         session,
+        drafting: None,
         logprobs: fields.optional_uint("logprobs")?,
         cache_prompt: fields.bool("cache_prompt")?,
         prefill_step_size: fields.optional_uint("prefill_step_size")?,

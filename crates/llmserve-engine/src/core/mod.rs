@@ -3,6 +3,7 @@
 mod admit;
 mod checkpoint;
 mod compute;
+mod head;
 mod masks;
 mod room;
 mod session;
@@ -12,13 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
 
 use crate::cache::{ParkedPrefix, Parking, Slots};
 use crate::config::SchedulerConfig;
+use crate::draft::Head;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
 use crate::ids::TokenId;
+use crate::job::JobSender;
 use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
 use crate::queue::Place;
@@ -41,6 +44,15 @@ pub(crate) enum Command {
     CopyCells(CopyCells),
     /// Cells out of a session's file.
     Park(Box<ParkedPrefix>),
+    /// The draft context is wanted.
+    OpenHead {
+        /// Gets what holds it open.
+        result: JobSender<Head>,
+        /// Where the holder says that it is done.
+        commands: Sender<Command>,
+    },
+    /// One of those who wanted it does not any more.
+    CloseHead,
     /// End everything.
     ShutDown,
 }
@@ -172,6 +184,8 @@ impl Core {
             }
             Command::Wake => {}
             Command::CopyCells(copy) => self.copy_cells(&copy),
+            Command::OpenHead { result, commands } => self.open_head(result, commands),
+            Command::CloseHead => self.close_head(),
             Command::Park(prefix) => self.park_restored(*prefix),
             Command::ShutDown => self.is_shutting_down = true,
         }

@@ -1,5 +1,11 @@
 //! Drafts: guesses of the next tokens that are verified in one step.
 
+mod drafting;
+mod head;
+
+pub use drafting::{DraftMethod, Drafting};
+pub use head::Head;
+
 use crate::ids::TokenId;
 
 /// The most tokens of one draft.
