@@ -7,12 +7,19 @@ texts notices wrong cache contents. The same sources give the same bytes on ever
 from __future__ import annotations
 
 from .architectures import KINDS, Kind, Model, build
+from .draft_rules import Rules, rules
+from .draft_simulator import Drafted, greedy, simulate
 from .store import (
+    DRAFT_AGREEMENT,
+    DRAFT_HEAD_FILE,
     FILES,
+    MISSING_HEAD_FILE,
     SENTENCEPIECE_FILE,
+    WRONG_HEAD_FILE,
     main_file,
     write_adapter,
     write_all,
+    write_draft_models,
     write_model,
     write_sentencepiece,
     write_split,
