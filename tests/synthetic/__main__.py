@@ -14,7 +14,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.synthetic", description=__doc__)
     parser.add_argument("--all", type=Path, metavar="DIR", help="write every file, unless DIR is up to date")
     parser.add_argument("kind", nargs="?", choices=[*KINDS, "split", "lora", "draft"])
-    parser.add_argument("out", nargs="?", type=Path, help="the file to write; for `split` and `draft` the folder")
+    parser.add_argument(
+        "out", nargs="?", type=Path, help="the file to write; for `split` and `draft` the folder"
+    )
     options = parser.parse_args(arguments)
     if options.all is not None:
         if options.kind is not None:

@@ -9,6 +9,7 @@ its own cache and the hidden row handed over. `draft_simulator` knows what comes
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,16 +39,18 @@ EPSILON = 1e-6
 # The best cell's score; the next one's is lower by 6 % of it at least, so it gets e**-30 of the weight.
 SHARPNESS = 512.0
 
-# Directions after the tokens'. `ONE` and `LEVEL` are always 1, and the squares of all of them sum up to
-# `EMBEDDED` in a token's embedding, to `JOINED` in the head's input, and to `HIDDEN` after attention.
+# Directions after the tokens'. `ONE` is always 1, and `LEVEL` is such that the squares of all of them sum up
+# to `HIDDEN` after attention, in the model as in its head.
 ONE = len(VOCABULARY)
 LEVEL = ONE + 1
 KEYS = LEVEL + 1
 BITS = KEYS + NUM_BITS
-PREVIOUS = BITS + NUM_BITS
-NUM_DIRECTIONS = PREVIOUS + 1
-EMBEDDED = 3 + NUM_BITS
-JOINED = 4 + NUM_BITS
+PREVIOUS_1 = BITS + NUM_BITS  # bits 1 and 3 of the hidden row that a cell of the head holds
+PREVIOUS_3 = PREVIOUS_1 + 1
+NUM_DIRECTIONS = PREVIOUS_3 + 1
+LEVEL_SQUARED = 2
+EMBEDDED = 2 + LEVEL_SQUARED + NUM_BITS  # the sum for a token's embedding
+JOINED = 2 + NUM_BITS + 3  # the sum for the input of the head's attention
 HIDDEN = EMBEDDED + NUM_BITS
 
 
@@ -81,7 +84,7 @@ def build_draft_model(agreement: float, shape: Shape | None = None, head: Head =
     for layer in range(shape.num_layers):
         tensors |= _idle_layer(weights, f"blk.{layer}", shape)
     block = f"blk.{shape.num_layers // 2}"
-    tensors |= _attention(block, shape.width, EMBEDDED, DISTANCES, [KEYS + bit for bit in range(NUM_BITS)])
+    tensors |= _attention(block, shape.width, EMBEDDED, DISTANCES, range(KEYS, BITS))
     if head == "whole":
         block = f"blk.{shape.num_layers}"
         tensors |= _idle_layer(weights, block, shape) | _head(language, block, shape.width)
@@ -122,12 +125,13 @@ def _embeddings(language: Rules, width: int) -> dict[str, Array]:
     embedding = _zeros(len(VOCABULARY), width)
     output = _zeros(len(VOCABULARY), width)
     for token, key in enumerate(language.keys):
-        embedding[token, [token, ONE, LEVEL]] = 1.0
+        embedding[token, [token, ONE]] = 1.0
+        embedding[token, LEVEL] = math.sqrt(LEVEL_SQUARED)
         embedding[token, KEYS:BITS] = key
         output[list(language.successors[token]), token] = SUCCESSOR_LOGIT
         output[token, ONE] = RANK_LOGIT * token + (0.0 if token in language.labels else DEAD_LOGIT)
     for token, label in language.labels.items():
-        output[token, BITS:PREVIOUS] = BIT_LOGIT * np.array(label, dtype=np.float32)
+        output[token, BITS:PREVIOUS_1] = BIT_LOGIT * np.array(label, dtype=np.float32)
     return {
         "token_embd.weight": embedding,
         "output_norm.weight": _level(width, HIDDEN),
@@ -153,11 +157,15 @@ def _idle_layer(weights: Weights, block: str, shape: Shape) -> dict[str, Array]:
 
 
 def _attention(
-    block: str, width: int, squares: float, distances: tuple[int, ...], sources: list[int | None]
+    block: str, width: int, squares: float, distances: Sequence[int], sources: Sequence[int | None]
 ) -> dict[str, Array]:
-    """Attention that writes to each bit what the cell `distances[bit]` back has in direction `sources[bit]`."""
+    """Attention that gives each bit what the cell `distances[bit]` back has in direction `sources[bit]`."""
     pairs = HEAD_SIZE // 2
-    query, key, value = _zeros(NUM_HEADS * HEAD_SIZE, width), _zeros(HEAD_SIZE, width), _zeros(HEAD_SIZE, width)
+    query, key, value = (
+        _zeros(NUM_HEADS * HEAD_SIZE, width),
+        _zeros(HEAD_SIZE, width),
+        _zeros(HEAD_SIZE, width),
+    )
     output = _zeros(width, NUM_HEADS * HEAD_SIZE)
     key[:pairs, ONE] = 1.0
     for bit, (distance, source) in enumerate(zip(distances, sources, strict=True)):
@@ -189,10 +197,11 @@ def _head(language: Rules, block: str, width: int) -> dict[str, Array]:
     for direction in (ONE, *range(KEYS, BITS)):
         join[direction, direction] = 1.0
     join[BITS, width + KEYS] = 1.0
-    join[PREVIOUS, width + KEYS + 1] = 1.0
+    join[PREVIOUS_1, width + KEYS + 1] = 1.0
+    join[PREVIOUS_3, width + KEYS + 3] = 1.0
     # Bit 0 is there already. The hidden row of a cell is one position older than its token.
-    distances = (0, DISTANCES[1] - 1, *DISTANCES[2:])
-    sources = [None, PREVIOUS, *(KEYS + bit for bit in range(2, NUM_BITS))]
+    distances = (0, DISTANCES[1] - 1, DISTANCES[2], DISTANCES[3] - 1)
+    sources = (None, PREVIOUS_1, KEYS + 2, PREVIOUS_3)
     return _attention(block, width, JOINED, distances, sources) | {
         f"{block}.nextn.eh_proj.weight": join,
         f"{block}.nextn.enorm.weight": _level(width, EMBEDDED),

@@ -1,9 +1,9 @@
 """The language of the models with a draft head: which token follows which, and what the head makes of it.
 
-Each token has a key of `NUM_BITS` bits, and each live token a label of as many. The next token is that successor of
-the last one whose label equals the key bits of four earlier tokens: bit 0 of the token 1 before the last,
-bit 1 of the one 3 before, and so on (`DISTANCES`). So a text depends on 20 tokens at a time, and each of its
-tokens on the cells of four.
+Each token has a key of `NUM_BITS` bits, and each live token a label of as many. The next token is that
+successor of the last one whose label equals the key bits of four earlier tokens: bit 0 of the token 1 before
+the last, bit 1 of the one 3 before, and so on (`DISTANCES`). So a text goes on from its last 20 tokens, and
+each of its tokens depends on four cells.
 """
 
 from __future__ import annotations
@@ -72,28 +72,27 @@ class Rules:
     def target_token(self, tokens: Sequence[int]) -> int:
         """The token that follows `tokens` (at least one)."""
         last = len(tokens) - 1
-        bits = tuple(
-            self.keys[tokens[read(last, distance)]][bit] for bit, distance in enumerate(DISTANCES)
-        )
+        bits = tuple(self.keys[tokens[read(last, distance)]][bit] for bit, distance in enumerate(DISTANCES))
         return self._successor(tokens[last], bits)
 
     def head_token(self, tokens: Sequence[int]) -> int:
         """What the head drafts after `tokens`.
 
         Its cell at a position holds the token there and the hidden row one position earlier, and position 0
-        has no such row. It finds bit 0 in the row handed over, bit 1 in that of an earlier cell, and the others in
-        the tokens of earlier cells.
+        has no such row. It finds bit 0 in the row handed over, bits 1 and 3 in the rows of earlier cells, and
+        bit 2 in the token of one.
         """
         last = len(tokens) - 1
-        keys = self.keys
-        cell = read(last, DISTANCES[1] - 1)
         bits = (
-            keys[tokens[last - 1]][0] if last > 0 else 0,
-            keys[tokens[cell - 1]][1] if cell > 0 else 0,
-            keys[tokens[read(last, DISTANCES[2])]][2],
-            keys[tokens[read(last, DISTANCES[3])]][3],
+            self._row_bit(tokens, last, 0),
+            self._row_bit(tokens, read(last, DISTANCES[1] - 1), 1),
+            self.keys[tokens[read(last, DISTANCES[2])]][2],
+            self._row_bit(tokens, read(last, DISTANCES[3] - 1), 3),
         )
         return self._successor(self.mistaken.get(tokens[last], tokens[last]), bits)
+
+    def _row_bit(self, tokens: Sequence[int], cell: int, bit: int) -> int:
+        return self.keys[tokens[cell - 1]][bit] if cell > 0 else 0
 
     def _successor(self, token: int, bits: Bits) -> int:
         def logit(candidate: int) -> float:

@@ -1,4 +1,4 @@
-"""What an engine must report for the models with a draft head: the greedy text, and how many drafts it takes."""
+"""What an engine must give for the models with a draft head: the greedy text and the number of drafts."""
 
 from __future__ import annotations
 

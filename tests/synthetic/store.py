@@ -19,7 +19,7 @@ SPLIT_FILES = ("split-00001-of-00002.gguf", "split-00002-of-00002.gguf")
 ADAPTER_FILE = "lora.gguf"
 SENTENCEPIECE_FILE = "sentencepiece.gguf"
 STAMP_FILE = "version.txt"
-# With a draft head that is right after this share of tokens, and with none although the metadata announces one.
+# A draft head that is right after this share of tokens, one that never is, one that is announced only.
 DRAFT_HEAD_FILE, DRAFT_AGREEMENT = "draft_head.gguf", 0.75
 WRONG_HEAD_FILE = "wrong_head.gguf"
 MISSING_HEAD_FILE = "missing_head.gguf"
@@ -83,7 +83,7 @@ def write_sentencepiece(path: Path) -> None:
 
 
 def write_draft_models(folder: Path) -> None:
-    """Writes `DRAFT_FILES` to `folder`: one language, with heads that agree often, never, and are not there."""
+    """Writes `DRAFT_FILES` to `folder`: one language, its head often right, always wrong, and missing."""
     _write(build_draft_model(DRAFT_AGREEMENT), folder, (DRAFT_HEAD_FILE,))
     _write(build_draft_model(0.0), folder, (WRONG_HEAD_FILE,))
     _write(build_draft_model(1.0, head="missing"), folder, (MISSING_HEAD_FILE,))
