@@ -41,6 +41,10 @@ def off_again(tiny: Engine) -> Iterator[None]:
     tiny.disable_drafting()
 
 
+def default(engine: Engine) -> Drafting | None:
+    return engine.drafting
+
+
 async def greedy(engine: Engine, **arguments: Any) -> Completion:
     return await engine.generate(REPEATING, max_tokens=24, ignore_eos=True, cache_prompt=False, **arguments)
 
@@ -125,18 +129,17 @@ async def test_sessions_and_chat_prompts_take_a_drafting(tiny: Engine) -> None:
 
 
 async def test_the_default_is_replaced_and_switched_off(tiny: Engine) -> None:
-    assert tiny.drafting is None
+    assert default(tiny) is None
     await tiny.enable_prompt_lookup(draft_len=2, adaptive=False)
-    first = tiny.drafting
+    first = default(tiny)
     await tiny.enable_prompt_lookup()
-    second = tiny.drafting
+    second = default(tiny)
     assert first is not None
     assert second is not None
     assert (second.method, second.draft_len, second.adaptive) == ("prompt_lookup", 3, True)
-    assert first.is_closed
-    assert not second.is_closed
+    assert (first.is_closed, second.is_closed) == (True, False)
     tiny.disable_drafting()
-    assert tiny.drafting is None
+    assert default(tiny) is None
     assert second.is_closed
     tiny.disable_drafting()
 
@@ -163,7 +166,7 @@ async def test_a_closed_engine_opens_nothing(tiny_model: Path) -> None:
     assert default.is_closed
     for method in ("mtp", "prompt_lookup"):
         with pytest.raises(EngineClosedError):
-            await engine.open_drafting(method)  # type: ignore[arg-type]
+            await engine.open_drafting(method)
     with pytest.raises(EngineClosedError):
         await engine.generate(REPEATING, drafting=drafting)
     drafting.close()
