@@ -1,5 +1,12 @@
 //! Drafts: guesses of the next tokens that are verified in one step.
 
+mod acceptance;
+mod controller;
+mod cost;
+mod lookup;
+#[cfg(test)]
+mod simulation;
+
 use crate::ids::TokenId;
 
 /// The most tokens of one draft.
