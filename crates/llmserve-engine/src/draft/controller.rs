@@ -152,8 +152,9 @@ impl DraftController {
             self.credit += PROBE_SHARE;
         }
         self.planned = Planned::default();
-        let adaptive: Vec<usize> =
-            (0..sequences.len()).filter(|&index| sequences[index].adaptive && sequences[index].max > 0).collect();
+        let adaptive: Vec<usize> = (0..sequences.len())
+            .filter(|&index| sequences[index].adaptive && sequences[index].max > 0)
+            .collect();
         let plan = if adaptive.is_empty() {
             self.plan(sequences, &[], 0, None)
         } else {
@@ -166,9 +167,10 @@ impl DraftController {
         }
         let lens: Vec<usize> = (0..sequences.len()).map(|index| plan.len_of(sequences, index)).collect();
         for (sequence, _) in sequences.iter().zip(&lens).filter(|&(_, &len)| len > 0) {
-            match sequence.is_head {
-                true => self.planned.num_heads += 1,
-                false => self.planned.num_lookups += 1,
+            if sequence.is_head {
+                self.planned.num_heads += 1;
+            } else {
+                self.planned.num_lookups += 1;
             }
         }
         lens
@@ -263,12 +265,7 @@ impl DraftController {
 
     /// The best plan with those sequences added that have not drafted for a while, where that may pay and
     /// the credit covers its loss.
-    fn second_try(
-        &self,
-        sequences: &[DraftCandidate<'_>],
-        adaptive: &[usize],
-        best: &Plan,
-    ) -> Option<Plan> {
+    fn second_try(&self, sequences: &[DraftCandidate<'_>], adaptive: &[usize], best: &Plan) -> Option<Plan> {
         let is_due = |index: &usize| !best.members.contains(index) && sequences[*index].acceptance.is_due();
         let due: Vec<usize> = adaptive.iter().copied().filter(is_due).collect();
         if due.is_empty() {
@@ -277,7 +274,8 @@ impl DraftController {
         // Where none drafts, all try at once: a step in which one of many drafts may cost as much.
         let members: Vec<usize> =
             if best.members.is_empty() { adaptive.to_vec() } else { [&best.members[..], &due[..]].concat() };
-        let longest = members.iter().map(|&index| sequences[index].max).max().unwrap_or(0).min(MAX_DRAFT_TOKENS);
+        let longest =
+            members.iter().map(|&index| sequences[index].max).max().unwrap_or(0).min(MAX_DRAFT_TOKENS);
         let wanted = best.rate() * MIN_PROBE_GAIN;
         let may_pay =
             (1..=longest).any(|len| self.plan(sequences, &members, len, Some(&due)).rate() > wanted);

@@ -151,7 +151,8 @@ impl StepCosts {
     fn enter(&mut self, shape: Shape, prior: Estimate, gain: f64, innovation: f64) {
         let now = self.num_steps;
         let costs = self.counts.entry(count_class(shape.num_decoding)).or_default();
-        let new = Cost { log: prior.log, share: shape.share(), variance: 0.0, measured_at: now, num_samples: 0 };
+        let new =
+            Cost { log: prior.log, share: shape.share(), variance: 0.0, measured_at: now, num_samples: 0 };
         let cost = match shape.draft() {
             None => costs.undrafted.get_or_insert(new),
             Some(draft) => costs.drafted.entry(draft).or_insert(new),
@@ -208,16 +209,13 @@ impl StepCosts {
 
     /// What drafts add to a step, by what was measured of other shapes.
     fn excess(&self, num_decoding: usize, draft: Draft, share: f64) -> Excess {
-        match self.nearest(num_decoding, |costs| costs.excess(draft, share)) {
-            Some((mut excess, distance)) => {
-                excess.deviation += COUNT_UNCERTAINTY * distance.abs() / std::f64::consts::LN_2;
-                excess
-            }
-            None => {
-                let mean = UNMEASURED_EXCESS * f64::from(draft.len) * share;
-                Excess { mean, deviation: log_ratio(mean) + UNMEASURED_DEVIATION }
-            }
+        let nearest = self.nearest(num_decoding, |costs| costs.excess(draft, share));
+        if let Some((mut excess, distance)) = nearest {
+            excess.deviation += COUNT_UNCERTAINTY * distance.abs() / std::f64::consts::LN_2;
+            return excess;
         }
+        let mean = UNMEASURED_EXCESS * f64::from(draft.len) * share;
+        Excess { mean, deviation: log_ratio(mean) + UNMEASURED_DEVIATION }
     }
 
     /// What the nearest number of sequences that knows an answer says, and the distance to it (natural logarithm).
@@ -268,16 +266,13 @@ impl CountCosts {
             }
         }
         let len = f64::from(draft.len);
-        let mut excess = match above {
-            Some(above) => {
-                let mean = below.1 + (above.1 - below.1) * (len - below.0) / (above.0 - below.0);
-                Excess { mean, deviation: (log_ratio(above.1) - log_ratio(below.1)).abs() / 2.0 }
-            }
+        let mut excess = if let Some(above) = above {
+            let mean = below.1 + (above.1 - below.1) * (len - below.0) / (above.0 - below.0);
+            Excess { mean, deviation: (log_ratio(above.1) - log_ratio(below.1)).abs() / 2.0 }
+        } else {
             // No more than in proportion, and no less than what the shorter one adds.
-            None => {
-                let mean = below.1 * len / below.0;
-                Excess { mean, deviation: (log_ratio(mean) - log_ratio(below.1)).abs() }
-            }
+            let mean = below.1 * len / below.0;
+            Excess { mean, deviation: (log_ratio(mean) - log_ratio(below.1)).abs() }
         };
         if class != draft.share {
             excess.deviation += SHARE_UNCERTAINTY;

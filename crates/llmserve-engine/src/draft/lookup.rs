@@ -68,7 +68,7 @@ impl PromptLookup {
 
     /// The chain of the position after the last token.
     fn chain(&self) -> Option<usize> {
-        self.tokens.last_chunk::<MIN_MATCH>().map(|last| chain_of(last, self.last.len()))
+        self.tokens.last_chunk::<MIN_MATCH>().map(|&last| chain_of(last, self.last.len()))
     }
 
     /// Makes room for a text of this length, with chains of about one different pair each.
@@ -76,7 +76,7 @@ impl PromptLookup {
         self.last = vec![NONE; num_tokens.next_power_of_two().max(64)];
         for (index, pair) in self.tokens.windows(MIN_MATCH).enumerate() {
             let position = index + MIN_MATCH;
-            let chain = pair.first_chunk::<MIN_MATCH>().map_or(0, |pair| chain_of(pair, self.last.len()));
+            let chain = pair.first_chunk::<MIN_MATCH>().map_or(0, |&pair| chain_of(pair, self.last.len()));
             self.previous[position - 1] = std::mem::replace(&mut self.last[chain], position as u32);
         }
     }
@@ -92,7 +92,11 @@ impl PromptLookup {
             }
             let place = position as usize;
             let before = self.tokens[..place].iter().rev();
-            let len = before.zip(self.tokens[..end].iter().rev()).take(MAX_MATCH).take_while(|(a, b)| a == b).count();
+            let len = before
+                .zip(self.tokens[..end].iter().rev())
+                .take(MAX_MATCH)
+                .take_while(|(a, b)| a == b)
+                .count();
             if len > best_len {
                 (best, best_len) = (Some(place), len);
             }
@@ -125,7 +129,7 @@ impl Drafter for PromptLookup {
 }
 
 /// The chain of two tokens, by multiplicative hashing.
-fn chain_of(pair: &[TokenId; MIN_MATCH], num_chains: usize) -> usize {
+fn chain_of(pair: [TokenId; MIN_MATCH], num_chains: usize) -> usize {
     let [first, second] = pair.map(|token| u64::from(token.0 as u32));
     let mixed = (first << 32 | second).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (64 - num_chains.trailing_zeros())) as usize

@@ -1,9 +1,14 @@
 //! Drafts: guesses of the next tokens that are verified in one step.
 
-mod acceptance;
-mod controller;
+// Each goes with the first use by the engine.
+#[allow(dead_code)]
+pub(crate) mod acceptance;
+#[allow(dead_code)]
+pub(crate) mod controller;
+#[allow(dead_code)]
 mod cost;
-mod lookup;
+#[allow(dead_code)]
+pub(crate) mod lookup;
 #[cfg(test)]
 mod simulation;
 

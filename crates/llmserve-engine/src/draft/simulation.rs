@@ -146,7 +146,11 @@ impl World {
             self.step(&mut running, policy, &mut outcome);
             for sequence in &mut running {
                 if sequence.num_tokens >= TOKENS {
-                    *sequence = Running { num_tokens: 0, acceptance: self.controller.acceptance(self.is_head), text: sequence.text.clone() };
+                    *sequence = Running {
+                        num_tokens: 0,
+                        acceptance: self.controller.acceptance(self.is_head),
+                        text: sequence.text.clone(),
+                    };
                 }
             }
         }
@@ -188,7 +192,8 @@ impl World {
             sequence.acceptance.record(len, accepted);
             self.controller.record_acceptance(self.is_head, len, accepted);
         }
-        let exact = self.machine.seconds(running.len(), num_drafting, rows, longest) * (self.slowness)(self.num_steps);
+        let exact = self.machine.seconds(running.len(), num_drafting, rows, longest)
+            * (self.slowness)(self.num_steps);
         let took = exact * (self.noise * self.numbers.normal()).exp();
         outcome.seconds += took;
         self.controller.record_step(&DraftStep {
@@ -209,14 +214,22 @@ fn table() {
             print!("{count:>4} ");
             for rate in [0.0, 0.3, 0.6, 0.8, 0.95] {
                 let texts = vec![Text::steady(rate); count];
-                let fixed: Vec<f64> = (0..=3).map(|len| World::new(machine).generate(&texts, Policy::Fixed(len), 20).rate()).collect();
+                let fixed: Vec<f64> = (0..=3)
+                    .map(|len| World::new(machine).generate(&texts, Policy::Fixed(len), 20).rate())
+                    .collect();
                 let best = fixed.iter().copied().fold(0.0, f64::max);
                 let best_len = fixed.iter().position(|&rate| rate == best).unwrap();
                 let mut world = World::new(machine);
                 let cold = world.generate(&texts, Policy::Adaptive, 1).rate();
                 world.generate(&texts, Policy::Adaptive, 4);
                 let warm = world.generate(&texts, Policy::Adaptive, 20);
-                print!(" | {rate:.2} {best_len} x{:.2}: cold {:.3} warm off {:.3} best {:.3}", best / fixed[0], cold / fixed[0], warm.rate() / fixed[0], warm.rate() / best);
+                print!(
+                    " | {rate:.2} {best_len} x{:.2}: cold {:.3} warm off {:.3} best {:.3}",
+                    best / fixed[0],
+                    cold / fixed[0],
+                    warm.rate() / fixed[0],
+                    warm.rate() / best
+                );
             }
             println!();
         }
@@ -232,6 +245,11 @@ fn debug() {
     for step in 0..60 {
         let before = outcome;
         world.step(&mut running, Policy::Adaptive, &mut outcome);
-        println!("{step} drafted {} took {:.4} {}", outcome.drafted - before.drafted, outcome.seconds - before.seconds, world.controller.describe());
+        println!(
+            "{step} drafted {} took {:.4} {}",
+            outcome.drafted - before.drafted,
+            outcome.seconds - before.seconds,
+            world.controller.describe()
+        );
     }
 }
