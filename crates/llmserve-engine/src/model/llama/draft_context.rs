@@ -17,8 +17,11 @@ use crate::lock::lock;
 use crate::model::DraftRequest;
 use crate::sampler::argmax;
 
-/// So many tokens of a slot may wait to be taken in: some are cheaper together, and each holds a hidden row.
-const MAX_BACKLOG: usize = 128;
+/// Hidden rows of a slot that may wait to be taken in, in bytes. A sequence that does not draft costs nothing so
+/// long, and many tokens cost less together than one by one.
+const MAX_WAITING_BYTES: usize = 4 << 20;
+/// So many tokens are taken in together while a prompt is computed.
+const MIN_TAKEN: usize = 16;
 
 /// A draft context, made and used on the target's thread.
 pub(super) struct DraftContext {
@@ -129,9 +132,17 @@ impl DraftContext {
         self.slots[slot.index()].push(token, hidden);
     }
 
-    /// Takes in what has waited long enough.
-    pub(super) fn take_in_long(&mut self) {
-        let slots = self.slots.iter().enumerate().filter(|(_, backlog)| backlog.len() >= MAX_BACKLOG);
+    /// Takes in what waits of the slots where it is much.
+    pub(super) fn take_in_long(&mut self, slots: &[SlotId]) {
+        let is_long = |slot: &&SlotId| self.slots[slot.index()].len() >= MIN_TAKEN;
+        let slots: Vec<SlotId> = slots.iter().filter(is_long).copied().collect();
+        self.take_in(slots.into_iter());
+    }
+
+    /// Takes in what is too much to wait.
+    pub(super) fn take_in_oversized(&mut self) {
+        let most = MAX_WAITING_BYTES / (4 * self.width.max(1));
+        let slots = self.slots.iter().enumerate().filter(|(_, backlog)| backlog.len() > most);
         let slots: Vec<SlotId> = slots.map(|(index, _)| SlotId(index as u32)).collect();
         self.take_in(slots.into_iter());
     }
