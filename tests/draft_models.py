@@ -14,6 +14,8 @@ NEVER_RIGHT = rules(0.0)
 DRAFT_LENS = (1, 2, 3, 5, 8)
 
 Tokens = list[int]
+Choice = Drafting | Literal[False] | None
+"""How a request drafts; `None`: as the engine does by default."""
 
 
 def config(**options: Any) -> ModelConfig:
@@ -38,7 +40,7 @@ async def complete(
     engine: Engine,
     tokens: Sequence[int],
     max_tokens: int,
-    drafting: Drafting | Literal[False] | None = None,
+    drafting: Choice = None,
     **arguments: Any,
 ) -> Completion:
     """Generates after token ids, as they are."""

@@ -18,6 +18,7 @@ from draft_models import (
     LENGTHS,
     NEVER_RIGHT,
     PROMPTS,
+    Choice,
     Tokens,
     complete,
     config,
@@ -125,7 +126,7 @@ async def test_some_draft_and_some_do_not(model: Path) -> None:
     async with await Engine.load(model, config()) as engine:
         await engine.enable_mtp(2, adaptive=False)
         longer = await engine.open_drafting("mtp", draft_len=8, adaptive=False)
-        choices = [(None, 2), (False, 0), (longer, 8)]
+        choices: list[tuple[Choice, int]] = [(None, 2), (False, 0), (longer, 8)]
         requests = [
             complete(engine, tokens, LENGTHS[number], choices[number % 3][0])
             for number, tokens in enumerate(PROMPTS)
