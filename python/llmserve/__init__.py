@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmserve._core import __version__
 from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.drafting import Drafting
 from llmserve.errors import (
     BudgetTooSmallError,
     ContextExceededError,
@@ -32,6 +33,7 @@ from llmserve.errors import (
     InvalidParameterError,
     LlmserveError,
     LoadError,
+    NoDraftHeadError,
     QueueFullError,
     RequestError,
     SessionError,
@@ -67,6 +69,7 @@ __all__ = [
     "Completion",
     "ContextExceededError",
     "Delta",
+    "Drafting",
     "EmptyPromptError",
     "Engine",
     "EngineClosedError",
@@ -80,6 +83,7 @@ __all__ = [
     "ModelConfig",
     "ModelInfo",
     "NextTurn",
+    "NoDraftHeadError",
     "QueueFullError",
     "RequestError",
     "SamplingParams",

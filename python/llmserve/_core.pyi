@@ -10,8 +10,11 @@ from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
 
 __all__ = [
+    "MAX_DRAFT_TOKENS",
     "DetokenizeJob",
     "Engine",
+    "Head",
+    "HeadJob",
     "Listener",
     "Load",
     "Request",
@@ -31,6 +34,7 @@ __all__ = [
 ]
 
 __version__: str
+MAX_DRAFT_TOKENS: int
 
 _Special: TypeAlias = Literal["plain", "control", "marked"]
 _Logprobs: TypeAlias = tuple[float, tuple[tuple[int, float], ...]]
@@ -71,12 +75,15 @@ class Engine:
     def submit(
         self,
         input: tuple[
-            tuple[str | Sequence[int], bool, _Special], tuple[Session, bool | NextTurn, bool] | None
+            tuple[str | Sequence[int], bool, _Special],
+            tuple[Session, bool | NextTurn, bool] | None,
+            tuple[Head | None, int, bool] | None,
         ],
         params: SamplingParams,
         at_end: bool,
         listener: Listener,
     ) -> Request: ...
+    def open_head(self, listener: Listener) -> HeadJob: ...
     def session(self) -> Session: ...
     def copy_session(self, session: Session) -> Session: ...
     def tokenize(
@@ -96,6 +103,14 @@ class Request:
     def id(self) -> int: ...
     def take(self, limit: int) -> list[_Event] | None: ...
     def abort(self) -> None: ...
+
+@final
+class Head: ...
+
+@final
+class HeadJob:
+    def take(self) -> Head | None: ...
+    def cancel(self) -> None: ...
 
 @final
 class Session:

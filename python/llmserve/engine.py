@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import anyio.lowlevel
@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from llmserve import _core
 from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
 from llmserve.loaded import (
     LoadedModel,
     Prompt,
@@ -85,6 +86,7 @@ class Engine(LoadedModel):
         session: Session | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
+        drafting: Drafting | Literal[False] | None = None,
         **overrides: Any,
     ) -> Completion:
         """Generate a whole text for a prompt (a text, token ids, or what `chat_prompt` gives).
@@ -98,6 +100,9 @@ class Engine(LoadedModel):
         False: it is the whole; a `NextTurn` follows in place of the prompt, unless the session is empty or
         not templated. Prompt and output are the session afterwards, which is then `templated` or not.
 
+        `drafting` is how the next tokens are guessed, which changes no text: what `open_drafting` gave, False
+        for not at all, or `None` for the engine's default (`enable_mtp`, `enable_prompt_lookup`).
+
         Cancelling the task aborts the request within a step. Raises `RequestError` if the
         request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails.
         """
@@ -109,6 +114,7 @@ class Engine(LoadedModel):
             session=session,
             append=append,
             templated=templated,
+            drafting=drafting,
             at_end=True,
             **overrides,
         ) as stream:
@@ -140,6 +146,7 @@ class Engine(LoadedModel):
         session: Session | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
+        drafting: Drafting | Literal[False] | None = None,
         at_end: bool = False,
         **overrides: Any,
     ) -> Stream:
@@ -150,7 +157,8 @@ class Engine(LoadedModel):
         raise from the stream.
         """
         used = None if session is None else (session.core, append, templated)
-        arguments = prompt_arguments(prompt, add_special, parse_special), used
+        drafts = self._drafting.argument(drafting)
+        arguments = prompt_arguments(prompt, add_special, parse_special), used, drafts
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:
@@ -167,6 +175,43 @@ class Engine(LoadedModel):
         """
         core = self._core
         return Session(core.session() if copy is None else core.copy_session(copy.core))
+
+    async def open_drafting(self, method: DraftMethod, draft_len: int = 3, adaptive: bool = True) -> Drafting:
+        """A way to draft, for the `drafting` argument of requests: `mtp` or `prompt_lookup`.
+
+        `mtp` drafts with the model's own head, whose draft context is made if there is none, and is kept by
+        the `Drafting`. `draft_len` is the most tokens of one draft, 1 to 8; with `adaptive` drafts get
+        shorter, or rest, where they do not pay. Raises `InvalidParameterError`, `NoDraftHeadError` where the
+        model has no head, `GenerationError` if the draft context cannot be made, `EngineClosedError` and
+        `EngineDeadError`.
+        """
+        options = DraftingOptions(method, draft_len, adaptive)
+        if method == "prompt_lookup":
+            self._core.check_alive()
+            return Drafting(options, None)
+        mailbox = Mailbox()
+        job = self._core.open_head(mailbox.listener)
+        try:
+            return Drafting(options, await mailbox.next(job.take))
+        finally:
+            job.cancel()
+
+    async def enable_mtp(self, draft_len: int = 3, adaptive: bool = True) -> None:
+        """Let later requests draft with the model's own head, unless they say otherwise.
+
+        Arguments and errors are those of `open_drafting`; where it fails, or the task is cancelled, all stays
+        as it was. Replaces what was enabled; of calls that overlap the one that was begun last counts.
+        """
+        call = self._drafting.begin()
+        self._drafting.set(call, await self.open_drafting("mtp", draft_len, adaptive))
+
+    async def enable_prompt_lookup(self, draft_len: int = 3, adaptive: bool = True) -> None:
+        """`enable_mtp` with drafts from prompt and output: what followed the last tokens where they occurred.
+
+        It works with every model, and pays where the output repeats its prompt.
+        """
+        call = self._drafting.begin()
+        self._drafting.set(call, await self.open_drafting("prompt_lookup", draft_len, adaptive))
 
     async def tokenize(
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
@@ -262,6 +307,7 @@ class Engine(LoadedModel):
 
         Where two loads of one file ran at the same time, both gave one engine: it goes with the second close.
         """
+        self.disable_drafting()
         self._core.shutdown()
         # The engine ends within a step; its memory is not to be left behind by a cancelled task.
         with anyio.CancelScope(shield=True):

@@ -7,6 +7,7 @@
      │   ├─ EmptyPromptError         the prompt has no token
      │   ├─ ContextExceededError     the prompt is longer than a sequence may be
      │   ├─ BudgetTooSmallError      the tokens do not hold the shortest document
+     │   ├─ NoDraftHeadError         the model has no head that drafts
      │   ├─ QueueFullError           too many requests are waiting
      │   ├─ SessionError             a session file could not be written or read
      │   └─ TokenizeError            the vocabulary cannot express the text or the ids
@@ -31,6 +32,7 @@ __all__ = [
     "InvalidParameterError",
     "LlmserveError",
     "LoadError",
+    "NoDraftHeadError",
     "QueueFullError",
     "RequestError",
     "SessionError",
@@ -119,6 +121,12 @@ class BudgetTooSmallError(RequestError):
         self.budget = budget
 
 
+class NoDraftHeadError(RequestError):
+    """The model has no head for multi-token prediction (MTP), so it cannot draft for itself."""
+
+    code = "no_draft_head"
+
+
 class QueueFullError(RequestError):
     """Too many requests or tokens are waiting; try again in about `retry_after_s` seconds."""
 
@@ -154,7 +162,10 @@ class TokenizeError(RequestError):
 
 
 class GenerationError(LlmserveError):
-    """The model failed to compute: `code` is `decode_failed`, `invalid_logits` or `constraint_failed`."""
+    """The model failed to compute.
+
+    `code` is `decode_failed`, `invalid_logits`, `constraint_failed` or `draft_context_failed`.
+    """
 
     code = "decode_failed"
 

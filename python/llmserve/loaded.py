@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llmserve import _core
 from llmserve.chat import ChatPrompt
+from llmserve.drafting import DefaultDrafting, Drafting
 from llmserve.errors import ContextExceededError, TemplateError
 from llmserve.sampling_params import SamplingParams
 from llmserve.types import ChatMessage, ModelInfo, Stats
@@ -23,12 +24,13 @@ _Special: TypeAlias = Literal["plain", "control", "marked"]
 class LoadedModel:
     """A handle on a loaded model, and what can be asked of it at once."""
 
-    __slots__ = ("__weakref__", "_chat_templates", "_core", "_info", "_pieces")
+    __slots__ = ("__weakref__", "_chat_templates", "_core", "_drafting", "_info", "_pieces")
 
     def __init__(self, core: _core.Engine) -> None:
         self._core = core
         self._info = ModelInfo(**core.info())
         self._chat_templates: ChatTemplates | None = None
+        self._drafting = DefaultDrafting()
         # Bytes of tokens that were asked for; bounded by the vocabulary.
         self._pieces: dict[int, bytes] = {}
 
@@ -70,6 +72,18 @@ class LoadedModel:
 
             self._chat_templates = ChatTemplates(self._info)
         return self._chat_templates
+
+    @property
+    def drafting(self) -> Drafting | None:
+        """What requests draft with that do not say so themselves; `None`: they do not draft."""
+        return self._drafting.current
+
+    def disable_drafting(self) -> None:
+        """Later requests do not draft unless they say so; ends what `enable_mtp` and the like began.
+
+        The draft context goes with the last request that uses it.
+        """
+        self._drafting.set(self._drafting.begin(), None)
 
     def stats(self) -> Stats:
         """Counters and gauges, without stopping the engine."""

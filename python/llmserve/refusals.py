@@ -13,7 +13,7 @@ native log lines.
           ├── UnsafeModelIdError
           ├── PathNotAllowedError, PathNotLocalError
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError
-          ├── NotInitializedError, OtherLoadRunningError, OtherModelError, NoDraftHeadError
+          ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, SessionsFullError, CallCancelledError
           ├── GenerationTimeoutError, GenerationCancelledError
           ├── UnauthorizedError, ForeignHostError, ForeignOriginError
@@ -162,15 +162,6 @@ class OtherModelError(Refusal):
 
     def __init__(self, field: str) -> None:
         super().__init__(f"{field} must be the path of the loaded model")
-
-
-class NoDraftHeadError(Refusal):
-    """The model cannot draft for itself."""
-
-    code = "no_draft_head"
-
-    def __init__(self) -> None:
-        super().__init__("the model has no usable draft head")
 
 
 class SessionExpiredError(Refusal):

@@ -39,6 +39,7 @@ class Services:
         registry.on_retire.append(sessions.forget_model)
         registry.on_ready.append(moves.bring_back)
         catalogue = Catalogue(settings, registry)
+        registry.drafting_of = catalogue.drafting_of
         wait_s, limit = settings.load_wait_s, settings.model_memory_bytes
         return cls(
             settings=settings,

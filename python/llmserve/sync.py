@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from llmserve import _core, loading
 from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
 from llmserve.errors import ContextExceededError
 from llmserve.loaded import (
     LoadedModel,
@@ -91,6 +92,7 @@ class SyncEngine(LoadedModel):
         session: SyncSession | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
+        drafting: Drafting | Literal[False] | None = None,
         **overrides: Any,
     ) -> Completion:
         """Generate a whole text for a prompt."""
@@ -102,6 +104,7 @@ class SyncEngine(LoadedModel):
             session=session,
             append=append,
             templated=templated,
+            drafting=drafting,
             at_end=True,
             **overrides,
         ) as stream:
@@ -128,12 +131,14 @@ class SyncEngine(LoadedModel):
         session: SyncSession | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
+        drafting: Drafting | Literal[False] | None = None,
         at_end: bool = False,
         **overrides: Any,
     ) -> SyncStream:
         """Submit a request and return at once."""
         used = None if session is None else (session.core, append, templated)
-        arguments = prompt_arguments(prompt, add_special, parse_special), used
+        drafts = self._drafting.argument(drafting)
+        arguments = prompt_arguments(prompt, add_special, parse_special), used, drafts
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:
@@ -145,6 +150,29 @@ class SyncEngine(LoadedModel):
     def session(self) -> SyncSession:
         """A new, empty session."""
         return SyncSession(self._core.session())
+
+    def open_drafting(self, method: DraftMethod, draft_len: int = 3, adaptive: bool = True) -> Drafting:
+        """A way to draft, for the `drafting` argument of requests: `mtp` or `prompt_lookup`."""
+        options = DraftingOptions(method, draft_len, adaptive)
+        if method == "prompt_lookup":
+            self._core.check_alive()
+            return Drafting(options, None)
+        mailbox = _Mailbox()
+        job = self._core.open_head(mailbox.listener)
+        try:
+            return Drafting(options, mailbox.next(job.take))
+        finally:
+            job.cancel()
+
+    def enable_mtp(self, draft_len: int = 3, adaptive: bool = True) -> None:
+        """Let later requests draft with the model's own head, unless they say otherwise."""
+        call = self._drafting.begin()
+        self._drafting.set(call, self.open_drafting("mtp", draft_len, adaptive))
+
+    def enable_prompt_lookup(self, draft_len: int = 3, adaptive: bool = True) -> None:
+        """Let later requests draft from what prompt and output repeat, unless they say otherwise."""
+        call = self._drafting.begin()
+        self._drafting.set(call, self.open_drafting("prompt_lookup", draft_len, adaptive))
 
     def tokenize(
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
@@ -189,6 +217,7 @@ class SyncEngine(LoadedModel):
 
     def close(self) -> None:
         """End every request with `EngineClosedError` and free the memory before returning."""
+        self.disable_drafting()
         self._core.shutdown()
         self._core.join()
 

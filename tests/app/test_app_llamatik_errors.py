@@ -206,7 +206,7 @@ def test_mtp_of_another_model(api: Llamatik, model_path: Path, tmp_path: Path) -
     assert error == "modelPath must be the path of the loaded model"
     link = tmp_path / "link.gguf"
     link.symlink_to(model_path)
-    assert "draft head" in refused(api.post("mtp/init", {"modelPath": str(link), "draftLen": 8}), 400)
+    assert "no head" in refused(api.post("mtp/init", {"modelPath": str(link), "draftLen": 8}), 400)
     assert refused(api.post("mtp/init", {"modelPath": "x", "draftLen": 9}), 400).startswith("draftLen")
 
 

@@ -416,6 +416,9 @@ def test_usage_counts_each_prompt_once() -> None:
     }
     timed = answers.timings(Cost(prompt_tokens=12, cached_tokens=2, completion_tokens=5, decode_s=0.5))
     assert (timed["prompt_n"], timed["cache_n"], timed["predicted_per_second"]) == (10, 2, 10.0)
+    assert "draft_n" not in timed
+    drafted = answers.timings(cost(10))
+    assert (drafted["draft_n"], drafted["draft_n_accepted"]) == (4, 3)
 
 
 async def count(limit: int) -> AsyncGenerator[int, None]:

@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use crate::config::SchedulerConfig;
 use crate::constraint::Compiler;
 use crate::core::{Command, Core};
-use crate::draft::Drafter;
+use crate::draft::{DraftMethod, Drafter, Drafting, Head};
 use crate::error::{Error, LoadError, LoadErrorReason};
 use crate::event::Event;
 use crate::ids::{RequestId, TokenId};
@@ -204,6 +204,27 @@ impl Engine {
         job
     }
 
+    /// Makes the draft context of the model's own head, if there is none, and holds it.
+    ///
+    /// # Errors
+    /// The job fails with [`Error::NoDraftHead`] where the model has no head, and with
+    /// [`Error::DraftContext`] where llama.cpp could not make the context.
+    #[must_use]
+    pub fn open_head(&self, listener: Option<Listener>) -> Job<Head> {
+        let (result, job) = job::job(listener);
+        if !self.inner.owner.is_current() {
+            result.send(Err(Error::EngineDead { reason: FORKED }));
+        } else if let Some(error) = self.inner.shared.refusal() {
+            result.send(Err(error));
+        } else {
+            let commands = self.inner.commands.clone();
+            let sent = self.inner.commands.send(Command::OpenHead { result, commands });
+            // The job ends with the command that was not taken.
+            drop(sent);
+        }
+        job
+    }
+
     /// Counters and gauges as of the last step.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -275,6 +296,12 @@ impl Inner {
             return Err(error);
         }
         let session = request.session.as_ref().map(|session| session.session.clone());
+        if let Some(Drafting { method: DraftMethod::Head(head), .. }) = &request.drafting
+            && !head.is_of(&self.commands)
+        {
+            let reason = "must be of the engine that it is used with".to_owned();
+            return Err(Error::InvalidParameter { field: "drafting", reason });
+        }
         if session.as_ref().is_some_and(|session| !session.is_of(&self.jobs)) {
             let reason = "must be of the engine that it is used with".to_owned();
             return Err(Error::InvalidParameter { field: "session", reason });

@@ -80,6 +80,15 @@ pub enum Error {
     /// The model's output for this request holds no usable number.
     #[error("the model produced no finite logits")]
     InvalidLogits,
+    /// Drafting with the model's own head was asked for, and it has none.
+    #[error("the model has no head for multi-token prediction (MTP) that can draft")]
+    NoDraftHead,
+    /// The draft context could not be made.
+    #[error("the draft context could not be made: {reason}")]
+    DraftContext {
+        /// Why.
+        reason: &'static str,
+    },
     /// The engine was shut down while the request was waiting or running.
     #[error("the engine was shut down")]
     ShutDown,
@@ -114,6 +123,8 @@ impl Error {
             Self::QueueFull { .. } => "queue_full",
             Self::DecodeFailed { .. } => "decode_failed",
             Self::InvalidLogits => "invalid_logits",
+            Self::NoDraftHead => "no_draft_head",
+            Self::DraftContext { .. } => "draft_context_failed",
             Self::ShutDown => "shut_down",
             Self::EngineDead { .. } => "engine_dead",
             Self::Tokenize { .. } => "tokenize_failed",

@@ -63,7 +63,7 @@ pub mod stats;
 
 pub use config::*;
 pub use constraint::Mask;
-pub use draft::{Drafter, MAX_DRAFT_TOKENS};
+pub use draft::{DraftMethod, Drafter, Drafting, Head, MAX_DRAFT_TOKENS};
 pub use engine::{Engine, EngineParts, OpenContext};
 pub use error::*;
 pub use event::*;

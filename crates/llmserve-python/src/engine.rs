@@ -7,6 +7,7 @@ use llmserve_engine::{Delivery, Engine, Error, RequestHandle};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::drafting::{DraftingArgument, HeadJob};
 use crate::errors::{exception, invalid_parameter};
 use crate::events::Pending;
 use crate::fields::Field;
@@ -17,6 +18,9 @@ use crate::session::{PySession, SessionArgument};
 use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
 use crate::wakeup::PyListener;
 use crate::{events, exit, info};
+
+/// What a request is made of, beside its parameters.
+type Input<'py> = (PromptArgument<'py>, Option<SessionArgument<'py>>, Option<DraftingArgument<'py>>);
 
 /// A loaded model.
 #[pyclass(frozen, name = "Engine", module = "llmserve._core")]
@@ -55,20 +59,22 @@ impl PyEngine {
 #[pymethods]
 impl PyEngine {
     /// Submits a request; a refusal by the engine arrives as an event. `input` is (prompt, session or
-    /// `None`): the prompt is (text or token ids, `add_special`, `special`: plain, control or marked), the session (session, what
-    /// the prompt is to it, `templated`). With `at_end` there are wake-ups for acceptance and the end only.
+    /// `None`, drafting or `None`): the prompt is (text or token ids, `add_special`, `special`: plain, control or marked), the session (session, what
+    /// the prompt is to it, `templated`),
+    /// the drafting (head or `None` for prompt lookup, `draft_len`, `adaptive`). With `at_end` there are wake-ups for acceptance and the end only.
     fn submit(
         slf: &Bound<'_, Self>,
-        input: (PromptArgument<'_>, Option<SessionArgument<'_>>),
+        input: Input<'_>,
         params: &Bound<'_, PyAny>,
         at_end: bool,
         listener: &PyListener,
     ) -> PyResult<Request> {
         let delivery = if at_end { Delivery::AtEnd } else { Delivery::Streaming };
         let engine = slf.get().open(params.py())?;
-        let (prompt, session) = input;
+        let (prompt, session, drafting) = input;
         let session = session.map(SessionArgument::into_use).transpose()?;
-        let request = generation_request(prompt.into_prompt()?, params, session, delivery)?;
+        let drafting = drafting.map(DraftingArgument::into_drafting).transpose()?;
+        let request = generation_request(prompt.into_prompt()?, params, (session, drafting), delivery)?;
         let handle = engine.submit(request, Some(listener.0.clone()));
         let handle = OwnedByProcess::new(handle);
         Ok(Request { handle, pending: Mutex::default(), _engine: slf.clone().unbind() })
@@ -85,6 +91,11 @@ impl PyEngine {
     fn session(slf: &Bound<'_, Self>) -> PyResult<PySession> {
         let session = slf.get().open(slf.py())?.new_session();
         Ok(PySession::new(session, slf.clone().unbind()))
+    }
+
+    /// Begins to open the model's own draft head.
+    fn open_head(&self, py: Python<'_>, listener: &PyListener) -> PyResult<HeadJob> {
+        Ok(HeadJob::new(self.open(py)?.open_head(Some(listener.0.clone()))))
     }
 
     /// Begins to tokenize a text.

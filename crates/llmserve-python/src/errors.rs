@@ -34,9 +34,11 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("retry_after_s", retry_after.as_secs_f64())?;
             "QueueFullError"
         }
-        Error::DecodeFailed { .. } | Error::InvalidLogits | Error::ConstraintFailed { .. } => {
-            "GenerationError"
-        }
+        Error::DecodeFailed { .. }
+        | Error::InvalidLogits
+        | Error::ConstraintFailed { .. }
+        | Error::DraftContext { .. } => "GenerationError",
+        Error::NoDraftHead => "NoDraftHeadError",
         Error::ShutDown => "EngineClosedError",
         Error::EngineDead { .. } => "EngineDeadError",
         Error::Tokenize { .. } => "TokenizeError",

@@ -2,6 +2,7 @@
 //! loops. It decides nothing; the classes that programs use are in the Python package.
 
 mod config;
+mod drafting;
 mod engine;
 mod errors;
 mod events;
@@ -23,6 +24,8 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::drafting::{HeadJob, PyHead};
+    #[pymodule_export]
     use crate::engine::{PyEngine, Request};
     #[pymodule_export]
     use crate::exit::begin_exit;
@@ -42,6 +45,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::logging::install();
+        module.add("MAX_DRAFT_TOKENS", llmserve_engine::MAX_DRAFT_TOKENS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from pathlib import Path
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 
 from llmserve.engine import Engine
-from llmserve.model_config import ModelConfig
 from llmserve.refusals import LoadAbandonedError
 
 logger = logging.getLogger(__name__)
@@ -18,13 +16,13 @@ logger = logging.getLogger(__name__)
 class SharedLoad:
     """One load and the tickets of those who wait for it.
 
-    ``on_end`` is called once, before any ticket learns of the end, with the engine or the failure.
+    ``load`` gets a function that it tells its progress, 0 to 1. ``on_end`` is called once, before any ticket
+    learns of the end, with the engine or the failure.
     """
 
     def __init__(
         self,
-        path: Path,
-        config: ModelConfig,
+        load: Callable[[Callable[[float], object]], Awaitable[Engine]],
         on_end: Callable[[Engine | None, BaseException | None], None],
     ) -> None:
         self.tickets: set[LoadTicket] = set()
@@ -34,7 +32,7 @@ class SharedLoad:
         self.failure: BaseException | None = None
         self._on_end = on_end
         self._cancel_reason: BaseException = LoadAbandonedError()
-        self._task = asyncio.create_task(self._run(path, config))
+        self._task = asyncio.create_task(self._run(load))
         self._task.add_done_callback(self._end)
 
     def join(self, pin: str) -> LoadTicket:
@@ -61,8 +59,8 @@ class SharedLoad:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _run(self, path: Path, config: ModelConfig) -> Engine:
-        return await Engine.load(path, config, on_progress=self._on_progress)
+    async def _run(self, load: Callable[[Callable[[float], object]], Awaitable[Engine]]) -> Engine:
+        return await load(self._on_progress)
 
     def _on_progress(self, progress: float) -> None:
         self.progress = progress

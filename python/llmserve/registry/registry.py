@@ -15,8 +15,10 @@ from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.paths import shown
 from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
+from llmserve.registry.drafting import start_drafting
 from llmserve.registry.loading import LoadTicket, SharedLoad
 from llmserve.registry.model import Model, ModelState
+from llmserve.settings import DraftSettings
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ class ModelReport:
 
     id: str
     state: ModelState
+    has_draft_head: bool | None = None
+    """Whether it can draft with a head of its own; ``None`` while that is not known."""
 
 
 class Registry:
@@ -47,6 +51,8 @@ class Registry:
         """Called with each model that goes for good."""
         self.on_ready: list[Callable[[Model], object]] = []
         """Called with each model that has been loaded."""
+        self.drafting_of: Callable[[Path, ModelConfig], DraftSettings] = lambda path, config: DraftSettings()
+        """How requests for a file with load options draft."""
         self._news = asyncio.Event()
 
     def load(self, path: Path, pin: str, config: ModelConfig | None = None) -> LoadTicket:
@@ -140,8 +146,13 @@ class Registry:
         return tuple(self._models)
 
     def states(self) -> list[ModelReport]:
-        """Every model's id and state."""
-        return [ModelReport(model.id, model.state) for model in self._models]
+        """What is known of every model."""
+        return [
+            ModelReport(
+                model.id, model.state, None if model.engine is None else model.engine.info.has_draft_head
+            )
+            for model in self._models
+        ]
 
     @property
     def has_dead_engine(self) -> bool:
@@ -167,11 +178,23 @@ class Registry:
         def on_end(engine: Engine | None, failure: BaseException | None) -> None:
             self._on_load_end(model, engine, failure)
 
-        model = Model(self._new_id(path), path, config, SharedLoad(path, config, on_end))
+        async def load(on_progress: Callable[[float], object]) -> Engine:
+            return await self._load(model, on_progress)
+
+        model = Model(self._new_id(path), path, config, SharedLoad(load, on_end))
         if replaced is not None:
             model.pins |= replaced.pins
         self._models.append(model)
         return model
+
+    async def _load(self, model: Model, on_progress: Callable[[float], object]) -> Engine:
+        engine = await Engine.load(model.path, model.config, on_progress=on_progress)
+        try:
+            await start_drafting(engine, self.drafting_of(model.path, model.config), model.id)
+        except BaseException:
+            await engine.close()
+            raise
+        return engine
 
     def _on_load_end(self, model: Model, engine: Engine | None, failure: BaseException | None) -> None:
         model.engine = engine

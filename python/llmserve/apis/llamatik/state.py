@@ -48,6 +48,8 @@ class GenerationModel:
         self._pin = pin
         self._choice: Choice | None = None
         self._load: _Load | None = None
+        self.on_adopt: list[Callable[[Choice | None], object]] = []
+        """Called with what is the dialect's now, where that is not what it was."""
 
     @property
     def current(self) -> Model | None:
@@ -151,4 +153,6 @@ class GenerationModel:
     def _adopt(self, choice: Choice | None) -> None:
         former, self._choice = self._choice, choice
         if former is not None and former != choice:
+            for tell in self.on_adopt:
+                tell(choice)
             self._registry.unpin(former.path, self._pin, former.config)

@@ -58,6 +58,8 @@ STATS_METRICS: Mapping[str, Metric] = {
     "completion_tokens": _counter("completion_tokens", "Drawn tokens."),
     "draft_tokens": _counter("draft_tokens", "Tokens that drafters proposed."),
     "accepted_tokens": _counter("accepted_tokens", "Proposed tokens that were accepted."),
+    "draft_seconds": _counter("draft_seconds", "Seconds spent in the draft context."),
+    "num_draft_users": _gauge("draft_users", "How many hold the draft context open."),
     "preemptions": _counter("preemptions", "Sequences that lost their slot to others and came back later."),
     "steps": _counter("steps", "Steps of the engine."),
     "rows": _counter("rows", "Rows of all steps."),
@@ -68,6 +70,9 @@ STATS_METRICS: Mapping[str, Metric] = {
 
 _MODEL_STATE = _gauge("model_state", "1 for the state that a model is in.")
 _MODEL_STATES = ("loading", "ready", "busy", "failed")
+_ACCEPTANCE = _gauge(
+    "draft_acceptance_ratio", "Share of proposed tokens that were accepted; there once one was proposed."
+)
 _HTTP_OPEN = _gauge("http_requests_open", "HTTP requests whose answer is not complete.")
 _HTTP_REQUESTS = _counter("http_requests", "Answered HTTP requests; status 499: the client left before.")
 _HTTP_SECONDS = _counter("http_request_seconds", "Seconds from a request's head to the end of its answer.")
@@ -91,6 +96,8 @@ def _model_lines(registry: Registry) -> Iterator[str]:
     living = [(model.id, stats) for model in registry.models if (stats := model.stats()) is not None]
     for field, metric in STATS_METRICS.items():
         yield from _metric_lines(metric, (({"model": name}, _value(stats, field)) for name, stats in living))
+    ratios = [({"model": name}, stats.acceptance) for name, stats in living]
+    yield from _metric_lines(_ACCEPTANCE, ((labels, ratio) for labels, ratio in ratios if ratio is not None))
 
 
 def _value(stats: Stats, field: str) -> float:

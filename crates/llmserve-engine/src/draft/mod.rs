@@ -1,5 +1,21 @@
 //! Drafts: guesses of the next tokens that are verified in one step.
 
+mod acceptance;
+mod controller;
+mod cost;
+mod drafting;
+mod head;
+mod lookup;
+mod sequence;
+#[cfg(test)]
+mod simulation;
+
+pub use drafting::{DraftMethod, Drafting};
+pub use head::Head;
+
+pub(crate) use controller::{DraftCandidate, DraftController, DraftStep};
+pub(crate) use sequence::SequenceDrafts;
+
 use crate::ids::TokenId;
 
 /// The most tokens of one draft.
