@@ -19,8 +19,8 @@ Choice = Drafting | Literal[False] | None
 
 
 def config(**options: Any) -> ModelConfig:
-    """Small batches, so that longer prompts come in several steps."""
-    defaults = {"context_length": 512, "max_sequences": 8, "batch_size": 64, "ubatch_size": 64, "threads": 1}
+    """Batches with room for eight drafts of eight, but small: longer prompts come in several steps."""
+    defaults = {"context_length": 512, "max_sequences": 8, "batch_size": 128, "ubatch_size": 64, "threads": 1}
     return ModelConfig(**{**defaults, **options})
 
 
