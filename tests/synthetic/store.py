@@ -11,6 +11,7 @@ import gguf
 
 from . import sentencepiece
 from .architectures import HEAD_SIZE, KINDS, NUM_HEADS, NUM_LAYERS, WIDTH, Kind, Model, build
+from .draft_head import build_draft_model
 from .vocabulary import describe as describe_vocabulary
 from .weights import Weights
 
@@ -18,6 +19,10 @@ SPLIT_FILES = ("split-00001-of-00002.gguf", "split-00002-of-00002.gguf")
 ADAPTER_FILE = "lora.gguf"
 SENTENCEPIECE_FILE = "sentencepiece.gguf"
 STAMP_FILE = "version.txt"
+# A draft head that is right after this share of tokens, one that never is, one that is announced only.
+DRAFT_HEAD_FILE, DRAFT_AGREEMENT = "draft_head.gguf", 0.75
+WRONG_HEAD_FILE = "wrong_head.gguf"
+MISSING_HEAD_FILE = "missing_head.gguf"
 LORA_RANK = 4
 LORA_ALPHA = 4.0
 
@@ -27,7 +32,8 @@ def main_file(kind: Kind) -> str:
     return f"{kind}.gguf"
 
 
-FILES = (*(main_file(kind) for kind in KINDS), *SPLIT_FILES, ADAPTER_FILE, SENTENCEPIECE_FILE)
+DRAFT_FILES = (DRAFT_HEAD_FILE, WRONG_HEAD_FILE, MISSING_HEAD_FILE)
+FILES = (*(main_file(kind) for kind in KINDS), *SPLIT_FILES, ADAPTER_FILE, SENTENCEPIECE_FILE, *DRAFT_FILES)
 
 
 def write_all(folder: Path) -> None:
@@ -43,6 +49,7 @@ def write_all(folder: Path) -> None:
     write_split(folder)
     write_adapter(folder / ADAPTER_FILE)
     write_sentencepiece(folder / SENTENCEPIECE_FILE)
+    write_draft_models(folder)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         fresh = Path(scratch, STAMP_FILE)
         fresh.write_text(version)
@@ -73,6 +80,13 @@ def write_sentencepiece(path: Path) -> None:
             writer.add_tensor(name, tensor)
         _flush(writer)
         fresh.replace(path)
+
+
+def write_draft_models(folder: Path) -> None:
+    """Writes `DRAFT_FILES` to `folder`: one language, its head often right, always wrong, and missing."""
+    _write(build_draft_model(DRAFT_AGREEMENT), folder, (DRAFT_HEAD_FILE,))
+    _write(build_draft_model(0.0), folder, (WRONG_HEAD_FILE,))
+    _write(build_draft_model(1.0, head="missing"), folder, (MISSING_HEAD_FILE,))
 
 
 def write_adapter(path: Path) -> None:

@@ -39,7 +39,7 @@ pub struct Stats {
     pub cached_tokens: u64,
     /// Drawn tokens.
     pub completion_tokens: u64,
-    /// Time in the draft context, in seconds.
+    /// Seconds spent on making drafts.
     pub draft_seconds: f64,
     /// How many hold the draft context open.
     pub num_draft_users: usize,
@@ -53,8 +53,15 @@ pub struct Stats {
     pub steps: u64,
     /// Rows of all steps.
     pub rows: u64,
-    /// Seconds spent in llama.cpp.
+    /// Seconds spent in llama.cpp, drafts not counted.
     pub decode_seconds: f64,
     /// Seconds spent in steps outside llama.cpp.
     pub overhead_seconds: f64,
+}
+
+impl Stats {
+    /// Seconds spent in llama.cpp, the draft context included.
+    pub(crate) fn compute_seconds(&self) -> f64 {
+        self.decode_seconds + self.draft_seconds
+    }
 }

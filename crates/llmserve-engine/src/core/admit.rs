@@ -205,8 +205,10 @@ impl Core {
     /// Cuts a slot back to so many tokens; what cannot be cut is cleared, to be computed again. How many
     /// are left.
     pub(super) fn trim_to(&mut self, slot: SlotId, len: usize) -> usize {
-        if self.context.can_trim(slot, len) && self.context.trim(slot, len) {
-            return len;
+        if self.context.can_trim(slot, len)
+            && let Some(left) = self.context.trim_for_drafts(slot, len)
+        {
+            return left;
         }
         self.context.clear(slot);
         0

@@ -1,10 +1,17 @@
 //! Drafts: guesses of the next tokens that are verified in one step.
 
+mod acceptance;
+mod controller;
 mod drafting;
 mod head;
+mod lookup;
+mod sequence;
 
 pub use drafting::{DraftMethod, Drafting};
 pub use head::Head;
+
+pub(crate) use controller::{DraftCandidate, DraftController, DraftStep};
+pub(crate) use sequence::SequenceDrafts;
 
 use crate::ids::TokenId;
 

@@ -7,6 +7,7 @@
 //! The format is described in ggml's `docs/gguf.md`; limits beyond it are those of llama.cpp.
 
 mod check;
+mod draft_head;
 mod header;
 mod hparams;
 mod identity;

@@ -54,7 +54,7 @@ pub(super) fn open(
     }
     let info = ModelInfo {
         fingerprint: fingerprint(&file, &adapters)?,
-        state_layout: state_layout(config, &shape),
+        state_layout: state_layout(config, &shape, file.has_draft_head()),
         kv_type_k: config.context.kv_type_k.as_str(),
         kv_type_v: config.context.kv_type_v.as_str(),
         ..weights.info()
@@ -76,11 +76,17 @@ pub(super) fn open(
 pub fn probe_model(path: &Path) -> Result<(), LoadError> {
     let file = gguf::check(path)?;
     let (result, log) = with_log(|| {
-        let weights = Weights::load(file.path(), &WeightsConfig::default(), true, |_| true)?;
+        let weights =
+            Weights::load(file.path(), &WeightsConfig::default(), file.has_draft_head(), true, |_| true)?;
         // Some contradictions show only when the graph is built.
-        LlamaContext::new(Arc::new(weights), &ContextConfig::default(), &PROBE_SHAPE)
+        let mut context = LlamaContext::new(Arc::new(weights), &ContextConfig::default(), &PROBE_SHAPE)?;
+        if file.has_draft_head() && context.open_head().is_err() {
+            let message = "the model's draft head cannot be used";
+            return Err(LoadError::new(LoadErrorReason::Damaged, message));
+        }
+        Ok(())
     });
-    result.map(drop).map_err(|error| explain(error, log))
+    result.map_err(|error| explain(error, log))
 }
 
 fn choose_shape(config: &ModelConfig, file: &ModelFile) -> Result<ContextShape, LoadError> {
@@ -130,7 +136,7 @@ fn shared_weights(
         return Ok(weights);
     }
     let (result, log) = with_log(|| {
-        Weights::load(file.path(), config, false, |progress| {
+        Weights::load(file.path(), config, file.has_draft_head(), false, |progress| {
             loading.report(progress * WEIGHTS_SHARE);
             !loading.is_cancelled()
         })
@@ -193,7 +199,7 @@ fn start(
 
 /// What a saved KV state depends on beside the weights. llama.cpp refuses some states that do not fit and
 /// would compute with others.
-fn state_layout(config: &ModelConfig, shape: &ContextShape) -> String {
+fn state_layout(config: &ModelConfig, shape: &ContextShape, has_draft_head: bool) -> String {
     let context = &config.context;
     let flash_attention = match context.flash_attention {
         FlashAttention::Auto => "auto",
@@ -210,6 +216,9 @@ fn state_layout(config: &ModelConfig, shape: &ContextShape) -> String {
         format!("flash attention {flash_attention}"),
         format!("streams {num_streams}"),
     ];
+    if has_draft_head {
+        facts.push("draft head".to_owned());
+    }
     if context.swa_full {
         facts.push("swa_full".to_owned());
     }

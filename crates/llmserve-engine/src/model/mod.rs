@@ -44,6 +44,8 @@ pub struct ContextLimits {
     pub num_threads: usize,
     /// Whether a slot can be trimmed at any position; sliding windows and recurrent states cannot.
     pub trims_anywhere: bool,
+    /// The most tokens of a slot's last batch that can be taken back.
+    pub max_rollback: usize,
     /// Whether a batch is computed in parts, each of as many rows for every slot, and of adjacent slots
     /// only. llama.cpp does so for separate pools and for recurrent states.
     pub splits_batches: bool,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use llmserve_engine::model::fake::{self, END, FakeContext, FakeVocabulary, Memory};
-use llmserve_engine::model::{Context, ContextLimits, DecodeError, Row};
+use llmserve_engine::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
 use llmserve_engine::*;
 
 /// What a finished request gave.
@@ -77,6 +77,8 @@ pub struct FakeEngine {
     pub fault: Arc<Fault>,
     /// Cells that the context really has, where it says otherwise.
     pub num_real_cells: Option<usize>,
+    /// Whether the model has a head that drafts.
+    pub has_head: bool,
 }
 
 /// A fault that a test makes happen: the code of the next decode, or a panic for [`Fault::PANIC`].
@@ -99,14 +101,16 @@ impl Default for FakeEngine {
             scheduler: SchedulerConfig::default(),
             fault: Arc::default(),
             num_real_cells: None,
+            has_head: false,
         }
     }
 }
 
 impl FakeEngine {
     pub fn start(&self) -> Engine {
+        let inner = FakeContext::new(self.limits, self.memory);
         let context = Faulty {
-            inner: FakeContext::new(self.limits, self.memory),
+            inner: if self.has_head { inner.with_head() } else { inner },
             fault: Arc::clone(&self.fault),
             cells: vec![0; self.limits.num_slots],
             num_real_cells: self.num_real_cells.unwrap_or(usize::MAX),
@@ -178,5 +182,17 @@ impl Context for Faulty {
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         self.cells[slot.index()] = state.len() / 4;
         self.inner.restore(slot, state, num_tokens)
+    }
+    fn open_head(&mut self) -> Result<(), Error> {
+        self.inner.open_head()
+    }
+    fn close_head(&mut self) {
+        self.inner.close_head();
+    }
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.inner.can_draft(slot)
+    }
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        self.inner.draft(requests)
     }
 }

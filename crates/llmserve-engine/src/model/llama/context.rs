@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 
+use super::draft_context::DraftContext;
+use super::rollback::Rollback;
+use super::slot_state::{self, SlotState};
 use super::weights::c_path;
 use super::{ContextShape, Weights, params, shim};
 use crate::config::{ContextConfig, KvLayout, LoraAdapter};
-use crate::error::{LoadError, LoadErrorReason};
-use crate::ids::SlotId;
+use crate::error::{Error, LoadError, LoadErrorReason};
+use crate::ids::{SlotId, TokenId};
 use crate::lock::lock;
-use crate::model::{Context, ContextLimits, DecodeError, Row};
+use crate::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
 
 /// What a cache can do, by the model's architecture.
 #[derive(Debug, Clone, Copy)]
@@ -33,12 +36,18 @@ pub(crate) struct LlamaContext {
     limits: ContextLimits,
     vocabulary_size: usize,
     trimming: Trimming,
+    rollback: Rollback,
+    /// For the draft context.
+    config: ContextConfig,
+    shape: ContextShape,
+    draft: Option<DraftContext>,
     /// Dropped last.
     weights: Arc<Weights>,
 }
 
 impl Drop for LlamaContext {
     fn drop(&mut self) {
+        self.draft = None;
         let _guard = lock(&self.weights.making_context);
         // SAFETY: nobody else has these pointers; the model outlives them.
         unsafe {
@@ -58,7 +67,9 @@ impl LlamaContext {
         shape: &ContextShape,
     ) -> Result<Self, LoadError> {
         let guard = lock(&weights.making_context);
-        let context_params = params::context_params(config, shape);
+        let num_snapshots = params::num_snapshots(&weights, config);
+        let mut context_params = params::context_params(config, shape);
+        context_params.n_rs_seq = num_snapshots as u32;
         // SAFETY: the model is live and the lock held.
         let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), context_params) })
             .ok_or_else(|| LoadError::new(LoadErrorReason::NotEnoughMemory, context_failed(shape)))?;
@@ -73,6 +84,10 @@ impl LlamaContext {
         let memory = unsafe { sys::llama_get_memory(ctx.as_ptr()) };
         // SAFETY: the vocabulary is live.
         let vocabulary_size = unsafe { sys::llama_vocab_n_tokens(weights.vocab()) };
+        if weights.has_draft_head() {
+            // SAFETY: the context is live. Without a draft context no hidden rows are wanted.
+            unsafe { shim::set_hidden_rows(ctx.as_ptr(), false, true) };
+        }
         drop(guard);
         let trimming = trimming(&weights);
         let mut context = Self {
@@ -80,9 +95,13 @@ impl LlamaContext {
             batch,
             adapters: Vec::new(),
             memory,
-            limits: limits(config, shape, trimming),
+            limits: limits(config, shape, trimming, num_snapshots),
             vocabulary_size: usize::try_from(vocabulary_size).unwrap_or(0),
             trimming,
+            rollback: Rollback::new(shape.num_slots, num_snapshots),
+            config: config.clone(),
+            shape: *shape,
+            draft: None,
             weights,
         };
         context.add_adapters(&config.lora)?;
@@ -131,6 +150,46 @@ impl LlamaContext {
         (usize::try_from(min).unwrap_or(0), usize::try_from(i64::from(max) + 1).unwrap_or(0))
     }
 
+    fn slots(&self) -> impl Iterator<Item = SlotId> + use<> {
+        (0..self.limits.num_slots as u32).map(SlotId)
+    }
+
+    fn trim_target(&mut self, slot: SlotId, position: i32) -> bool {
+        self.rollback.forget(slot);
+        // SAFETY: the context is live and only used here.
+        unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), position) }
+    }
+
+    fn restore_target(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
+        self.rollback.forget(slot);
+        // SAFETY: the context is live and only used here.
+        let is_restored = unsafe { shim::state_set(self.ctx.as_ptr(), slot.0.cast_signed(), state) }
+            && self.positions(slot).1 == num_tokens;
+        if !is_restored {
+            self.clear(slot);
+        }
+        is_restored
+    }
+
+    /// Hands what was computed to the draft context.
+    fn follow(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        let Some(draft) = &mut self.draft else {
+            return Ok(());
+        };
+        // SAFETY: the context is live and only used here.
+        let hidden = unsafe { shim::hidden_rows(self.ctx.as_ptr()) };
+        if hidden.is_null() {
+            return Err(DecodeError::Failed(-1));
+        }
+        // SAFETY: one hidden row for each row of the batch, in its order, until the next batch.
+        let hidden = unsafe { std::slice::from_raw_parts(hidden, rows.len() * draft.width()) };
+        for (row, hidden) in rows.iter().zip(hidden.chunks_exact(draft.width())) {
+            draft.push(row.slot, row.token, hidden);
+        }
+        draft.take_in_long();
+        Ok(())
+    }
+
     fn add_row(&mut self, row: &Row) -> bool {
         let batch = self.batch.as_ptr();
         let position = row.position.cast_signed();
@@ -147,7 +206,9 @@ impl LlamaContext {
     /// used or not, and only at the next decode: until then neither slot could be saved or restored.
     fn copy_state(&mut self, from: SlotId, to: SlotId) -> bool {
         let (_, num_tokens) = self.positions(from);
-        self.save(from).is_some_and(|state| self.restore(to, &state, num_tokens))
+        // SAFETY: the context is live and only used here.
+        let state = unsafe { shim::state_get(self.ctx.as_ptr(), from.0.cast_signed()) };
+        !state.is_empty() && self.restore_target(to, &state, num_tokens)
     }
 }
 
@@ -164,7 +225,10 @@ impl Context for LlamaContext {
         }
         // SAFETY: context and batch are live and only used here.
         match unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) } {
-            0 => Ok(()),
+            0 => {
+                self.rollback.note(rows);
+                self.follow(rows)
+            }
             1 => Err(DecodeError::KvFull),
             code => Err(DecodeError::Failed(code)),
         }
@@ -191,7 +255,7 @@ impl Context for LlamaContext {
         match self.trimming {
             Trimming::Anywhere => true,
             Trimming::WithinWindow(window) => min == 0 || min + window <= position,
-            Trimming::Never => false,
+            Trimming::Never => end - position <= self.rollback.most(slot),
         }
     }
 
@@ -199,11 +263,17 @@ impl Context for LlamaContext {
         let Ok(position) = i32::try_from(position) else {
             return false;
         };
-        // SAFETY: the context is live and only used here.
-        unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), position) }
+        if let Some(draft) = &mut self.draft {
+            draft.trim(slot, position as usize);
+        }
+        self.trim_target(slot, position)
     }
 
     fn clear(&mut self, slot: SlotId) {
+        if let Some(draft) = &mut self.draft {
+            draft.clear(slot);
+        }
+        self.rollback.forget(slot);
         // SAFETY: the context is live and only used here.
         if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), -1) } {
             log::error!("llama.cpp did not clear slot {}", slot.0);
@@ -220,33 +290,105 @@ impl Context for LlamaContext {
         };
         if !is_copied {
             self.clear(to);
+        } else if let Some(draft) = &mut self.draft {
+            draft.copy(from, to);
         }
         is_copied
     }
 
     fn state_bytes(&mut self, slot: SlotId) -> usize {
         // SAFETY: the context is live and only used here.
-        unsafe { shim::state_size(self.ctx.as_ptr(), slot.0.cast_signed()) }
+        let target = unsafe { shim::state_size(self.ctx.as_ptr(), slot.0.cast_signed()) };
+        if !self.weights.has_draft_head() {
+            return target;
+        }
+        let draft = self.draft.as_mut().map_or((0, 0), |draft| (draft.state_bytes(slot), draft.width()));
+        slot_state::num_bytes(target, draft.0, draft.1)
     }
 
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
         // SAFETY: the context is live and only used here.
         let state = unsafe { shim::state_get(self.ctx.as_ptr(), slot.0.cast_signed()) };
-        (!state.is_empty()).then_some(state)
+        if state.is_empty() {
+            return None;
+        }
+        if !self.weights.has_draft_head() {
+            return Some(state);
+        }
+        let draft = self.draft.as_mut().and_then(|draft| draft.save(slot));
+        Some(slot_state::encode(&state, draft.as_ref()))
     }
 
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
-        // SAFETY: the context is live and only used here.
-        let is_restored = unsafe { shim::state_set(self.ctx.as_ptr(), slot.0.cast_signed(), state) }
-            && self.positions(slot).1 == num_tokens;
-        if !is_restored {
-            self.clear(slot);
+        let parts = if self.weights.has_draft_head() {
+            slot_state::decode(state)
+        } else {
+            Some(SlotState { target: state, draft: None })
+        };
+        let Some(SlotState { target, draft: cells }) = parts else {
+            return false;
+        };
+        let is_restored = self.restore_target(slot, target, num_tokens);
+        if is_restored && let Some(draft) = &mut self.draft {
+            draft.restore(slot, cells, num_tokens);
         }
         is_restored
     }
+
+    fn open_head(&mut self) -> Result<(), Error> {
+        if !self.weights.has_draft_head() {
+            return Err(Error::NoDraftHead);
+        }
+        if self.draft.is_none() {
+            let lengths: Vec<usize> = self.slots().map(|slot| self.positions(slot).1).collect();
+            let (config, shape) = (&self.config, &self.shape);
+            self.draft =
+                Some(DraftContext::new(&self.weights, self.ctx, config, shape, lengths.into_iter())?);
+            // SAFETY: the context is live: hidden rows of all rows.
+            unsafe { shim::set_hidden_rows(self.ctx.as_ptr(), true, false) };
+        }
+        Ok(())
+    }
+
+    fn close_head(&mut self) {
+        if self.draft.take().is_some() {
+            // SAFETY: the context is live.
+            unsafe { shim::set_hidden_rows(self.ctx.as_ptr(), false, true) };
+        }
+    }
+
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.draft.as_ref().is_some_and(|draft| draft.can_draft(slot))
+    }
+
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        match &mut self.draft {
+            Some(draft) => draft.draft(requests),
+            None => vec![Vec::new(); requests.len()],
+        }
+    }
+
+    fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
+        let wanted = match &mut self.draft {
+            // One token less must be possible.
+            Some(draft) if self.limits.trims_anywhere => draft.trim_for_drafts(slot, position),
+            Some(draft) => {
+                draft.trim(slot, position);
+                position
+            }
+            None => position,
+        };
+        let end = i32::try_from(wanted).ok()?;
+        self.trim_target(slot, end).then_some(wanted)
+    }
 }
 
-fn limits(config: &ContextConfig, shape: &ContextShape, trimming: Trimming) -> ContextLimits {
+fn limits(
+    config: &ContextConfig,
+    shape: &ContextShape,
+    trimming: Trimming,
+    num_snapshots: usize,
+) -> ContextLimits {
     let batch_size = config.batch_size as usize;
     ContextLimits {
         num_slots: shape.num_slots,
@@ -257,6 +399,7 @@ fn limits(config: &ContextConfig, shape: &ContextShape, trimming: Trimming) -> C
         max_outputs: shape.max_outputs(batch_size),
         num_threads: shape.num_threads,
         trims_anywhere: matches!(trimming, Trimming::Anywhere),
+        max_rollback: if matches!(trimming, Trimming::Never) { num_snapshots } else { usize::MAX },
         splits_batches: matches!(trimming, Trimming::Never) || shape.layout == KvLayout::PerSequence,
     }
 }

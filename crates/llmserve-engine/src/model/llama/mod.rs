@@ -5,10 +5,14 @@
 #![expect(unsafe_code, reason = "the one module that calls C and C++")]
 
 mod backend;
+mod backlog;
 mod context;
+mod draft_context;
 mod log_sink;
 mod params;
+mod rollback;
 mod shim;
+mod slot_state;
 mod vocabulary;
 mod weights;
 

@@ -4,6 +4,7 @@ use std::ffi::c_char;
 
 use llama_cpp_sys_2 as sys;
 
+use super::Weights;
 use crate::config::{
     ContextConfig, FlashAttention, KvLayout, KvType, MetadataValue, RopeScaling, WeightsConfig,
 };
@@ -159,6 +160,14 @@ pub(super) fn context_params(config: &ContextConfig, shape: &ContextShape) -> sy
     params.no_perf = true;
     set_rope(&mut params, config);
     params
+}
+
+/// Snapshots of the state that each sequence keeps, by which drafts can be rolled back: as many as a draft has
+/// tokens, for models with a draft head whose state cannot be cut back.
+pub(super) fn num_snapshots(weights: &Weights, config: &ContextConfig) -> usize {
+    // llama.cpp asserts that a physical batch holds the tokens of all snapshots.
+    let holds = config.ubatch_size.min(config.batch_size) as usize > MAX_DRAFT_TOKENS + 1;
+    if weights.has_draft_head() && weights.is_recurrent() && holds { MAX_DRAFT_TOKENS } else { 0 }
 }
 
 fn set_rope(params: &mut sys::llama_context_params, config: &ContextConfig) {
