@@ -57,6 +57,9 @@ impl Core {
         let num_masks = self.start_masks(&batch.parts);
         let started = Instant::now();
         let result = self.context.decode(&batch.rows);
+        if result.is_ok() {
+            self.follow_prompts(plan);
+        }
         let took = started.elapsed();
         self.finish_masks(num_masks);
         self.stats.decode_seconds += took.as_secs_f64();

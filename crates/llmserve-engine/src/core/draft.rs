@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::draft::{DraftCandidate, DraftStep};
-use crate::ids::TokenId;
+use crate::draft::{DraftCandidate, DraftStep, SequenceDrafts};
+use crate::ids::{SlotId, TokenId};
 use crate::model::{Context, DraftRequest};
 use crate::scheduler::Plan;
 use crate::sequence::Sequence;
@@ -54,7 +54,6 @@ impl Core {
         if plan.decode.iter().all(|share| share.num_drafted == 0) {
             return Drafts::default();
         }
-        let started = Instant::now();
         let mut tokens = vec![Vec::new(); self.running.len()];
         let mut requests: Vec<(usize, DraftRequest)> = Vec::new();
         for share in plan.decode.iter().filter(|share| share.num_drafted > 0) {
@@ -64,20 +63,46 @@ impl Core {
                 None => tokens[share.index] = sequence.draft(share.num_drafted),
             }
         }
-        if !requests.is_empty() {
-            // As in any batch, by slot.
-            requests.sort_unstable_by_key(|(_, request)| request.slot);
-            let (indices, requests): (Vec<usize>, Vec<DraftRequest>) = requests.into_iter().unzip();
-            for (index, draft) in indices.into_iter().zip(self.context.draft(&requests)) {
-                tokens[index] = draft;
-            }
-        }
+        let took = self.ask_head(requests, &mut tokens);
         for (sequence, draft) in self.running.iter_mut().zip(&mut tokens) {
             sequence.cut_draft(draft, &*self.vocabulary);
         }
+        Drafts { tokens, took }
+    }
+
+    /// Has the head draft; how long that took, without what had waited: that is not the draft's cost.
+    fn ask_head(
+        &mut self,
+        mut requests: Vec<(usize, DraftRequest)>,
+        tokens: &mut [Vec<TokenId>],
+    ) -> Duration {
+        if requests.is_empty() {
+            return Duration::ZERO;
+        }
+        // As in any batch, by slot.
+        requests.sort_unstable_by_key(|(_, request)| request.slot);
+        let (indices, requests): (Vec<usize>, Vec<DraftRequest>) = requests.into_iter().unzip();
+        let slots: Vec<SlotId> = requests.iter().map(|request| request.slot).collect();
+        let started = Instant::now();
+        self.context.take_in(&slots);
+        let waited = started.elapsed();
+        for (index, draft) in indices.into_iter().zip(self.context.draft(&requests)) {
+            tokens[index] = draft;
+        }
         let took = started.elapsed();
         self.stats.draft_seconds += took.as_secs_f64();
-        Drafts { tokens, took }
+        took.saturating_sub(waited)
+    }
+
+    /// Has the draft context follow the prompts of sequences that will draft, chunk by chunk: all at once would
+    /// hold others up.
+    pub(super) fn follow_prompts(&mut self, plan: &Plan) {
+        let drafts = |index: usize| self.running[index].drafts.as_ref().is_some_and(SequenceDrafts::is_head);
+        let shares = plan.prefill.iter().filter(|share| drafts(share.index));
+        let slots: Vec<SlotId> = shares.filter_map(|share| self.running[share.index].slot).collect();
+        if !slots.is_empty() {
+            self.context.take_in(&slots);
+        }
     }
 
     /// Enters what a step took, if it is like those that the draft length is chosen for.

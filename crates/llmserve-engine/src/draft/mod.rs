@@ -2,10 +2,13 @@
 
 mod acceptance;
 mod controller;
+mod cost;
 mod drafting;
 mod head;
 mod lookup;
 mod sequence;
+#[cfg(test)]
+mod simulation;
 
 pub use drafting::{DraftMethod, Drafting};
 pub use head::Head;

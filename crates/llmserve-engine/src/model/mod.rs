@@ -119,6 +119,10 @@ pub trait Context {
         false
     }
 
+    /// Has the draft context follow what the slots hold, as far as much of it is left. A draft does so too, for
+    /// what it goes on from.
+    fn take_in(&mut self, _slots: &[SlotId]) {}
+
     /// Guesses with the head, for all slots together: a draft for each request, which may be shorter than
     /// asked for, or empty.
     fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {

@@ -27,11 +27,18 @@ pub(super) struct Backlog {
     is_whole: bool,
 }
 
-/// The slot's next tokens and the hidden rows before them, for one batch of the draft context.
+/// Tokens of a slot and the hidden rows before them, for a batch of the draft context.
 pub(super) struct Taken {
+    /// Position of the first one.
     pub(super) first: usize,
     pub(super) tokens: Vec<TokenId>,
     pub(super) hidden: Vec<f32>,
+}
+
+impl Taken {
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
 }
 
 impl Backlog {
@@ -162,16 +169,14 @@ impl Backlog {
         Taken { first, tokens, hidden: self.hidden.drain(..num * self.width).collect() }
     }
 
-    /// Takes what waits and the token that comes next, from where a draft begins.
-    pub(super) fn take_with_next(&mut self, token: TokenId) -> Taken {
-        // Left there by a draft that was not used.
-        self.num_cells = self.num_cells.min(self.end);
-        let mut taken = self.take(usize::MAX);
-        taken.tokens.push(token);
-        taken.hidden.extend_from_slice(self.last.as_deref().unwrap_or_default());
+    /// Takes the token that comes next, from where a draft begins. Nothing may wait.
+    pub(super) fn take_next(&mut self, token: TokenId) -> Taken {
+        debug_assert!(self.tokens.is_empty(), "what waits comes first");
+        // One more is left of a draft that was not used.
         self.num_cells = self.end + 1;
         self.ahead = Some(token);
-        taken
+        let hidden = self.last.clone().unwrap_or_default();
+        Taken { first: self.end, tokens: vec![token], hidden }
     }
 
     /// The draft context has lost what it had of the slot.
@@ -205,34 +210,39 @@ mod tests {
     fn each_token_comes_with_the_row_before_it() {
         let mut backlog = pushed(&[1, 2, 3]);
         assert_eq!(rows(&backlog.take(2)), (0, vec![(1, 0.0), (2, 1.0)]));
-        assert_eq!(rows(&backlog.take_with_next(TokenId(4))), (2, vec![(3, 2.0), (4, 3.0)]));
+        assert_eq!(rows(&backlog.take(9)), (2, vec![(3, 2.0)]));
+        assert_eq!(rows(&backlog.take_next(TokenId(4))), (3, vec![(4, 3.0)]));
         assert_eq!((backlog.len(), backlog.num_cells(), backlog.end()), (0, 4, 3));
     }
 
     #[test]
     fn the_drafted_from_token_is_not_taken_in_twice() {
         let mut backlog = pushed(&[1, 2]);
-        backlog.take_with_next(TokenId(3));
+        backlog.take(9);
+        backlog.take_next(TokenId(3));
         // Verified with two drafts, of which one was right.
         [3, 4, 9].into_iter().for_each(|token| push(&mut backlog, token));
         backlog.trim(4);
         assert!(backlog.can_draft());
-        assert_eq!(rows(&backlog.take_with_next(TokenId(5))), (3, vec![(4, 3.0), (5, 4.0)]));
+        assert_eq!(rows(&backlog.take(9)), (3, vec![(4, 3.0)]));
+        assert_eq!(rows(&backlog.take_next(TokenId(5))), (4, vec![(5, 4.0)]));
     }
 
     #[test]
     fn another_token_than_the_drafted_from_is_taken_in() {
         let mut backlog = pushed(&[1, 2]);
-        backlog.take_with_next(TokenId(3));
+        backlog.take(9);
+        backlog.take_next(TokenId(3));
         push(&mut backlog, 7);
-        assert_eq!(rows(&backlog.take_with_next(TokenId(8))), (2, vec![(7, 2.0), (8, 7.0)]));
+        assert_eq!(rows(&backlog.take(9)), (2, vec![(7, 2.0)]));
     }
 
     #[test]
     fn an_unused_draft_can_be_repeated() {
         let mut backlog = pushed(&[1, 2]);
-        backlog.take_with_next(TokenId(3));
-        assert_eq!(rows(&backlog.take_with_next(TokenId(3))), (2, vec![(3, 2.0)]));
+        backlog.take(9);
+        backlog.take_next(TokenId(3));
+        assert_eq!(rows(&backlog.take_next(TokenId(3))), (2, vec![(3, 2.0)]));
     }
 
     #[test]
@@ -264,7 +274,8 @@ mod tests {
         let mut backlog = pushed(&[1, 2, 3, 4]);
         backlog.take(1);
         assert_eq!(backlog.trim_for_drafts(3), 3);
-        assert_eq!(rows(&backlog.take_with_next(TokenId(8))), (1, vec![(2, 1.0), (3, 2.0), (8, 3.0)]));
+        assert_eq!(rows(&backlog.take(9)), (1, vec![(2, 1.0), (3, 2.0)]));
+        assert_eq!(rows(&backlog.take_next(TokenId(8))), (3, vec![(8, 3.0)]));
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl LlamaContext {
         for (row, hidden) in rows.iter().zip(hidden.chunks_exact(draft.width())) {
             draft.push(row.slot, row.token, hidden);
         }
-        draft.take_in_long();
+        draft.take_in_oversized();
         Ok(())
     }
 
@@ -359,6 +359,12 @@ impl Context for LlamaContext {
 
     fn can_draft(&self, slot: SlotId) -> bool {
         self.draft.as_ref().is_some_and(|draft| draft.can_draft(slot))
+    }
+
+    fn take_in(&mut self, slots: &[SlotId]) {
+        if let Some(draft) = &mut self.draft {
+            draft.take_in_long(slots);
+        }
     }
 
     fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {

@@ -17,8 +17,11 @@ use crate::lock::lock;
 use crate::model::DraftRequest;
 use crate::sampler::argmax;
 
-/// So many tokens of a slot may wait to be taken in: some are cheaper together, and each holds a hidden row.
-const MAX_BACKLOG: usize = 128;
+/// Hidden rows of a slot that may wait to be taken in, in bytes. A sequence that does not draft costs nothing so
+/// long, and many tokens cost less together than one by one.
+const MAX_WAITING_BYTES: usize = 4 << 20;
+/// So many tokens are taken in together while a prompt is computed.
+const MIN_TAKEN: usize = 16;
 
 /// A draft context, made and used on the target's thread.
 pub(super) struct DraftContext {
@@ -129,13 +132,19 @@ impl DraftContext {
         self.slots[slot.index()].push(token, hidden);
     }
 
-    /// Takes in what has waited long enough.
-    pub(super) fn take_in_long(&mut self) {
-        for index in 0..self.slots.len() {
-            if self.slots[index].len() >= MAX_BACKLOG {
-                self.take_in(SlotId(index as u32));
-            }
-        }
+    /// Takes in what waits of the slots where it is much.
+    pub(super) fn take_in_long(&mut self, slots: &[SlotId]) {
+        let is_long = |slot: &&SlotId| self.slots[slot.index()].len() >= MIN_TAKEN;
+        let slots: Vec<SlotId> = slots.iter().filter(is_long).copied().collect();
+        self.take_in(slots.into_iter());
+    }
+
+    /// Takes in what is too much to wait.
+    pub(super) fn take_in_oversized(&mut self) {
+        let most = MAX_WAITING_BYTES / (4 * self.width.max(1));
+        let slots = self.slots.iter().enumerate().filter(|(_, backlog)| backlog.len() > most);
+        let slots: Vec<SlotId> = slots.map(|(index, _)| SlotId(index as u32)).collect();
+        self.take_in(slots.into_iter());
     }
 
     pub(super) fn trim(&mut self, slot: SlotId, position: usize) {
@@ -178,7 +187,7 @@ impl DraftContext {
     pub(super) fn save(&mut self, slot: SlotId) -> Option<(Vec<u8>, Vec<f32>)> {
         let end = self.slots[slot.index()].end();
         self.slots[slot.index()].trim(end);
-        self.take_in(slot);
+        self.take_in(std::iter::once(slot));
         let backlog = &self.slots[slot.index()];
         if !backlog.can_draft() || backlog.num_cells() == 0 {
             return None;
@@ -238,55 +247,31 @@ impl DraftContext {
 
     /// Takes in what the drafts go on from; their first tokens.
     fn begin(&mut self, requests: &[DraftRequest]) -> Vec<Chain> {
-        let mut chains = Vec::new();
-        let mut waiting: Vec<(usize, SlotId, Taken)> = Vec::new();
-        let mut num_rows = 0;
+        self.take_in(requests.iter().map(|request| request.slot));
+        let mut inputs = Vec::new();
         for (index, request) in requests.iter().enumerate() {
-            let backlog = &self.slots[request.slot.index()];
-            if !backlog.can_draft() || backlog.end() != request.position as usize {
-                continue;
+            let backlog = &mut self.slots[request.slot.index()];
+            if backlog.can_draft() && backlog.end() == request.position as usize {
+                let next = backlog.take_next(request.token);
+                self.drop_from(request.slot, next.first);
+                inputs.push((index, request, next));
             }
-            if num_rows + backlog.len() + 1 > self.batch_size {
-                self.take_in(request.slot);
-            }
-            if num_rows + self.slots[request.slot.index()].len() + 1 > self.batch_size {
-                chains.extend(self.first_tokens(requests, std::mem::take(&mut waiting)));
-                num_rows = 0;
-            }
-            if !self.slots[request.slot.index()].can_draft() {
-                continue;
-            }
-            let taken = self.slots[request.slot.index()].take_with_next(request.token);
-            num_rows += taken.tokens.len();
-            waiting.push((index, request.slot, taken));
         }
-        chains.extend(self.first_tokens(requests, waiting));
-        chains
-    }
-
-    fn first_tokens(
-        &mut self,
-        requests: &[DraftRequest],
-        waiting: Vec<(usize, SlotId, Taken)>,
-    ) -> Vec<Chain> {
-        let mut rows = Vec::new();
-        let mut outputs = Vec::new();
-        for (index, slot, taken) in &waiting {
-            self.drop_from(*slot, taken.first);
-            rows.extend(taken_rows(*slot, taken, self.width, true));
-            outputs.push((*index, *slot, rows.len() - 1, taken.first + taken.tokens.len()));
-        }
+        // Rows with output only: some graphs give the hidden rows of those, others of all rows.
+        let rows: Vec<Row<'_>> =
+            inputs.iter().flat_map(|(_, request, next)| next.rows(request.slot, true)).collect();
         if !self.decode(&rows) {
-            for (_, slot, _) in waiting {
-                self.give_up(slot);
+            for (_, request, _) in inputs {
+                self.give_up(request.slot);
             }
             return Vec::new();
         }
-        let chain = |(index, slot, row, position): (usize, SlotId, usize, usize)| {
+        let chain = |(row, (index, request, next)): (usize, &(usize, &DraftRequest, Taken))| {
             let (token, hidden) = self.output(row)?;
-            Some(Chain { index, slot, position, token, hidden, max: requests[index].max })
+            let (slot, position) = (request.slot, next.first + 1);
+            Some(Chain { index: *index, slot, position, token, hidden, max: request.max })
         };
-        outputs.into_iter().filter_map(chain).collect()
+        inputs.iter().enumerate().filter_map(chain).collect()
     }
 
     /// Drafts one more token each; false: it could not.
@@ -338,14 +323,35 @@ impl DraftContext {
         logit.is_finite().then(|| (TokenId(token as i32), hidden.to_vec()))
     }
 
-    /// Takes in what waits of a slot.
-    fn take_in(&mut self, slot: SlotId) {
-        while self.slots[slot.index()].len() > 0 {
-            let taken = self.slots[slot.index()].take(self.batch_size);
-            self.drop_from(slot, taken.first);
-            let rows: Vec<Row<'_>> = taken_rows(slot, &taken, self.width, false).collect();
-            if !self.decode(&rows) {
-                self.give_up(slot);
+    /// Takes in what waits of the slots, together.
+    fn take_in(&mut self, slots: impl Iterator<Item = SlotId>) {
+        let mut batch: Vec<(SlotId, Taken)> = Vec::new();
+        let mut num_rows = 0;
+        for slot in slots {
+            while self.slots[slot.index()].len() > 0 {
+                let taken = self.slots[slot.index()].take(self.batch_size - num_rows);
+                num_rows += taken.len();
+                batch.push((slot, taken));
+                if num_rows == self.batch_size {
+                    self.take_in_batch(&std::mem::take(&mut batch));
+                    num_rows = 0;
+                }
+            }
+        }
+        self.take_in_batch(&batch);
+    }
+
+    fn take_in_batch(&mut self, batch: &[(SlotId, Taken)]) {
+        if batch.is_empty() {
+            return;
+        }
+        for (slot, taken) in batch {
+            self.drop_from(*slot, taken.first);
+        }
+        let rows: Vec<Row<'_>> = batch.iter().flat_map(|(slot, taken)| taken.rows(*slot, false)).collect();
+        if !self.decode(&rows) {
+            for (slot, _) in batch {
+                self.give_up(*slot);
             }
         }
     }
@@ -397,15 +403,17 @@ impl DraftContext {
     }
 }
 
-/// Rows of what was taken; with `output`, the last one's logits are wanted.
-fn taken_rows(slot: SlotId, taken: &Taken, width: usize, output: bool) -> impl Iterator<Item = Row<'_>> {
-    let last = taken.tokens.len() - 1;
-    let rows = taken.tokens.iter().zip(taken.hidden.chunks_exact(width)).enumerate();
-    rows.map(move |(offset, (&token, hidden))| Row {
-        slot,
-        token,
-        position: taken.first + offset,
-        hidden,
-        output: output && offset == last,
-    })
+impl Taken {
+    /// Its rows in a batch of the draft context.
+    fn rows(&self, slot: SlotId, output: bool) -> impl Iterator<Item = Row<'_>> {
+        let width = (self.hidden.len() / self.len()).max(1);
+        let rows = self.tokens.iter().zip(self.hidden.chunks_exact(width)).enumerate();
+        rows.map(move |(offset, (&token, hidden))| Row {
+            slot,
+            token,
+            position: self.first + offset,
+            hidden,
+            output,
+        })
+    }
 }
