@@ -72,6 +72,7 @@ def test_a_head_drafts_for_every_dialect_but_llamatik(tiny_models: Path, tmp_pat
         assert through_llamatik(running, model) == 0
         assert drafted(complete(running, model.stem)) > 0
         assert WARNING not in running.log
+        assert "  drafting        mtp, up to 3 tokens, not adaptive\n" in running.log
 
 
 def test_prompt_lookup_drafts_for_llamatik_too(tiny_models: Path, tmp_path: Path) -> None:
