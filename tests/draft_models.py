@@ -14,11 +14,13 @@ NEVER_RIGHT = rules(0.0)
 DRAFT_LENS = (1, 2, 3, 5, 8)
 
 Tokens = list[int]
+Choice = Drafting | Literal[False] | None
+"""How a request drafts; `None`: as the engine does by default."""
 
 
 def config(**options: Any) -> ModelConfig:
-    """Small batches, so that longer prompts come in several steps."""
-    defaults = {"context_length": 512, "max_sequences": 8, "batch_size": 64, "ubatch_size": 64, "threads": 1}
+    """Batches with room for eight drafts of eight, but small: longer prompts come in several steps."""
+    defaults = {"context_length": 512, "max_sequences": 8, "batch_size": 128, "ubatch_size": 64, "threads": 1}
     return ModelConfig(**{**defaults, **options})
 
 
@@ -38,7 +40,7 @@ async def complete(
     engine: Engine,
     tokens: Sequence[int],
     max_tokens: int,
-    drafting: Drafting | Literal[False] | None = None,
+    drafting: Choice = None,
     **arguments: Any,
 ) -> Completion:
     """Generates after token ids, as they are."""

@@ -18,6 +18,7 @@ from draft_models import (
     LENGTHS,
     NEVER_RIGHT,
     PROMPTS,
+    Choice,
     Tokens,
     complete,
     config,
@@ -98,6 +99,16 @@ async def test_sequences_at_once(
             assert given(completion) == simulated(number, draft_len), number
 
 
+async def test_drafts_that_a_full_batch_has_no_room_for(model: Path) -> None:
+    """Eight sequences with eight guesses each are 72 rows."""
+    async with await Engine.load(model, config(batch_size=40, ubatch_size=32)) as engine:
+        await engine.enable_mtp(8, adaptive=False)
+        requests = map(complete, [engine] * len(PROMPTS), PROMPTS, LENGTHS)
+        for number, completion in enumerate(await asyncio.gather(*requests)):
+            assert ids(completion) == text_of(PROMPTS[number], LENGTHS[number])
+            assert 0 < completion.usage.accepted_tokens <= completion.usage.draft_tokens
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 async def test_prompts_that_join_drafting_sequences(model: Path, layout: dict[str, Any]) -> None:
     joined = prompt(100, 300), prompt(101, 7)
@@ -125,7 +136,7 @@ async def test_some_draft_and_some_do_not(model: Path) -> None:
     async with await Engine.load(model, config()) as engine:
         await engine.enable_mtp(2, adaptive=False)
         longer = await engine.open_drafting("mtp", draft_len=8, adaptive=False)
-        choices = [(None, 2), (False, 0), (longer, 8)]
+        choices: list[tuple[Choice, int]] = [(None, 2), (False, 0), (longer, 8)]
         requests = [
             complete(engine, tokens, LENGTHS[number], choices[number % 3][0])
             for number, tokens in enumerate(PROMPTS)
@@ -181,7 +192,8 @@ async def test_a_full_context_ends_a_draft(model: Path) -> None:
     async with await Engine.load(model, config(context_length=64)) as engine:
         baseline = await engine.generate(tokens, add_special=False)
         await engine.enable_mtp(8, adaptive=False)
-        drafted = await engine.generate(tokens, add_special=False)
+        # The cells that are there were computed without a draft context.
+        drafted = await engine.generate(tokens, add_special=False, cache_prompt=False)
     assert ids(drafted) == ids(baseline) == text_of(tokens, len(baseline.tokens))
     assert drafted.finish_reason == baseline.finish_reason == "length"
     assert drafted.usage.draft_tokens > 0

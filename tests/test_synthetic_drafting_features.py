@@ -6,11 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from draft_models import LENGTHS, PROMPTS, complete, config, counts, expected, ids, prompt, text_of
+from draft_models import LENGTHS, PROMPTS, Choice, complete, config, counts, expected, ids, prompt, text_of
 from llmserve import Completion, Drafting, Engine
 from synthetic import DRAFT_HEAD_FILE, EOS, MISSING_HEAD_FILE, VOCABULARY
 
@@ -52,7 +52,8 @@ async def on_and_off(
     engine: Engine, drafting: Drafting, max_tokens: int = 80, **arguments: Any
 ) -> list[tuple[Completion, Completion]]:
     """Each prompt once without drafts and once with, all at once; the pairs are equal but for the drafts."""
-    asked = [(tokens, choice) for tokens in PROMPTS[3:] for choice in (False, drafting)]
+    choices: tuple[Choice, ...] = (False, drafting)
+    asked = [(tokens, choice) for tokens in PROMPTS[3:] for choice in choices]
     done = await asyncio.gather(
         *(
             complete(engine, tokens, max_tokens, choice, cache_prompt=False, **arguments)
@@ -83,7 +84,7 @@ def total(pairs: list[tuple[Completion, Completion]]) -> tuple[int, int]:
     ],
     ids=lambda params: "-".join(params),
 )
-async def test_sampled_and_penalised_texts(engine: Engine, mtp: Drafting, params: dict[str, float]) -> None:
+async def test_sampled_and_penalised_texts(engine: Engine, mtp: Drafting, params: dict[str, Any]) -> None:
     pairs = await on_and_off(engine, mtp, seed=17, **params)
     drafted, accepted = total(pairs)
     assert 0 < accepted < drafted
@@ -190,7 +191,7 @@ async def test_a_session_goes_on_drafting(engine: Engine, mtp: Drafting) -> None
 
 async def test_sessions_with_drafts_only_now_and_then(engine: Engine, mtp: Drafting) -> None:
     """Whatever drafted cells a session has or lacks, its text is that of one without drafts."""
-    choices: list[Drafting | Literal[False]] = [False, mtp, mtp, False, mtp]
+    choices: list[Choice] = [False, mtp, mtp, False, mtp]
     session = engine.session()
     whole: list[int] = []
     for turn, choice in enumerate(choices):
@@ -283,7 +284,7 @@ async def test_prompt_lookup_finds_what_repeats(tiny_models: Path) -> None:
 
 async def test_both_ways_to_draft_in_one_batch(engine: Engine, mtp: Drafting) -> None:
     lookup = await engine.open_drafting("prompt_lookup", draft_len=8, adaptive=False)
-    choices: list[Drafting | Literal[False]] = [mtp, lookup, False]
+    choices: list[Choice] = [mtp, lookup, False]
     requests = [
         complete(engine, tokens, LENGTHS[number], choices[number % 3], cache_prompt=False)
         for number, tokens in enumerate(PROMPTS)

@@ -68,6 +68,9 @@ class Shape:
             raise ValueError(message)
 
 
+# About 300 million parameters: large enough that a step of one row takes as long as reading the weights.
+MEMORY_BOUND = Shape(num_layers=24, width=1024, feed_forward=4096)
+
 Head = Literal["whole", "missing"]
 """Whether the tensors of the head are there; the metadata always announces them."""
 
@@ -79,15 +82,15 @@ def build_draft_model(agreement: float, shape: Shape | None = None, head: Head =
     """
     shape = shape or Shape()
     language = rules(agreement)
-    weights = Weights(6)
     tensors = _embeddings(language, shape.width)
-    for layer in range(shape.num_layers):
-        tensors |= _idle_layer(weights, f"blk.{layer}", shape)
+    idle = _idle_layer(shape)
+    for layer in range(shape.num_layers + (head == "whole")):
+        tensors |= {f"blk.{layer}.{name}": tensor for name, tensor in idle.items()}
     block = f"blk.{shape.num_layers // 2}"
     tensors |= _attention(block, shape.width, EMBEDDED, DISTANCES, range(KEYS, BITS))
     if head == "whole":
         block = f"blk.{shape.num_layers}"
-        tensors |= _idle_layer(weights, block, shape) | _head(language, block, shape.width)
+        tensors |= _head(language, block, shape.width)
 
     def describe(writer: gguf.GGUFWriter) -> None:
         _describe(writer, shape)
@@ -139,20 +142,20 @@ def _embeddings(language: Rules, width: int) -> dict[str, Array]:
     }
 
 
-def _idle_layer(weights: Weights, block: str, shape: Shape) -> dict[str, Array]:
-    width = shape.width
+def _idle_layer(shape: Shape) -> dict[str, Array]:
+    weights, width = Weights(6), shape.width
     return {
-        f"{block}.attn_norm.weight": weights.ones(width),
-        f"{block}.attn_q.weight": weights.linear(NUM_HEADS * HEAD_SIZE, width),
-        f"{block}.attn_k.weight": weights.linear(HEAD_SIZE, width),
-        f"{block}.attn_v.weight": weights.linear(HEAD_SIZE, width),
-        f"{block}.attn_output.weight": _zeros(width, NUM_HEADS * HEAD_SIZE),
-        f"{block}.attn_q_norm.weight": weights.ones(HEAD_SIZE),
-        f"{block}.attn_k_norm.weight": weights.ones(HEAD_SIZE),
-        f"{block}.ffn_norm.weight": weights.ones(width),
-        f"{block}.ffn_gate.weight": weights.linear(shape.feed_forward, width),
-        f"{block}.ffn_up.weight": weights.linear(shape.feed_forward, width),
-        f"{block}.ffn_down.weight": _zeros(width, shape.feed_forward),
+        "attn_norm.weight": weights.ones(width),
+        "attn_q.weight": weights.linear(NUM_HEADS * HEAD_SIZE, width),
+        "attn_k.weight": weights.linear(HEAD_SIZE, width),
+        "attn_v.weight": weights.linear(HEAD_SIZE, width),
+        "attn_output.weight": _zeros(width, NUM_HEADS * HEAD_SIZE),
+        "attn_q_norm.weight": weights.ones(HEAD_SIZE),
+        "attn_k_norm.weight": weights.ones(HEAD_SIZE),
+        "ffn_norm.weight": weights.ones(width),
+        "ffn_gate.weight": weights.linear(shape.feed_forward, width),
+        "ffn_up.weight": weights.linear(shape.feed_forward, width),
+        "ffn_down.weight": _zeros(width, shape.feed_forward),
     }
 
 

@@ -8,10 +8,11 @@ import tempfile
 from pathlib import Path
 
 import gguf
+import numpy as np
 
 from . import sentencepiece
 from .architectures import HEAD_SIZE, KINDS, NUM_HEADS, NUM_LAYERS, WIDTH, Kind, Model, build
-from .draft_head import build_draft_model
+from .draft_head import MEMORY_BOUND, build_draft_model
 from .vocabulary import describe as describe_vocabulary
 from .weights import Weights
 
@@ -89,6 +90,11 @@ def write_draft_models(folder: Path) -> None:
     _write(build_draft_model(1.0, head="missing"), folder, (MISSING_HEAD_FILE,))
 
 
+def write_memory_bound(path: Path, agreement: float) -> None:
+    """Writes a large model (670 MB, F16) whose head is right after the share `agreement` of all tokens."""
+    _write(build_draft_model(agreement, MEMORY_BOUND), path.parent, (path.name,), half=True)
+
+
 def write_adapter(path: Path) -> None:
     """Writes a LoRA adapter for the `llama` model to `path`, changing two matrices a layer."""
     weights = Weights(5)
@@ -110,18 +116,19 @@ def write_adapter(path: Path) -> None:
         fresh.replace(path)
 
 
-def _write(model: Model, folder: Path, names: tuple[str, ...]) -> None:
+def _write(model: Model, folder: Path, names: tuple[str, ...], *, half: bool = False) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         per_part = -(-len(model.tensors) // len(names)) if len(names) > 1 else 0
         # For a split model the writer makes the names of the parts from this one.
         fresh = Path(scratch, "split.gguf" if per_part else names[0])
         writer = gguf.GGUFWriter(fresh, model.architecture, split_max_tensors=per_part)
         writer.add_name(f"synthetic {model.architecture}")
-        writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+        writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16 if half else gguf.LlamaFileType.ALL_F32)
         model.describe(writer)
         describe_vocabulary(writer)
         for name, tensor in model.tensors.items():
-            writer.add_tensor(name, tensor)
+            is_half = half and name.startswith("blk.") and tensor.ndim > 1
+            writer.add_tensor(name, tensor.astype(np.float16) if is_half else tensor)
         _flush(writer)
         for name in names:
             Path(scratch, name).replace(folder / name)
