@@ -1,12 +1,10 @@
-//! Text with drafts and without on the default model (`LLMSERVE_TEST_MODEL`; `make test` sets it), whose
-//! floating point sums depend on the shape of the batch.
+//! Text with drafts and without: on the default model (`LLMSERVE_TEST_MODEL`), whose floating point sums depend on
+//! the shape of the batch, and on a tiny model with a head (in `LLMSERVE_SYNTHETIC_DIR`). `make test` sets both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
 
 mod common;
 
-use std::path::PathBuf;
-
-use common::request;
+use common::{Output, collect, from_env, load_engine, request};
 use llmserve_engine::*;
 
 /// Texts may part where log-probabilities of the two runs differ by less than this, and only there: a draw is a
@@ -16,19 +14,14 @@ const EPSILON: f32 = 0.1;
 const NUM_PROMPTS: usize = 12;
 const MAX_TOKENS: u32 = 80;
 
-fn engine() -> Engine {
-    let path = std::env::var_os("LLMSERVE_TEST_MODEL").expect("`make test` sets LLMSERVE_TEST_MODEL");
-    let context =
-        ContextConfig { context_length: Some(512), max_sequences: Some(6), ..ContextConfig::default() };
-    let config = ModelConfig { context, ..ModelConfig::default() };
-    let loading = load(&PathBuf::from(path), config, LoadOptions::default(), None);
-    loop {
-        match loading.recv().expect("a terminal event comes first") {
-            LoadEvent::Progress(_) => {}
-            LoadEvent::Ready(engine) => return engine,
-            LoadEvent::Failed(error) => panic!("{error}"),
-        }
-    }
+fn config(kv_layout: KvLayout) -> ModelConfig {
+    let context = ContextConfig {
+        context_length: Some(512),
+        max_sequences: Some(6),
+        kv_layout,
+        ..ContextConfig::default()
+    };
+    ModelConfig { context, ..ModelConfig::default() }
 }
 
 /// A token with the log-probabilities that it was drawn by.
@@ -92,7 +85,7 @@ fn parted(without: &[Step], with: &[Step], what: &str) -> bool {
 }
 
 fn compare(sampling: &SamplingParams, what: &str) {
-    let engine = engine();
+    let engine = load_engine(&from_env("LLMSERVE_TEST_MODEL"), config(KvLayout::PerSequence));
     let (without, _) = run(&engine, sampling, false);
     let (with, num_accepted) = run(&engine, sampling, true);
     assert!(num_accepted > NUM_PROMPTS, "{what}: {num_accepted} drafted tokens were accepted");
@@ -117,4 +110,36 @@ fn sampled_text_is_the_same_with_drafts() {
         ..SamplingParams::default()
     };
     compare(&sampling, "sampled");
+}
+
+fn submit_tiny(engine: &Engine, text: &str, head: Option<&Head>) -> Output {
+    let drafting =
+        |head: &Head| Drafting { method: DraftMethod::Head(head.clone()), draft_len: 3, adaptive: false };
+    let parts =
+        RequestParts { drafting: head.map(drafting), cache_prompt: false, ..RequestParts::text(text, 40) };
+    collect(&engine.submit(request(parts), None)).unwrap()
+}
+
+/// llama.cpp goes on with the graph of a batch for the next one of the same shape: one that was made without
+/// hidden rows must not be.
+#[test]
+fn a_head_that_is_opened_and_closed_between_equal_batches_drafts_right() {
+    let path = from_env("LLMSERVE_SYNTHETIC_DIR").join("draft_head.gguf");
+    for layout in [KvLayout::PerSequence, KvLayout::Unified] {
+        let engine = load_engine(&path, config(layout));
+        let text = "a prompt of several chunks; ".repeat(14);
+        let plain = submit_tiny(&engine, &text, None);
+        let mut drafted = Vec::new();
+        for _ in 0..2 {
+            let head = engine.open_head(None).wait().unwrap();
+            let with = submit_tiny(&engine, &text, Some(&head));
+            let usage = with.finished.usage;
+            assert!(usage.num_accepted_tokens > 0, "{layout:?}: {usage:?}");
+            drafted.push((usage.num_draft_tokens, usage.num_accepted_tokens));
+            assert_eq!(with.tokens, plain.tokens);
+            drop(head);
+            assert_eq!(submit_tiny(&engine, &text, None).tokens, plain.tokens);
+        }
+        assert_eq!(drafted[0], drafted[1]);
+    }
 }

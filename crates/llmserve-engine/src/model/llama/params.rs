@@ -12,7 +12,7 @@ use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::{LoadError, LoadErrorReason};
 
 /// llama.cpp pads the cells of a sequence to this.
-const CELL_PADDING: usize = 256;
+pub(super) const CELL_PADDING: usize = 256;
 
 /// The size of a context, chosen from configuration and memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
