@@ -43,6 +43,7 @@ fn load_engine(path: &Path, config: ModelConfig) -> Engine {
                 assert!((last - 1.0).abs() < f32::EPSILON);
                 return engine;
             }
+            LoadEvent::ReadyEmbedder(_) => panic!("the model generates"),
             LoadEvent::Failed(error) => panic!("{error}\n{}", error.detail),
         }
     }
@@ -337,7 +338,7 @@ fn a_load_is_shared_and_the_last_one_leaving_cancels_it() {
     let ends = |handle: &LoadHandle| loop {
         match handle.recv().unwrap() {
             LoadEvent::Progress(_) => {}
-            LoadEvent::Ready(_) => return "ready".to_owned(),
+            LoadEvent::Ready(_) | LoadEvent::ReadyEmbedder(_) => return "ready".to_owned(),
             LoadEvent::Failed(error) => return error.reason.code().to_owned(),
         }
     };
@@ -359,7 +360,7 @@ fn a_bad_option_is_refused_by_name() {
         loop {
             match handle.recv().unwrap() {
                 LoadEvent::Progress(_) => {}
-                LoadEvent::Ready(_) => panic!("loaded"),
+                LoadEvent::Ready(_) | LoadEvent::ReadyEmbedder(_) => panic!("loaded"),
                 LoadEvent::Failed(error) => return error,
             }
         }
