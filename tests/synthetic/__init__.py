@@ -7,12 +7,14 @@ texts notices wrong cache contents. The same sources give the same bytes on ever
 from __future__ import annotations
 
 from .architectures import KINDS, Kind, Model, build
+from .embedding_models import EMBEDDING_FILES
 from .store import (
     FILES,
     SENTENCEPIECE_FILE,
     main_file,
     write_adapter,
     write_all,
+    write_embedding_model,
     write_model,
     write_sentencepiece,
     write_split,
@@ -22,6 +24,7 @@ from .vocabulary import BOS, CHAT_TEMPLATE, EOS, IM_END, IM_START, VOCABULARY
 __all__ = [
     "BOS",
     "CHAT_TEMPLATE",
+    "EMBEDDING_FILES",
     "EOS",
     "FILES",
     "IM_END",
@@ -35,6 +38,7 @@ __all__ = [
     "main_file",
     "write_adapter",
     "write_all",
+    "write_embedding_model",
     "write_model",
     "write_sentencepiece",
     "write_split",

@@ -11,6 +11,7 @@ import gguf
 
 from . import sentencepiece
 from .architectures import HEAD_SIZE, KINDS, NUM_HEADS, NUM_LAYERS, WIDTH, Kind, Model, build
+from .embedding_models import EMBEDDING_FILES
 from .vocabulary import describe as describe_vocabulary
 from .weights import Weights
 
@@ -27,7 +28,13 @@ def main_file(kind: Kind) -> str:
     return f"{kind}.gguf"
 
 
-FILES = (*(main_file(kind) for kind in KINDS), *SPLIT_FILES, ADAPTER_FILE, SENTENCEPIECE_FILE)
+FILES = (
+    *(main_file(kind) for kind in KINDS),
+    *SPLIT_FILES,
+    ADAPTER_FILE,
+    SENTENCEPIECE_FILE,
+    *EMBEDDING_FILES,
+)
 
 
 def write_all(folder: Path) -> None:
@@ -43,6 +50,8 @@ def write_all(folder: Path) -> None:
     write_split(folder)
     write_adapter(folder / ADAPTER_FILE)
     write_sentencepiece(folder / SENTENCEPIECE_FILE)
+    for name in EMBEDDING_FILES:
+        write_embedding_model(name, folder)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         fresh = Path(scratch, STAMP_FILE)
         fresh.write_text(version)
@@ -73,6 +82,14 @@ def write_sentencepiece(path: Path) -> None:
             writer.add_tensor(name, tensor)
         _flush(writer)
         fresh.replace(path)
+
+
+def write_embedding_model(name: str, folder: Path) -> None:
+    """Writes one of `EMBEDDING_FILES` to `folder`."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        fresh = Path(scratch, name)
+        _flush(EMBEDDING_FILES[name](fresh))
+        fresh.replace(folder / name)
 
 
 def write_adapter(path: Path) -> None:

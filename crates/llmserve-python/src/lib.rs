@@ -2,12 +2,14 @@
 //! loops. It decides nothing; the classes that programs use are in the Python package.
 
 mod config;
+mod embedder;
 mod engine;
 mod errors;
 mod events;
 mod exit;
 mod fields;
 mod fork;
+mod held;
 mod info;
 mod load;
 mod logging;
@@ -23,11 +25,13 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::embedder::{EmbedJob, InputBuffer, PyEmbedder};
+    #[pymodule_export]
     use crate::engine::{PyEngine, Request};
     #[pymodule_export]
     use crate::exit::begin_exit;
     #[pymodule_export]
-    use crate::load::{Load, load, probe};
+    use crate::load::{Load, load, model_kind, probe};
     #[pymodule_export]
     use crate::logging::{set_log_level, take_log_records};
     #[pymodule_export]
