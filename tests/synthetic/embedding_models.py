@@ -22,11 +22,11 @@ CONTEXT = 96
 
 PAD, UNKNOWN, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-_WORDS = ("the", "sea", "tree", "of", "and", "is", "in", "deep", "green", "café")
+_WORDS = ("the", "sea", "tree", "of", "and", "is", "in", "deep", "green", "cafe")
 _ENDINGS = ("s", "ing", "er", "ly")
 _PUNCTUATION = ".,;:!?-'\"()"
 
-# WordPiece tokens as llama.cpp has them: the beginnings of words have its space mark, pieces inside have none.
+# WordPiece tokens as llama.cpp has them: beginnings of words with its space mark, pieces inside without.
 SPECIAL = (PAD, UNKNOWN, CLS, SEP, MASK)
 BEGINNINGS = tuple(f"▁{text}" for text in (*_WORDS, *_LETTERS, *_PUNCTUATION))
 INSIDE = tuple(dict.fromkeys((*_ENDINGS, *_LETTERS)))
