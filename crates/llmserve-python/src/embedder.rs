@@ -1,5 +1,6 @@
 //! An embedding model and its requests as Python objects. Every method returns at once, but for `join`.
 
+use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use llmserve_engine::{Embedder, EmbeddingRequest, Embeddings, Job, Prompt};
@@ -183,4 +184,45 @@ fn taken(py: Python<'_>, embeddings: Embeddings) -> PyResult<Taken<'_>> {
         Ok(())
     })?;
     Ok((bytes, dimensions, num_tokens))
+}
+
+/// Vectors (bytes of native `float32`, `dimensions` values each) as JSON arrays, made without the GIL. Each
+/// number is the shortest that stands for its float.
+#[pyfunction]
+pub(crate) fn json_vectors<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyBytes>,
+    dimensions: usize,
+) -> Vec<Bound<'py, PyBytes>> {
+    let bytes = data.as_bytes();
+    let texts: Vec<String> = py.detach(|| {
+        let vectors = bytes.chunks_exact(dimensions.max(1) * size_of::<f32>());
+        let texts = vectors.map(json_vector).collect();
+        exit::hold_thread_at_exit();
+        texts
+    });
+    texts.iter().map(|text| PyBytes::new(py, text.as_bytes())).collect()
+}
+
+fn json_vector(bytes: &[u8]) -> String {
+    let (values, _) = bytes.as_chunks();
+    let mut text = String::with_capacity(2 + values.len() * 12);
+    for (index, value) in values.iter().enumerate() {
+        text.push(if index == 0 { '[' } else { ',' });
+        push_number(&mut text, f32::from_ne_bytes(*value));
+    }
+    text.push(']');
+    text
+}
+
+fn push_number(text: &mut String, value: f32) {
+    /// Below, the notation with an exponent is shorter.
+    const SMALL: f32 = 1e-4;
+    let written = if value != 0.0 && value.abs() < SMALL {
+        write!(text, "{value:e}")
+    } else {
+        write!(text, "{value}")
+    };
+    // Writing into a `String` cannot fail.
+    written.unwrap_or(());
 }

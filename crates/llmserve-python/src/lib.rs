@@ -25,7 +25,7 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::embedder::{EmbedJob, InputBuffer, PyEmbedder};
+    use crate::embedder::{EmbedJob, InputBuffer, PyEmbedder, json_vectors};
     #[pymodule_export]
     use crate::engine::{PyEngine, Request};
     #[pymodule_export]

@@ -47,12 +47,14 @@ pub(crate) fn probe(py: Python<'_>, path: PathBuf) -> i32 {
     py.detach(move || llmserve_engine::probe::run_probe(&path, llmserve_engine::probe_model))
 }
 
-/// What the model in a file is for, by its header, which is read without the GIL: `generation` or
-/// `embedding`. Raises `LoadError`.
+/// What the model in a file would be for if it were loaded so, by its header, which is read without the GIL:
+/// `generation` or `embedding`. Raises `LoadError`.
 #[pyfunction]
-pub(crate) fn model_kind(py: Python<'_>, path: PathBuf) -> PyResult<&'static str> {
+pub(crate) fn model_kind(path: PathBuf, config: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    let py = config.py();
+    let overrides = model_config(config)?.weights.metadata_overrides;
     let kind = py.detach(move || {
-        let kind = llmserve_engine::model_kind(&path);
+        let kind = llmserve_engine::model_kind(&path, &overrides);
         exit::hold_thread_at_exit();
         kind
     });

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::config::ModelConfig;
+use crate::config::{MetadataValue, ModelConfig};
 use crate::embed::Embedder;
 use crate::engine::Engine;
 use crate::error::{LoadError, LoadErrorReason};
@@ -77,12 +77,12 @@ impl Wanted {
     }
 }
 
-/// What the model in a file is for, by its header.
+/// What the model in a file is for, by its header and the overrides with which it would be loaded.
 ///
 /// # Errors
 /// What is wrong with the file; models that are not served at all.
-pub fn model_kind(path: &Path) -> Result<ModelKind, LoadError> {
-    gguf::check(path)?.kind()
+pub fn model_kind(path: &Path, overrides: &[(String, MetadataValue)]) -> Result<ModelKind, LoadError> {
+    gguf::check(path)?.with_overrides(overrides)?.kind()
 }
 
 /// Starts loading a model, or joins a load of the same file with the same options. Never blocks.
