@@ -187,7 +187,12 @@ impl Engine {
         listener: Option<Listener>,
     ) -> Job<Vec<TokenId>> {
         let (result, job) = job::job(listener);
-        self.inner.jobs.start(prepare::Job::Tokens(TokenJob::Tokenize { text, add_special, special, result }));
+        self.inner.jobs.start(prepare::Job::Tokens(TokenJob::Tokenize {
+            text,
+            add_special,
+            special,
+            result,
+        }));
         job
     }
 

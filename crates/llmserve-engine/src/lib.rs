@@ -74,9 +74,9 @@ pub use embed::{Embedder, EmbedderParts, EmbeddingRequest, Embeddings, OpenEmbed
 pub use engine::{Engine, EngineParts, OpenContext};
 pub use error::*;
 pub use event::*;
+pub use gguf::ModelKind;
 pub use ids::*;
 pub use job::Job;
-pub use gguf::ModelKind;
 pub use load::{LoadEvent, LoadHandle, LoadOptions, Wanted, join_loads, load, model_kind, probe_model};
 pub use model::ModelInfo;
 pub use notify::{Listener, Notify};

@@ -218,11 +218,8 @@ fn json_vector(bytes: &[u8]) -> String {
 fn push_number(text: &mut String, value: f32) {
     /// Below, the notation with an exponent is shorter.
     const SMALL: f32 = 1e-4;
-    let written = if value != 0.0 && value.abs() < SMALL {
-        write!(text, "{value:e}")
-    } else {
-        write!(text, "{value}")
-    };
+    let written =
+        if value != 0.0 && value.abs() < SMALL { write!(text, "{value:e}") } else { write!(text, "{value}") };
     // Writing into a `String` cannot fail.
     written.unwrap_or(());
 }

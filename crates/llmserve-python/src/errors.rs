@@ -66,7 +66,8 @@ pub(crate) fn load_exception(py: Python<'_>, error: &LoadError) -> PyErr {
         let fields = PyDict::new(py);
         fields.set_item("reason", error.reason.code())?;
         fields.set_item("detail", &error.detail)?;
-        let class = if error.reason == LoadErrorReason::WrongKind { "WrongModelKindError" } else { "LoadError" };
+        let class =
+            if error.reason == LoadErrorReason::WrongKind { "WrongModelKindError" } else { "LoadError" };
         instance(py, class, &error.message, &fields)
     };
     build().unwrap_or_else(|failure| failure)

@@ -25,8 +25,7 @@ pub(super) fn plan(requests: &[Remaining<'_>], max_rows: usize, max_inputs: usiz
     let mut next: Vec<Option<usize>> = requests.iter().map(|request| Some(request.next)).collect();
     while next.iter().any(Option::is_some) {
         for (request, (remaining, next)) in requests.iter().zip(&mut next).enumerate() {
-            let Some((input, length)) =
-                next.and_then(|input| Some((input, *remaining.lengths.get(input)?)))
+            let Some((input, length)) = next.and_then(|input| Some((input, *remaining.lengths.get(input)?)))
             else {
                 *next = None;
                 continue;

@@ -131,7 +131,8 @@ impl Preparer {
             None => Ok(most),
             Some(wanted) if (1..=most).contains(&wanted) => Ok(wanted),
             Some(wanted) => {
-                let reason = format!("must be from 1 to {most}, the size of the model's vectors, got {wanted}");
+                let reason =
+                    format!("must be from 1 to {most}, the size of the model's vectors, got {wanted}");
                 Err(Error::InvalidParameter { field: "dimensions", reason })
             }
         }
@@ -166,11 +167,11 @@ impl Preparer {
 
 /// An error about a text as one about the input that it is.
 fn of_input(index: usize, error: Error) -> Error {
-    match error {
-        Error::TextTooLong { fewest_tokens, context_length } => {
-            Error::InputTooLong { index, num_tokens: fewest_tokens, is_exact: false, limit: context_length }
-        }
-        Error::Tokenize { reason } => Error::InvalidInput { index, reason },
-        other => other,
+    if let Error::TextTooLong { fewest_tokens: num_tokens, context_length: limit } = error {
+        Error::InputTooLong { index, num_tokens, is_exact: false, limit }
+    } else if let Error::Tokenize { reason } = error {
+        Error::InvalidInput { index, reason }
+    } else {
+        error
     }
 }

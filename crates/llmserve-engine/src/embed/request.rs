@@ -52,7 +52,12 @@ impl Embeddings {
 
 /// Cuts a vector and scales it as a request wants it; `None` where it holds no usable numbers. A vector of
 /// zeros has no direction and stays as it is.
-pub(super) fn finish(vector: &[f32], dimensions: usize, normalize: bool, values: &mut Vec<f32>) -> Option<()> {
+pub(super) fn finish(
+    vector: &[f32],
+    dimensions: usize,
+    normalize: bool,
+    values: &mut Vec<f32>,
+) -> Option<()> {
     let vector = vector.get(..dimensions)?;
     let square: f64 = vector.iter().map(|value| f64::from(*value) * f64::from(*value)).sum();
     if !square.is_finite() {

@@ -46,7 +46,7 @@ pub(super) fn check(metadata: &Metadata, digests: &mut [u64]) -> Result<(), Load
     if model == "bert" { check_word_pieces(metadata, num_tokens) } else { Ok(()) }
 }
 
-/// WordPiece puts a separator behind each text, and the unknown token in the place of what it cannot spell.
+/// `WordPiece` puts a separator behind each text, and the unknown token in the place of what it cannot spell.
 fn check_word_pieces(metadata: &Metadata, num_tokens: u64) -> Result<(), LoadError> {
     let keys = [("tokenizer.ggml.seperator_token_id", 102), ("tokenizer.ggml.unknown_token_id", 100)];
     for (key, default) in keys {

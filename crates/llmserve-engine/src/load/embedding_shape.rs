@@ -57,9 +57,9 @@ fn shape(
     let shape = match config.context_length {
         Some(length) if kind.has_learned_positions => with_length((length as usize).min(trained)),
         Some(length) => with_length(length as usize),
-        None => with_length(longest(trained, |length| {
-            needed(&with_length(length), cost) <= facts.free_bytes / 2
-        })),
+        None => {
+            with_length(longest(trained, |length| needed(&with_length(length), cost) <= facts.free_bytes / 2))
+        }
     };
     let needed = needed(&shape, cost);
     // With a GPU its driver says what does not fit.
