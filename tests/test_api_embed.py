@@ -28,7 +28,7 @@ from llmserve import (
     SyncEngine,
     WrongModelKindError,
 )
-from synthetic import VOCABULARY, build, main_file
+from synthetic import KINDS, VOCABULARY, Kind, build, main_file
 from synthetic.embedding_models import CONTEXT, SEP, TOKENS, WIDTH
 
 Matrix = npt.NDArray[np.float32]
@@ -368,13 +368,32 @@ async def test_long_inputs_of_a_decoder_are_computed_in_parts(tiny_models: Path)
     np.testing.assert_allclose(vectors[0], vectors[1], atol=COMPANY)
 
 
-async def test_any_decoder_embeds_where_its_pooling_is_set(tiny_models: Path) -> None:
-    config = ModelConfig(threads=1, context_length=64, metadata_overrides={"llama.pooling_type": 1})
-    async with await Embedder.load(tiny_models / main_file("llama"), config) as embedder:
-        assert embedder.info.pooling == "mean"
-        together = matrix(await embedder.embed(["the sea", "of trees", "and the tree of the sea"]))
-        alone = matrix(await embedder.embed("of trees"))
-        np.testing.assert_allclose(together[1], alone[0], atol=COMPANY)
+@pytest.mark.parametrize("sizes", [(512, 64), (32, 7)], ids=["large", "small"])
+@pytest.mark.parametrize(("pooling", "number"), [("mean", 1), ("cls", 2), ("last", 3)])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_any_decoder_embeds_where_its_pooling_is_set(
+    tiny_models: Path, kind: Kind, pooling: str, number: int, sizes: tuple[int, int]
+) -> None:
+    rows, sequences = sizes
+    config = ModelConfig(
+        threads=1,
+        context_length=130,
+        batch_size=rows,
+        ubatch_size=rows,
+        max_sequences=sequences,
+        kv_type_k="f32",
+        kv_type_v="f32",
+        flash_attention=False,
+        metadata_overrides={f"{build(kind).architecture}.pooling_type": number},
+    )
+    texts = ["the sea " * times for times in (1, 40, 3, 2, 20, 7, 1, 5, 3)]
+    async with await Embedder.load(tiny_models / main_file(kind), config) as embedder:
+        assert embedder.info.pooling == pooling
+        together = await embedder.embed(texts)
+        assert max(together.num_tokens) > rows or rows == 512
+        alone = [matrix(await embedder.embed(text)) for text in texts]
+    # Nothing is rounded to 16 bits here. Measured: 1.1e-6 at most.
+    np.testing.assert_allclose(matrix(together), np.concatenate(alone), atol=1e-5)
 
 
 def test_without_an_event_loop(sync_bert: SyncEmbedder) -> None:

@@ -45,14 +45,20 @@ fn shape(
 ) -> Result<EmbeddingShape, LoadError> {
     let batch_rows = config.ubatch_size.min(config.batch_size) as usize;
     let trained = if facts.trained_length == 0 { 512 } else { facts.trained_length as usize };
-    let with_length = |context_length: usize| EmbeddingShape {
-        kind,
-        context_length,
-        batch_rows,
-        max_rows: if kind.is_splittable() { batch_rows } else { batch_rows.max(context_length) },
-        max_sequences: config.max_sequences.map_or(DEFAULT_SEQUENCES, |n| n as usize).min(batch_rows),
-        num_cells: context_length.max(batch_rows),
-        num_threads: config.threads.map_or(facts.num_cores, |threads| threads as usize).max(1),
+    let max_sequences = config.max_sequences.map_or(DEFAULT_SEQUENCES, |n| n as usize).min(batch_rows);
+    let with_length = |context_length: usize| {
+        let longest = if kind.is_splittable() { batch_rows } else { batch_rows.max(context_length) };
+        // llama.cpp reserves for as many rows of each sequence, and asserts that they are all rows.
+        let max_rows = longest.next_multiple_of(max_sequences);
+        EmbeddingShape {
+            kind,
+            context_length,
+            batch_rows,
+            max_rows,
+            max_sequences,
+            num_cells: context_length.max(max_rows),
+            num_threads: config.threads.map_or(facts.num_cores, |threads| threads as usize).max(1),
+        }
     };
     let shape = match config.context_length {
         Some(length) if kind.has_learned_positions => with_length((length as usize).min(trained)),
@@ -169,9 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn options_are_checked() {
+    fn options_are_kept_or_refused() {
         let config = ContextConfig { max_sequences: Some(257), ..ContextConfig::default() };
         assert!(check(&config).is_err());
+        let odd = ContextConfig { max_sequences: Some(7), ..ContextConfig::default() };
+        assert_eq!(chosen(&odd, ENCODER, &facts(1000, 1 << 36)), Ok((1000, 1001, 1001)));
         let few = ContextConfig { max_sequences: Some(8), ubatch_size: 4, ..ContextConfig::default() };
         assert_eq!(shape(&few, ENCODER, &facts(64, 1 << 36), COST).unwrap().max_sequences, 4);
     }
