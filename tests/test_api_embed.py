@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
@@ -405,3 +409,70 @@ def test_without_an_event_loop(sync_bert: SyncEmbedder) -> None:
     assert sync_bert.detokenize(sync_bert.tokenize("the sea", add_special=False)) == " the sea"
     with pytest.raises(InputTooLongError):
         sync_bert.embed(letters(CONTEXT + 1))
+
+
+PROGRAM = """
+import asyncio, os, sys, warnings
+import llmserve
+warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of forks beside threads.
+PATH = sys.argv[1]
+LONG = ["the sea " * 40] * 5000
+"""
+
+PROGRAMS = {
+    "ends in the midst of work": (
+        """
+        async def main():
+            embedder = await llmserve.Embedder.load(PATH)
+            work = asyncio.ensure_future(embedder.embed(LONG))
+            while not embedder.stats().num_running:
+                await asyncio.sleep(0)
+            print("begun")
+        asyncio.run(main())
+        """,
+        "begun\n",
+    ),
+    "keeps a job that nobody reads": (
+        """
+        embedder = llmserve.SyncEmbedder.load(PATH)
+        from llmserve import _core
+        buffer = _core.InputBuffer()
+        for text in LONG:
+            buffer.append(text, True, "plain")
+        wakeup = _core.Wakeup()
+        job = embedder._core.embed(buffer, None, True, wakeup.listener(0))
+        print(job.take())
+        """,
+        "None\n",
+    ),
+    "is dead in a forked child and lives in its parent": (
+        """
+        embedder = llmserve.SyncEmbedder.load(PATH)
+        child = os.fork()
+        if child == 0:
+            try:
+                embedder.embed("a")
+            except llmserve.EngineDeadError as error:
+                os._exit(7 if "fork" in str(error) else 8)
+            os._exit(9)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        print(len(embedder.embed("the sea").vectors[0]))
+        """,
+        f"7\n{WIDTH}\n",
+    ),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_process_that(name: str, tiny_models: Path) -> None:
+    body, output = PROGRAMS[name]
+    command = [sys.executable, "-W", "error", "-c", PROGRAM + textwrap.dedent(body)]
+    done = subprocess.run(
+        [*command, str(tiny_models / "bert-mean.gguf")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, output, "")
