@@ -315,7 +315,7 @@ fn a_load_is_shared_and_the_last_one_leaving_cancels_it() {
     let ends = |handle: &LoadHandle| loop {
         match handle.recv().unwrap() {
             LoadEvent::Progress(_) => {}
-            LoadEvent::Ready(_) => return "ready".to_owned(),
+            LoadEvent::Ready(_) | LoadEvent::ReadyEmbedder(_) => return "ready".to_owned(),
             LoadEvent::Failed(error) => return error.reason.code().to_owned(),
         }
     };
@@ -337,7 +337,7 @@ fn a_bad_option_is_refused_by_name() {
         loop {
             match handle.recv().unwrap() {
                 LoadEvent::Progress(_) => {}
-                LoadEvent::Ready(_) => panic!("loaded"),
+                LoadEvent::Ready(_) | LoadEvent::ReadyEmbedder(_) => panic!("loaded"),
                 LoadEvent::Failed(error) => return error,
             }
         }

@@ -56,6 +56,7 @@ pub fn load_engine(path: &Path, config: ModelConfig) -> Engine {
                 assert!((last - 1.0).abs() < f32::EPSILON);
                 return engine;
             }
+            LoadEvent::ReadyEmbedder(_) => panic!("the model generates"),
             LoadEvent::Failed(error) => panic!("{error}\n{}", error.detail),
         }
     }

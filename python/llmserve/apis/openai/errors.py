@@ -34,7 +34,9 @@ def render(fault: Fault) -> object:
 def _param(error: BaseException) -> str | None:
     if isinstance(error, refusals.FieldError | errors.InvalidParameterError):
         return error.field or None
-    if isinstance(error, refusals.UnknownModelError):
+    if isinstance(error, errors.InputTooLongError):
+        return f"input[{error.index}]"
+    if isinstance(error, refusals.UnknownModelError | refusals.ModelKindError):
         return "model"
     return None
 
@@ -52,6 +54,7 @@ SHAPES = tuple(
         "/v1/",
         # What llama-server has beside it, for the same clients.
         "/detokenize",
+        "/embedding",
         "/embeddings",
         "/infill",
         "/lora-adapters",

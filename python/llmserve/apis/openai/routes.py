@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmserve.apis.openai import operations
 from llmserve.apis.openai.chat import ChatApi
 from llmserve.apis.openai.completions import CompletionsApi
+from llmserve.apis.openai.embeddings import EmbeddingsApi
 from llmserve.apis.openai.responses import ResponsesApi
 from llmserve.apis.openai.tokens import TokensApi
 from llmserve.http.endpoint import Endpoint
@@ -19,6 +20,7 @@ class OpenAiApi:
         self._chat = ChatApi(services)
         self._responses = ResponsesApi(services)
         self._tokens = TokensApi(services)
+        self._embeddings = EmbeddingsApi(services)
 
     def endpoints(self) -> list[Endpoint]:
         """Everything that the dialect serves."""
@@ -29,5 +31,7 @@ class OpenAiApi:
             operations.tokenize(self._tokens.tokenize),
             operations.detokenize(self._tokens.detokenize),
             operations.props(self._tokens.props),
-            operations.embeddings(self._tokens.embeddings),
+            operations.embeddings(self._embeddings.embeddings),
+            operations.embedding(self._embeddings.embedding, "/embedding"),
+            operations.embedding(self._embeddings.embedding, "/embeddings"),
         ]
