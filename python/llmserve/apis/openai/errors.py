@@ -62,12 +62,15 @@ SHAPES = tuple(
     for prefix in (
         "/v1/",
         # What llama-server has beside it, for the same clients.
+        "/chat/",
         "/detokenize",
         "/embeddings",
         "/infill",
         "/lora-adapters",
+        "/models",
         "/props",
         "/rerank",
+        "/responses",
         "/slots",
         "/tokenize",
     )
