@@ -20,6 +20,9 @@ from llmserve.stream import Stream
 
 SERVICE = pb.DESCRIPTOR.services_by_name["LLMServer"].full_name
 
+METHODS = tuple(f"{SERVICE}/{method.name}" for method in pb.DESCRIPTOR.services_by_name["LLMServer"].methods)
+"""Full names."""
+
 
 class LlmServer:
     """The service over the shared services.

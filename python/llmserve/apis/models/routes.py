@@ -19,8 +19,12 @@ class ModelsApi:
         self._services = services
 
     def endpoints(self) -> list[Endpoint]:
-        """Both routes."""
-        return [operations.list_endpoint(self.list_models), operations.read_endpoint(self.read_model)]
+        """All routes."""
+        return [
+            operations.list_endpoint(self.list_models),
+            operations.bare_list_endpoint(self.list_models),
+            operations.read_endpoint(self.read_model),
+        ]
 
     async def list_models(self, exchange: Exchange) -> None:
         """`GET /v1/models`."""

@@ -138,7 +138,8 @@ class OpsApi:
 
     async def metrics(self, exchange: Exchange) -> None:
         """`GET /metrics`."""
-        text = metrics.render(self._services.registry, self._services.http_counters)
+        services = self._services
+        text = metrics.render(services.registry, services.http_counters, services.rpc_counters)
         await exchange.send_bytes(text.encode(), metrics.MEDIA_TYPE)
 
     async def index(self, exchange: Exchange) -> None:
