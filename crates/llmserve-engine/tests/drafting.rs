@@ -140,7 +140,10 @@ fn cells_without_drafts_that_save_little_are_passed_by() {
     let setup = with_head(Memory::Attention, KvLayout::PerSequence);
     let engine = FakeEngine { limits: fake::limits(1, 512, KvLayout::PerSequence, 512), ..setup }.start();
     // One goes to host memory, one stays in its slot.
-    for text in ["The first, long enough to be parked when its slot is taken", "A second, likewise of some length, before the head"] {
+    for text in [
+        "The first, long enough to be parked when its slot is taken",
+        "A second, likewise of some length, before the head",
+    ] {
         collect(&submit(&engine, text, 1, None)).unwrap();
     }
     let head = head_of(&engine);
