@@ -197,7 +197,7 @@ def test_the_engine_without_an_event_loop_drafts_too(tiny_model: Path) -> None:
 async def test_stats_count_drafts(tiny: Engine) -> None:
     stats = tiny.stats()
     assert stats.accepted_tokens <= stats.draft_tokens
-    assert stats.draft_seconds == 0
+    assert stats.draft_seconds >= 0
     if stats.draft_tokens == 0:
         assert stats.acceptance is None
     else:

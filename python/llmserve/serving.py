@@ -83,11 +83,19 @@ def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False
         f"  context length  {info.context_length} tokens a sequence\n"
         f"  KV cells        {info.num_cells} ({info.kv_layout}, {info.kv_type_k}/{info.kv_type_v})\n"
         f"  sequences       {info.num_slots} at once\n"
-        f"  threads         {info.num_threads}\n"
+        f"  threads         {info.num_threads}\n{_drafting(model)}"
         f"  address         {url}\n{grpc}"
         f"  documentation   {url}/docs\n"
         f"try: curl -N {key}{url}/completions -d {shlex.quote(body)}\n"
     )
+
+
+def _drafting(model: Model) -> str:
+    drafting = None if model.engine is None else model.engine.drafting
+    if drafting is None:
+        return ""
+    adaptive = "adaptive" if drafting.adaptive else "not adaptive"
+    return f"  drafting        {drafting.method}, up to {drafting.draft_len} tokens, {adaptive}\n"
 
 
 def serve(settings: Settings) -> int:

@@ -72,9 +72,9 @@ def test_while_a_model_is_loading_it_cannot_be_used(tiny_model: Path) -> None:
             with pytest.raises(ModelLoadingError), registry.use(tiny_model):
                 pass
             await ticket.wait()
-        assert registry.states() == [ModelReport("llama", "ready")]
+        assert registry.states() == [ModelReport("llama", "ready", has_draft_head=False)]
         with registry.use(tiny_model):
-            assert registry.states() == [ModelReport("llama", "busy")]
+            assert registry.states() == [ModelReport("llama", "busy", has_draft_head=False)]
 
     run(scenario)
 
@@ -159,7 +159,7 @@ def test_failures_reach_every_caller_and_can_be_tried_again(tiny_model: Path, tm
             pass
         shutil.copy(tiny_model, path)
         await load(registry, path, "a")
-        assert registry.states() == [ModelReport("model", "ready")]
+        assert registry.states() == [ModelReport("model", "ready", has_draft_head=False)]
 
     run(scenario)
 
