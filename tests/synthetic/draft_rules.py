@@ -6,8 +6,7 @@ the last, bit 1 of the one 3 before, and so on (`DISTANCES`). So a text goes on 
 each of its tokens depends on four cells.
 
 In the language of a recurrent model bit 3 comes from a memory instead, which has a few places. Each token
-puts a bit of the one before it into its own place, and reads another place. So a text depends on all of its
-tokens.
+puts a bit of the one before it into its own place, and reads another place.
 """
 
 from __future__ import annotations
