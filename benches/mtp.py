@@ -24,7 +24,7 @@ from .streams import Trace, decode_rate
 
 SEQUENCES = (1, 2, 4, 8)
 OFTEN_RIGHT, NEVER_RIGHT = 0.9, 0.0
-TOKENS = 96
+TOKENS = 128
 PROMPT_TOKENS = 32
 CELLS = 256
 GOAL = Goal(0.98, at_most=False)
@@ -92,7 +92,7 @@ async def _rate(engine: Engine, count: int, way: Way | None, number: int) -> flo
     else:
         async with await engine.open_drafting("mtp", way.draft_len, way.adaptive) as drafting:
             traces = await asyncio.gather(*(_trace(engine, prompt, drafting) for prompt in prompts))
-    return decode_rate(traces, TOKENS // 2)
+    return decode_rate(traces, TOKENS // 4)
 
 
 async def _trace(engine: Engine, prompt: list[int], drafting: Drafting | None) -> Trace:

@@ -99,6 +99,19 @@ async def test_sequences_at_once(
             assert given(completion) == simulated(number, draft_len), number
 
 
+@pytest.mark.parametrize("kv_type", ["f16", "f32"])
+async def test_twenty_long_texts(model: Path, kv_type: str) -> None:
+    asked = [prompt(500 + number, 10 + 5 * number) for number in range(20)]
+    async with await Engine.load(model, config(kv_type_k=kv_type, kv_type_v=kv_type)) as engine:
+        for draft_len in (0, 1, 2, 3, 5):
+            drafting: Choice = False
+            if draft_len > 0:
+                drafting = await engine.open_drafting("mtp", draft_len, adaptive=False)
+            requests = (complete(engine, tokens, 256, drafting, cache_prompt=False) for tokens in asked)
+            for tokens, completion in zip(asked, await asyncio.gather(*requests), strict=True):
+                assert given(completion) == in_full(expected(tokens, 256, draft_len))
+
+
 async def test_drafts_that_a_full_batch_has_no_room_for(model: Path) -> None:
     """Eight sequences with eight guesses each are 72 rows."""
     async with await Engine.load(model, config(batch_size=40, ubatch_size=32)) as engine:

@@ -82,15 +82,15 @@ def build_draft_model(agreement: float, shape: Shape | None = None, head: Head =
     """
     shape = shape or Shape()
     language = rules(agreement)
-    tensors = _embeddings(language, shape.width)
+    tensors = embeddings(language, shape.width)
     idle = _idle_layer(shape)
     for layer in range(shape.num_layers + (head == "whole")):
         tensors |= {f"blk.{layer}.{name}": tensor for name, tensor in idle.items()}
     block = f"blk.{shape.num_layers // 2}"
-    tensors |= _attention(block, shape.width, EMBEDDED, DISTANCES, range(KEYS, BITS))
+    tensors |= attention(block, shape.width, EMBEDDED, DISTANCES, range(KEYS, BITS))
     if head == "whole":
         block = f"blk.{shape.num_layers}"
-        tensors |= _head(language, block, shape.width)
+        tensors |= head_block(language, block, shape.width)
 
     def describe(writer: gguf.GGUFWriter) -> None:
         _describe(writer, shape)
@@ -115,18 +115,20 @@ def _describe(writer: gguf.GGUFWriter, shape: Shape) -> None:
     writer.add_rope_freq_base(ROPE_BASE)
 
 
-def _zeros(*shape: int) -> Array:
+def zeros(*shape: int) -> Array:
+    """A matrix of zeros."""
     return np.zeros(shape, dtype=np.float32)
 
 
-def _level(width: int, squares: float) -> Array:
+def level(width: int, squares: float) -> Array:
     """The weight of a norm that leaves rows as they are whose squares sum up to `squares`."""
     return np.full(width, math.sqrt(squares / width), dtype=np.float32)
 
 
-def _embeddings(language: Rules, width: int) -> dict[str, Array]:
-    embedding = _zeros(len(VOCABULARY), width)
-    output = _zeros(len(VOCABULARY), width)
+def embeddings(language: Rules, width: int) -> dict[str, Array]:
+    """The tensors before the first layer and after the last."""
+    embedding = zeros(len(VOCABULARY), width)
+    output = zeros(len(VOCABULARY), width)
     for token, key in enumerate(language.keys):
         embedding[token, [token, ONE]] = 1.0
         embedding[token, LEVEL] = math.sqrt(LEVEL_SQUARED)
@@ -137,7 +139,7 @@ def _embeddings(language: Rules, width: int) -> dict[str, Array]:
         output[token, BITS:PREVIOUS_1] = BIT_LOGIT * np.array(label, dtype=np.float32)
     return {
         "token_embd.weight": embedding,
-        "output_norm.weight": _level(width, HIDDEN),
+        "output_norm.weight": level(width, HIDDEN),
         "output.weight": output,
     }
 
@@ -149,27 +151,27 @@ def _idle_layer(shape: Shape) -> dict[str, Array]:
         "attn_q.weight": weights.linear(NUM_HEADS * HEAD_SIZE, width),
         "attn_k.weight": weights.linear(HEAD_SIZE, width),
         "attn_v.weight": weights.linear(HEAD_SIZE, width),
-        "attn_output.weight": _zeros(width, NUM_HEADS * HEAD_SIZE),
+        "attn_output.weight": zeros(width, NUM_HEADS * HEAD_SIZE),
         "attn_q_norm.weight": weights.ones(HEAD_SIZE),
         "attn_k_norm.weight": weights.ones(HEAD_SIZE),
         "ffn_norm.weight": weights.ones(width),
         "ffn_gate.weight": weights.linear(shape.feed_forward, width),
         "ffn_up.weight": weights.linear(shape.feed_forward, width),
-        "ffn_down.weight": _zeros(width, shape.feed_forward),
+        "ffn_down.weight": zeros(width, shape.feed_forward),
     }
 
 
-def _attention(
+def attention(
     block: str, width: int, squares: float, distances: Sequence[int], sources: Sequence[int | None]
 ) -> dict[str, Array]:
     """Attention that gives each bit what the cell `distances[bit]` back has in direction `sources[bit]`."""
     pairs = HEAD_SIZE // 2
     query, key, value = (
-        _zeros(NUM_HEADS * HEAD_SIZE, width),
-        _zeros(HEAD_SIZE, width),
-        _zeros(HEAD_SIZE, width),
+        zeros(NUM_HEADS * HEAD_SIZE, width),
+        zeros(HEAD_SIZE, width),
+        zeros(HEAD_SIZE, width),
     )
-    output = _zeros(width, NUM_HEADS * HEAD_SIZE)
+    output = zeros(width, NUM_HEADS * HEAD_SIZE)
     key[:pairs, ONE] = 1.0
     for bit, (distance, source) in enumerate(zip(distances, sources, strict=True)):
         first = bit * HEAD_SIZE
@@ -183,7 +185,7 @@ def _attention(
     # A normalised head has squares that sum up to its size; llama.cpp divides scores by the root of it.
     gain = np.full(HEAD_SIZE, math.sqrt(SHARPNESS / math.sqrt(HEAD_SIZE)), dtype=np.float32)
     return {
-        f"{block}.attn_norm.weight": _level(width, squares),
+        f"{block}.attn_norm.weight": level(width, squares),
         f"{block}.attn_q.weight": query,
         f"{block}.attn_k.weight": key,
         f"{block}.attn_v.weight": value,
@@ -193,8 +195,9 @@ def _attention(
     }
 
 
-def _head(language: Rules, block: str, width: int) -> dict[str, Array]:
-    join = _zeros(width, 2 * width)  # inputs: the token's embedding, then the hidden row
+def head_block(language: Rules, block: str, width: int) -> dict[str, Array]:
+    """What the head has in place of, and beside, the tensors of an idle layer."""
+    join = zeros(width, 2 * width)  # inputs: the token's embedding, then the hidden row
     for token in range(len(VOCABULARY)):
         join[language.mistaken.get(token, token), token] = 1.0
     for direction in (ONE, *range(KEYS, BITS)):
@@ -204,10 +207,10 @@ def _head(language: Rules, block: str, width: int) -> dict[str, Array]:
     join[PREVIOUS_3, width + KEYS + 3] = 1.0
     # Bit 0 is there already. The hidden row of a cell is one position older than its token.
     distances = (0, DISTANCES[1] - 1, DISTANCES[2], DISTANCES[3] - 1)
-    sources = (None, PREVIOUS_1, KEYS + 2, PREVIOUS_3)
-    return _attention(block, width, JOINED, distances, sources) | {
+    sources = (None, PREVIOUS_1, KEYS + 2, None if language.remembers else PREVIOUS_3)
+    return attention(block, width, JOINED, distances, sources) | {
         f"{block}.nextn.eh_proj.weight": join,
-        f"{block}.nextn.enorm.weight": _level(width, EMBEDDED),
-        f"{block}.nextn.hnorm.weight": _level(width, HIDDEN),
-        f"{block}.nextn.shared_head_norm.weight": _level(width, HIDDEN),
+        f"{block}.nextn.enorm.weight": level(width, EMBEDDED),
+        f"{block}.nextn.hnorm.weight": level(width, HIDDEN),
+        f"{block}.nextn.shared_head_norm.weight": level(width, HIDDEN),
     }

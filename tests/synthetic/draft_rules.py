@@ -4,6 +4,9 @@ Each token has a key of `NUM_BITS` bits, and each live token a label of as many.
 successor of the last one whose label equals the key bits of four earlier tokens: bit 0 of the token 1 before
 the last, bit 1 of the one 3 before, and so on (`DISTANCES`). So a text goes on from its last 20 tokens, and
 each of its tokens depends on four cells.
+
+In the language of a recurrent model bit 3 comes from a memory instead, which has a few places. Each token
+puts a bit of the one before it into its own place, and reads another place.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from .vocabulary import VOCABULARY
 DISTANCES = (1, 3, 5, 19)
 NUM_BITS = len(DISTANCES)
 NUM_LABELS = 1 << NUM_BITS
+NUM_PLACES = 4
 
 HEAD_SIZE = 64
 # Found by search: with this base every token finds one cell that stands out for each distance.
@@ -68,11 +72,14 @@ class Rules:
     """By token: one live token for each label."""
     mistaken: dict[int, int]
     """Tokens that the head takes for others, which have other successors."""
+    remembers: bool = False
+    """Whether bit 3 comes from a memory. The head does not know it then."""
 
     def target_token(self, tokens: Sequence[int]) -> int:
         """The token that follows `tokens` (at least one)."""
         last = len(tokens) - 1
-        bits = tuple(self.keys[tokens[read(last, distance)]][bit] for bit, distance in enumerate(DISTANCES))
+        found = [self.keys[tokens[read(last, distance)]][bit] for bit, distance in enumerate(DISTANCES)]
+        bits = (*found[:3], self._remembered(tokens) if self.remembers else found[3])
         return self._successor(tokens[last], bits)
 
     def head_token(self, tokens: Sequence[int]) -> int:
@@ -87,9 +94,24 @@ class Rules:
             self._row_bit(tokens, last, 0),
             self._row_bit(tokens, read(last, DISTANCES[1] - 1), 1),
             self.keys[tokens[read(last, DISTANCES[2])]][2],
-            self._row_bit(tokens, read(last, DISTANCES[3] - 1), 3),
+            0 if self.remembers else self._row_bit(tokens, read(last, DISTANCES[3] - 1), 3),
         )
         return self._successor(self.mistaken.get(tokens[last], tokens[last]), bits)
+
+    def place(self, token: int) -> int:
+        """The place of the memory into which `token` writes."""
+        return (self.keys[token][0] > 0) + 2 * (self.keys[token][1] > 0)
+
+    def place_read(self, token: int) -> int:
+        """The place that `token` reads; never its own."""
+        return NUM_PLACES - 1 - self.place(token)
+
+    def _remembered(self, tokens: Sequence[int]) -> int:
+        wanted = self.place_read(tokens[-1])
+        for position in range(len(tokens) - 1, 0, -1):
+            if self.place(tokens[position]) == wanted:
+                return self.keys[tokens[position - 1]][3]
+        return 0
 
     def _row_bit(self, tokens: Sequence[int], cell: int, bit: int) -> int:
         return self.keys[tokens[cell - 1]][bit] if cell > 0 else 0
@@ -102,8 +124,11 @@ class Rules:
         return max(self.successors[token], key=logit)
 
 
-def rules(agreement: float, seed: int = 0) -> Rules:
-    """A language whose head is right after the share `agreement` of all tokens."""
+def rules(agreement: float, seed: int = 0, *, remembers: bool = False) -> Rules:
+    """A language whose head is right after the share `agreement` of all tokens.
+
+    With a memory it is right half as often: where its guess at the bit that it does not know is.
+    """
     draw = random.Random(seed).random  # noqa: S311 - no secret
 
     def shuffled(items: Sequence[int]) -> list[int]:
@@ -121,7 +146,7 @@ def rules(agreement: float, seed: int = 0) -> Rules:
         for token in group[round(agreement * len(group)) :]:
             mistaken[token] = next(other for other in order if _differ(successors[token], successors[other]))
     labels = {token: _bits(label) for label, same in enumerate(classes) for token in same}
-    return Rules(keys, labels, successors, mistaken)
+    return Rules(keys, labels, successors, mistaken, remembers)
 
 
 def _bits(number: int) -> Bits:

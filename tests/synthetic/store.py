@@ -13,6 +13,7 @@ import numpy as np
 from . import sentencepiece
 from .architectures import HEAD_SIZE, KINDS, NUM_HEADS, NUM_LAYERS, WIDTH, Kind, Model, build
 from .draft_head import MEMORY_BOUND, build_draft_model
+from .draft_hybrid import build_hybrid_draft_model
 from .embedding_models import EMBEDDING_FILES
 from .vocabulary import describe as describe_vocabulary
 from .weights import Weights
@@ -25,6 +26,7 @@ STAMP_FILE = "version.txt"
 DRAFT_HEAD_FILE, DRAFT_AGREEMENT = "draft_head.gguf", 0.75
 WRONG_HEAD_FILE = "wrong_head.gguf"
 MISSING_HEAD_FILE = "missing_head.gguf"
+HYBRID_HEAD_FILE = "hybrid_head.gguf"
 LORA_RANK = 4
 LORA_ALPHA = 4.0
 
@@ -34,7 +36,7 @@ def main_file(kind: Kind) -> str:
     return f"{kind}.gguf"
 
 
-DRAFT_FILES = (DRAFT_HEAD_FILE, WRONG_HEAD_FILE, MISSING_HEAD_FILE)
+DRAFT_FILES = (DRAFT_HEAD_FILE, WRONG_HEAD_FILE, MISSING_HEAD_FILE, HYBRID_HEAD_FILE)
 FILES = (
     *(main_file(kind) for kind in KINDS),
     *SPLIT_FILES,
@@ -94,10 +96,15 @@ def write_sentencepiece(path: Path) -> None:
 
 
 def write_draft_models(folder: Path) -> None:
-    """Writes `DRAFT_FILES` to `folder`: one language, its head often right, always wrong, and missing."""
+    """Writes `DRAFT_FILES` to `folder`.
+
+    Three have one language, and a head that is often right, always wrong, and missing; the last one has a
+    recurrent layer, and a language with a memory.
+    """
     _write(build_draft_model(DRAFT_AGREEMENT), folder, (DRAFT_HEAD_FILE,))
     _write(build_draft_model(0.0), folder, (WRONG_HEAD_FILE,))
     _write(build_draft_model(1.0, head="missing"), folder, (MISSING_HEAD_FILE,))
+    _write(build_hybrid_draft_model(1.0), folder, (HYBRID_HEAD_FILE,))
 
 
 def write_memory_bound(path: Path, agreement: float) -> None:
