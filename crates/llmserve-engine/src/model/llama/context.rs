@@ -6,6 +6,7 @@ use std::sync::Arc;
 use llama_cpp_sys_2 as sys;
 
 use super::draft_context::DraftContext;
+use super::kept_logits::KeptLogits;
 use super::rollback::Rollback;
 use super::slot_state::{self, SlotState};
 use super::weights::c_path;
@@ -37,6 +38,8 @@ pub(crate) struct LlamaContext {
     vocabulary_size: usize,
     trimming: Trimming,
     rollback: Rollback,
+    /// Logits of the last batch, where it took several calls.
+    kept: Option<KeptLogits>,
     /// For the draft context.
     config: ContextConfig,
     shape: ContextShape,
@@ -99,6 +102,7 @@ impl LlamaContext {
             vocabulary_size: usize::try_from(vocabulary_size).unwrap_or(0),
             trimming,
             rollback: Rollback::new(shape.num_slots, num_snapshots),
+            kept: None,
             config: config.clone(),
             shape: *shape,
             draft: None,
@@ -161,7 +165,7 @@ impl LlamaContext {
     }
 
     fn restore_target(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
-        self.rollback.forget(slot);
+        self.rollback.forget_all();
         // SAFETY: the context is live and only used here.
         let is_restored = unsafe { shim::state_set(self.ctx.as_ptr(), slot.0.cast_signed(), state) }
             && self.positions(slot).1 == num_tokens;
@@ -169,6 +173,35 @@ impl LlamaContext {
             self.clear(slot);
         }
         is_restored
+    }
+
+    /// Computes rows in one call.
+    fn compute(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        // SAFETY: the batch is live.
+        unsafe { sys::llama_batch_ext_clear(self.batch.as_ptr()) };
+        if !rows.iter().all(|row| self.add_row(row)) {
+            return Err(DecodeError::Failed(-1));
+        }
+        // SAFETY: context and batch are live and only used here.
+        match unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) } {
+            0 => {
+                self.rollback.note(rows);
+                self.follow(rows)
+            }
+            1 => Err(DecodeError::KvFull),
+            code => Err(DecodeError::Failed(code)),
+        }
+    }
+
+    /// Of the last call.
+    fn computed_logits(&self, index: usize) -> Option<&[f32]> {
+        // SAFETY: the context is live.
+        let logits = unsafe { sys::llama_get_logits_ith(self.ctx.as_ptr(), i32::try_from(index).ok()?) };
+        if logits.is_null() {
+            return None;
+        }
+        // SAFETY: llama.cpp gives one value per token, valid until the next decode, which needs `&mut self`.
+        Some(unsafe { std::slice::from_raw_parts(logits, self.vocabulary_size) })
     }
 
     /// Hands what was computed to the draft context.
@@ -218,30 +251,29 @@ impl Context for LlamaContext {
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
-        // SAFETY: the batch is live.
-        unsafe { sys::llama_batch_ext_clear(self.batch.as_ptr()) };
-        if !rows.iter().all(|row| self.add_row(row)) {
-            return Err(DecodeError::Failed(-1));
+        let parts = self.rollback.parts(rows);
+        self.rollback.forget_all();
+        self.kept = None;
+        if parts.len() <= 1 {
+            return self.compute(rows);
         }
-        // SAFETY: context and batch are live and only used here.
-        match unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) } {
-            0 => {
-                self.rollback.note(rows);
-                self.follow(rows)
+        let mut kept = KeptLogits::new(rows.len());
+        for (number, part) in parts.iter().enumerate() {
+            let own: Vec<Row> = part.iter().map(|&index| rows[index]).collect();
+            self.compute(&own).map_err(|error| in_part(number, error))?;
+            for (row, &index) in part.iter().enumerate().filter(|(_, index)| rows[**index].output) {
+                kept.keep(index, self.computed_logits(row));
             }
-            1 => Err(DecodeError::KvFull),
-            code => Err(DecodeError::Failed(code)),
         }
+        self.kept = Some(kept);
+        Ok(())
     }
 
     fn logits(&self, index: usize) -> Option<&[f32]> {
-        // SAFETY: the context is live.
-        let logits = unsafe { sys::llama_get_logits_ith(self.ctx.as_ptr(), i32::try_from(index).ok()?) };
-        if logits.is_null() {
-            return None;
+        match &self.kept {
+            Some(kept) => kept.get(index),
+            None => self.computed_logits(index),
         }
-        // SAFETY: llama.cpp gives one value per token, valid until the next decode, which needs `&mut self`.
-        Some(unsafe { std::slice::from_raw_parts(logits, self.vocabulary_size) })
     }
 
     fn can_trim(&self, slot: SlotId, position: usize) -> bool {
@@ -282,6 +314,7 @@ impl Context for LlamaContext {
 
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
         self.clear(to);
+        self.rollback.forget_all();
         let is_copied = if self.limits.layout == KvLayout::Unified {
             // SAFETY: the context is live and only used here.
             unsafe { shim::copy(self.memory, from.0.cast_signed(), to.0.cast_signed()) }
@@ -386,6 +419,14 @@ impl Context for LlamaContext {
         };
         let end = i32::try_from(wanted).ok()?;
         self.trim_target(slot, end).then_some(wanted)
+    }
+}
+
+/// Cells that are missing in a later part: the first ones are computed, and the batch is not as before.
+fn in_part(number: usize, error: DecodeError) -> DecodeError {
+    match error {
+        DecodeError::KvFull if number > 0 => DecodeError::Failed(1),
+        other @ (DecodeError::KvFull | DecodeError::Failed(_)) => other,
     }
 }
 
