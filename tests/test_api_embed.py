@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
@@ -13,34 +9,19 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from bert_reference import Bert, word_pieces
 from llmserve import (
     Embedder,
     Embeddings,
-    Engine,
-    EngineClosedError,
     InputTooLongError,
     InvalidParameterError,
-    LoadError,
-    LoraAdapter,
     ModelConfig,
-    QueueFullError,
     SyncEmbedder,
-    SyncEngine,
-    WrongModelKindError,
 )
-from synthetic import KINDS, VOCABULARY, Kind, build, main_file
 from synthetic.embedding_models import CONTEXT, SEP, TOKENS, WIDTH
-
-Matrix = npt.NDArray[np.float32]
-
-# llama.cpp rounds GELU, and what attention multiplies, to 16 bits: 11 binary digits. Measured: 8e-4 at most.
-TOLERANCE = 3e-3
-# The same inputs in other company are summed in another order, before that rounding. Measured: 5e-4 at most.
-COMPANY = 2e-3
+from vectors import COMPANY, TOLERANCE, letters, matrix
 
 SENTENCES = (
     "The sea is deep and green.",
@@ -66,16 +47,6 @@ async def bert(tiny_models: Path) -> AsyncIterator[Embedder]:
 def sync_bert(tiny_models: Path) -> Iterator[SyncEmbedder]:
     with SyncEmbedder.load(tiny_models / "bert-mean.gguf", ModelConfig(threads=1)) as embedder:
         yield embedder
-
-
-def matrix(embeddings: Embeddings) -> Matrix:
-    values = np.frombuffer(embeddings.data, np.float32)
-    return values.reshape(len(embeddings), embeddings.dimensions)
-
-
-def letters(num_tokens: int) -> str:
-    """A text of so many tokens, with the two that are put around it."""
-    return " ".join("abcdefgh"[number % 8] for number in range(num_tokens - 2))
 
 
 async def test_the_model_says_what_it_is(bert: Embedder) -> None:
@@ -199,16 +170,6 @@ async def test_lengths_around_the_batch_and_the_context(tiny_models: Path) -> No
         assert (await embedder.embed([" " * 10_000, "☃" * 10_000])).num_tokens == (2, 3)
 
 
-async def test_context_length_may_be_less_and_never_more_than_there_are_positions(tiny_models: Path) -> None:
-    path = tiny_models / "bert-mean.gguf"
-    async with await Embedder.load(path, ModelConfig(threads=1, context_length=10)) as embedder:
-        assert embedder.info.context_length == 10
-        with pytest.raises(InputTooLongError):
-            await embedder.embed(letters(11))
-    async with await Embedder.load(path, ModelConfig(threads=1, context_length=4096)) as embedder:
-        assert embedder.info.context_length == CONTEXT
-
-
 @pytest.mark.parametrize(
     ("inputs", "field"),
     [
@@ -245,161 +206,6 @@ async def test_odd_texts_do_no_harm(bert: Embedder) -> None:
     np.testing.assert_allclose(np.linalg.norm(matrix(embeddings), axis=1), 1, atol=1e-6)
 
 
-async def test_a_cancelled_request_leaves_nothing_behind(bert: Embedder) -> None:
-    with anyio.move_on_after(0) as scope:
-        await bert.embed([letters(CONTEXT)] * 5000)
-    assert scope.cancelled_caught
-    expected = Bert().mean(word_pieces("the sea"))
-    np.testing.assert_allclose(matrix(await bert.embed("the sea"))[0], expected, atol=TOLERANCE)
-    stats = bert.stats()
-    assert stats.num_running + stats.num_waiting + stats.num_preparing <= 1
-    assert stats.rows < 5000 * CONTEXT
-
-
-async def test_closing_ends_what_waits(tiny_models: Path) -> None:
-    embedder = await Embedder.load(tiny_models / "bert-mean.gguf", ModelConfig(threads=1))
-    ends: list[type[BaseException] | None] = []
-
-    async def embed() -> None:
-        try:
-            await embedder.embed([letters(CONTEXT)] * 3000)
-            ends.append(None)
-        except EngineClosedError as error:
-            ends.append(type(error))
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(4):
-            tasks.start_soon(embed)
-        await anyio.lowlevel.checkpoint()
-        await embedder.close()
-    assert ends == [EngineClosedError] * 4
-    assert embedder.is_closed
-    with pytest.raises(EngineClosedError):
-        await embedder.embed("a")
-    with pytest.raises(EngineClosedError):
-        embedder.check_alive()
-
-
-async def test_the_queue_is_bounded(tiny_models: Path) -> None:
-    config = ModelConfig(threads=1, max_queued_requests=2)
-    async with await Embedder.load(tiny_models / "bert-mean.gguf", config) as embedder:
-        refused = 0
-
-        async def embed() -> None:
-            nonlocal refused
-            try:
-                await embedder.embed([letters(CONTEXT)] * 300)
-            except QueueFullError as error:
-                refused += 1
-                assert error.retry_after_s >= 1
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(5):
-                tasks.start_soon(embed)
-        assert refused == 3
-        assert embedder.stats().requests_refused == 3
-
-
-async def test_loads_tell_their_progress(tiny_models: Path) -> None:
-    seen: list[float] = []
-    path = tiny_models / "bert-mean.gguf"
-    async with await Embedder.load(path, on_progress=seen.append) as embedder:
-        assert (seen[0], seen[-1]) == (0, 1)
-        assert seen == sorted(seen)
-        embedder.check_alive()
-    async with Embedder.loading(path) as loading:
-        assert isinstance(await loading.model(), Embedder)
-        await (await loading.embedder()).close()
-
-
-async def test_each_class_refuses_the_models_of_the_other(tiny_models: Path) -> None:
-    with pytest.raises(WrongModelKindError, match="`Embedder`") as caught:
-        await Engine.load(tiny_models / "bert-mean.gguf")
-    assert caught.value.reason == "wrong_kind"
-    with pytest.raises(WrongModelKindError, match="`Engine`"):
-        await Embedder.load(tiny_models / main_file("llama"))
-    with pytest.raises(WrongModelKindError, match="`Embedder`"):
-        await anyio.to_thread.run_sync(SyncEngine.load, tiny_models / "embed-last.gguf")
-    with pytest.raises(WrongModelKindError, match="`Engine`"):
-        await anyio.to_thread.run_sync(SyncEmbedder.load, tiny_models / main_file("llama"))
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [({"bert.pooling_type": 4}, "ranks documents"), ({"bert.pooling_type": 5}, "must be 0 to 4")],
-)
-async def test_rerankers_are_refused(tiny_models: Path, overrides: dict[str, int], message: str) -> None:
-    with pytest.raises(LoadError, match=message):
-        await Embedder.load(tiny_models / "bert-mean.gguf", ModelConfig(metadata_overrides=overrides))
-
-
-async def test_adapters_are_refused(tiny_models: Path) -> None:
-    config = ModelConfig(lora=(LoraAdapter(path=tiny_models / "lora.gguf"),))
-    with pytest.raises(LoadError, match="lora") as caught:
-        await Embedder.load(tiny_models / "embed-last.gguf", config)
-    assert caught.value.reason == "invalid_option"
-
-
-async def test_the_last_token_of_a_decoder_gives_its_logits(tiny_models: Path) -> None:
-    """The vector before the output matrix: with it, the engine's own next token comes out."""
-    output = build("llama").tensors["output.weight"]
-    prompts = [
-        [VOCABULARY.live[(7 * number + step) % 90] for step in range(5 + number)] for number in range(6)
-    ]
-    config = ModelConfig(
-        threads=1, context_length=256, kv_type_k="f32", kv_type_v="f32", flash_attention=False
-    )
-    async with await Embedder.load(tiny_models / "embed-last.gguf", config) as embedder:
-        assert embedder.info.pooling == "last"
-        vectors = matrix(await embedder.embed(prompts, normalize=False))
-    async with await Engine.load(tiny_models / main_file("llama"), config) as engine:
-        for prompt, vector in zip(prompts, vectors, strict=True):
-            completion = await engine.generate(prompt, add_special=False, max_tokens=1, temperature=0)
-            assert completion.tokens[0].id == np.argmax(output @ vector)
-
-
-async def test_long_inputs_of_a_decoder_are_computed_in_parts(tiny_models: Path) -> None:
-    ids = [VOCABULARY.live[(11 * step) % 90] for step in range(200)]
-    vectors = []
-    for rows in (256, 16):
-        config = ModelConfig(
-            threads=1, context_length=200, batch_size=rows, ubatch_size=rows, kv_type_k="f32", kv_type_v="f32"
-        )
-        async with await Embedder.load(tiny_models / "embed-last.gguf", config) as embedder:
-            vectors.append(matrix(await embedder.embed([ids[:3], ids, ids[:150]])))
-            with pytest.raises(InputTooLongError, match="201 tokens exceed the context length of 200"):
-                await embedder.embed([[*ids, 1]])
-    np.testing.assert_allclose(vectors[0], vectors[1], atol=COMPANY)
-
-
-@pytest.mark.parametrize("sizes", [(512, 64), (32, 7)], ids=["large", "small"])
-@pytest.mark.parametrize(("pooling", "number"), [("mean", 1), ("cls", 2), ("last", 3)])
-@pytest.mark.parametrize("kind", KINDS)
-async def test_any_decoder_embeds_where_its_pooling_is_set(
-    tiny_models: Path, kind: Kind, pooling: str, number: int, sizes: tuple[int, int]
-) -> None:
-    rows, sequences = sizes
-    config = ModelConfig(
-        threads=1,
-        context_length=130,
-        batch_size=rows,
-        ubatch_size=rows,
-        max_sequences=sequences,
-        kv_type_k="f32",
-        kv_type_v="f32",
-        flash_attention=False,
-        metadata_overrides={f"{build(kind).architecture}.pooling_type": number},
-    )
-    texts = ["the sea " * times for times in (1, 40, 3, 2, 20, 7, 1, 5, 3)]
-    async with await Embedder.load(tiny_models / main_file(kind), config) as embedder:
-        assert embedder.info.pooling == pooling
-        together = await embedder.embed(texts)
-        assert max(together.num_tokens) > rows or rows == 512
-        alone = [matrix(await embedder.embed(text)) for text in texts]
-    # Nothing is rounded to 16 bits here. Measured: 1.1e-6 at most.
-    np.testing.assert_allclose(matrix(together), np.concatenate(alone), atol=1e-5)
-
-
 def test_without_an_event_loop(sync_bert: SyncEmbedder) -> None:
     reference = Bert()
     embeddings = sync_bert.embed(SENTENCES)
@@ -409,70 +215,3 @@ def test_without_an_event_loop(sync_bert: SyncEmbedder) -> None:
     assert sync_bert.detokenize(sync_bert.tokenize("the sea", add_special=False)) == " the sea"
     with pytest.raises(InputTooLongError):
         sync_bert.embed(letters(CONTEXT + 1))
-
-
-PROGRAM = """
-import asyncio, os, sys, warnings
-import llmserve
-warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of forks beside threads.
-PATH = sys.argv[1]
-LONG = ["the sea " * 40] * 5000
-"""
-
-PROGRAMS = {
-    "ends in the midst of work": (
-        """
-        async def main():
-            embedder = await llmserve.Embedder.load(PATH)
-            work = asyncio.ensure_future(embedder.embed(LONG))
-            while not embedder.stats().num_running:
-                await asyncio.sleep(0)
-            print("begun")
-        asyncio.run(main())
-        """,
-        "begun\n",
-    ),
-    "keeps a job that nobody reads": (
-        """
-        embedder = llmserve.SyncEmbedder.load(PATH)
-        from llmserve import _core
-        buffer = _core.InputBuffer()
-        for text in LONG:
-            buffer.append(text, True, "plain")
-        wakeup = _core.Wakeup()
-        job = embedder._core.embed(buffer, None, True, wakeup.listener(0))
-        print(job.take())
-        """,
-        "None\n",
-    ),
-    "is dead in a forked child and lives in its parent": (
-        """
-        embedder = llmserve.SyncEmbedder.load(PATH)
-        child = os.fork()
-        if child == 0:
-            try:
-                embedder.embed("a")
-            except llmserve.EngineDeadError as error:
-                os._exit(7 if "fork" in str(error) else 8)
-            os._exit(9)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        print(len(embedder.embed("the sea").vectors[0]))
-        """,
-        f"7\n{WIDTH}\n",
-    ),
-}
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_process_that(name: str, tiny_models: Path) -> None:
-    body, output = PROGRAMS[name]
-    command = [sys.executable, "-W", "error", "-c", PROGRAM + textwrap.dedent(body)]
-    done = subprocess.run(
-        [*command, str(tiny_models / "bert-mean.gguf")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, output, "")

@@ -34,10 +34,9 @@ from serving import (
 from serving.grpc_client import connect, failure
 from synthetic import main_file
 from synthetic.embedding_models import CONTEXT, WIDTH
+from vectors import TOLERANCE
 
 TEXTS = ["The sea is deep and green.", "trees, seas!", "the café"]
-# See test_api_embed.py.
-TOLERANCE = 3e-3
 LONG = " ".join(["sea"] * (CONTEXT - 1))
 
 

@@ -209,17 +209,9 @@ fn json_vector(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 + values.len() * 12);
     for (index, value) in values.iter().enumerate() {
         text.push(if index == 0 { '[' } else { ',' });
-        push_number(&mut text, f32::from_ne_bytes(*value));
+        // With a point or an exponent where needed: JSON, and a float to every reader.
+        write!(text, "{:?}", f32::from_ne_bytes(*value)).unwrap_or(());
     }
     text.push(']');
     text
-}
-
-fn push_number(text: &mut String, value: f32) {
-    /// Below, the notation with an exponent is shorter.
-    const SMALL: f32 = 1e-4;
-    let written =
-        if value != 0.0 && value.abs() < SMALL { write!(text, "{value:e}") } else { write!(text, "{value}") };
-    // Writing into a `String` cannot fail.
-    written.unwrap_or(());
 }

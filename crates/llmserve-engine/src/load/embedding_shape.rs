@@ -73,7 +73,8 @@ fn shape(
         return Ok(shape);
     }
     let message = format!(
-        "inputs of {} tokens need {} MiB and {} MiB are free; lower `context_length`",
+        "inputs of {} tokens need {} MiB and {} MiB are free; lower `context_length` or \
+         `ubatch_size`",
         shape.context_length,
         needed >> 20,
         facts.free_bytes >> 20
