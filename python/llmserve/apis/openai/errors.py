@@ -63,6 +63,7 @@ SHAPES = tuple(
         "/v1/",
         # What llama-server has beside it, for the same clients.
         "/chat/",
+        "/completion",
         "/detokenize",
         "/embeddings",
         "/infill",
