@@ -81,6 +81,13 @@ def routes(model_path: Path) -> dict[str, Route]:
             lambda body: str(body["choices"][0]["text"]),
             lambda event: str(event["choices"][0]["text"]),
         ),
+        "native": Route(
+            "/completion",
+            "n_predict",
+            lambda body: str(body["content"]),
+            lambda event: str(event["content"]),
+            prompt=lambda prompt: {"prompt": prompt},
+        ),
         "chat": Route(
             "/v1/chat/completions",
             "max_tokens",
@@ -105,7 +112,7 @@ def routes(model_path: Path) -> dict[str, Route]:
     }
 
 
-NAMES = ("llamacpp", "completions", "chat", "responses", "sie")
+NAMES = ("llamacpp", "completions", "native", "chat", "responses", "sie")
 
 
 @pytest.fixture(params=NAMES)

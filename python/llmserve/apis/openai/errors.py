@@ -65,6 +65,7 @@ SHAPES = tuple(
         "/v1/",
         # What llama-server has beside it, for the same clients.
         "/chat/",
+        "/completion",
         "/detokenize",
         "/embedding",
         "/embeddings",

@@ -8,6 +8,7 @@ from typing import Any
 from llmserve.apis.openai.chat_schema import ChatRequest
 from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
+from llmserve.apis.openai.native_schema import NativeCompletionRequest
 from llmserve.apis.openai.responses_schema import ResponsesRequest
 from llmserve.apis.openai.schema import OpenAiError, OpenAiErrorDetail
 from llmserve.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
@@ -118,6 +119,24 @@ def responses(serve: Serve) -> Endpoint:
             "stored. A stream has typed events and ends with `response.completed` or `response.incomplete`."
         ),
         body=ResponsesRequest,
+        responses=_answers(_GENERATED, example, has_stream=True),
+    )
+
+
+def native_completion(serve: Serve) -> Endpoint:
+    """`POST /completion`."""
+    example = {"content": " Paris.", "stop": True, "tokens_predicted": 2, "stop_type": "limit"}
+    return Endpoint(
+        path="/completion",
+        method="POST",
+        serve=serve,
+        operation_id="createNativeCompletion",
+        summary="Complete a prompt, as llama-server does it",
+        description=(
+            "The same as `/v1/completions` for one prompt, in llama-server's shape and with its defaults. A "
+            "stream ends with the event that has `stop`, without `[DONE]`."
+        ),
+        body=NativeCompletionRequest,
         responses=_answers(_GENERATED, example, has_stream=True),
     )
 

@@ -8,6 +8,7 @@ from llmserve.apis.openai import operations
 from llmserve.apis.openai.chat import ChatApi
 from llmserve.apis.openai.completions import CompletionsApi
 from llmserve.apis.openai.embeddings import EmbeddingsApi
+from llmserve.apis.openai.native import NativeCompletionApi
 from llmserve.apis.openai.responses import ResponsesApi
 from llmserve.apis.openai.tokens import TokensApi
 from llmserve.http.endpoint import Endpoint
@@ -22,6 +23,7 @@ class OpenAiApi:
 
     def __init__(self, services: Services) -> None:
         self._completions = CompletionsApi(services)
+        self._native = NativeCompletionApi(services, self._completions)
         self._chat = ChatApi(services)
         self._responses = ResponsesApi(services)
         self._tokens = TokensApi(services)
@@ -33,6 +35,7 @@ class OpenAiApi:
             operations.completions(self._completions.serve),
             operations.chat(self._chat.serve),
             operations.responses(self._responses.serve),
+            operations.native_completion(self._native.serve),
             operations.tokenize(self._tokens.tokenize),
             operations.detokenize(self._tokens.detokenize),
             operations.props(self._tokens.props),

@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from llmserve.apis.openai.model_choice import chosen_model
 from llmserve.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
 from llmserve.http.schema import read
-from llmserve.refusals import FieldError, UnknownModelError
+from llmserve.refusals import FieldError
 from llmserve.registry.on_demand import UsedHandle
 from llmserve.services import Services
 from llmserve.version import version
@@ -69,12 +70,7 @@ class TokensApi:
 
     @asynccontextmanager
     async def _use(self, model_id: str | None) -> AsyncGenerator[UsedHandle, None]:
-        if not model_id:
-            entries = await self._services.catalogue.entries()
-            if not entries:
-                raise UnknownModelError("")
-            model_id = entries[0].id
-        async with self._services.on_demand.use_any(model_id) as used:
+        async with self._services.on_demand.use_any(await chosen_model(self._services, model_id)) as used:
             yield used
 
 
