@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
-import anyio
-import anyio.lowlevel
 import anyio.to_thread
 
-from llmserve import _core
+from llmserve import _core, native_calls
 from llmserve.chat import ChatPrompt, NextTurn
 from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
 from llmserve.loaded import (
@@ -33,9 +30,6 @@ from llmserve.types import ChatMessage, Completion
 from llmserve.wakeups import Mailbox
 
 __all__ = ["Engine"]
-
-# Token ids that are converted at a time; between two pieces the event loop serves others.
-_PIECE = 16_384
 
 
 class Engine(LoadedModel):
@@ -60,7 +54,7 @@ class Engine(LoadedModel):
 
         `on_progress` gets floats from 0 to 1 that never fall, at most one for each percent. Cancelling the
         task cancels the load, unless another caller loads the same file with the same options. Raises
-        `LoadError`.
+        `LoadError`, and `WrongModelKindError` for an embedding model: that is for `Embedder`.
         """
         async with cls.loading(path, config) as loading:
             async for progress in loading:
@@ -74,7 +68,7 @@ class Engine(LoadedModel):
 
         `async for progress in loading`, then `await loading.engine()`. Needs a running event loop.
         """
-        return Loading(path, config or ModelConfig())
+        return Loading(path, config or ModelConfig(), "generation")
 
     async def generate(
         self,
@@ -217,14 +211,7 @@ class Engine(LoadedModel):
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
         """The token ids of a text; the options are those of `generate`. Raises `TokenizeError`."""
-        mailbox = Mailbox()
-        job = self._core.tokenize(*text_arguments(text, add_special, parse_special), mailbox.listener)
-        take = functools.partial(job.take, _PIECE)
-        tokens = await mailbox.next(take)
-        while piece := take():
-            tokens += piece
-            await anyio.lowlevel.checkpoint()
-        return tokens
+        return await native_calls.tokenize(self._core, *text_arguments(text, add_special, parse_special))
 
     async def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
         """The text of token ids; with `render_special` that of control tokens too.
@@ -247,14 +234,7 @@ class Engine(LoadedModel):
 
     async def detokenize_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
         """`detokenize` without decoding: the bytes of some tokens need not be whole characters."""
-        mailbox = Mailbox()
-        buffer = _core.TokenBuffer()
-        for start in range(0, len(tokens), _PIECE):
-            buffer.extend(tokens[start : start + _PIECE])
-            if len(tokens) > _PIECE:
-                await anyio.lowlevel.checkpoint()
-        job = self._core.detokenize(buffer, render_special, mailbox.listener)
-        return await mailbox.next(job.take)
+        return await native_calls.detokenize(self._core, tokens, render_special)
 
     async def chat_prompt(
         self,
@@ -308,10 +288,7 @@ class Engine(LoadedModel):
         Where two loads of one file ran at the same time, both gave one engine: it goes with the second close.
         """
         self.disable_drafting()
-        self._core.shutdown()
-        # The engine ends within a step; its memory is not to be left behind by a cancelled task.
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._core.join)
+        await native_calls.close(self._core)
 
     async def __aenter__(self) -> Engine:
         return self

@@ -12,7 +12,7 @@ native log lines.
           │    └── UnsupportedFieldError, FieldTooLongError
           ├── UnsafeModelIdError
           ├── PathNotAllowedError, PathNotLocalError
-          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError
+          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, SessionsFullError, CallCancelledError
           ├── GenerationTimeoutError, GenerationCancelledError
@@ -22,6 +22,8 @@ native log lines.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from llmserve.errors import LlmserveError
 
@@ -126,6 +128,20 @@ class ModelLoadingError(Refusal):
 
     def __init__(self) -> None:
         super().__init__("the model is not ready: it is still being loaded")
+
+
+class ModelKindError(Refusal):
+    """The model is for something else than the request wants; ``wanted`` is that."""
+
+    code = "wrong_model_kind"
+
+    def __init__(self, wanted: Literal["generation", "embedding"]) -> None:
+        super().__init__(
+            "the model gives embeddings and generates no text: it is for /v1/embeddings"
+            if wanted == "generation"
+            else "the model generates text and gives no embeddings"
+        )
+        self.wanted = wanted
 
 
 class LoadAbandonedError(Refusal):

@@ -7,12 +7,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from llmserve import _core, loading
+from llmserve import _core
+from llmserve.blocking import Mailbox as _Mailbox
+from llmserve.blocking import wait_for_load
 from llmserve.chat import ChatPrompt, NextTurn
 from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
-from llmserve.errors import ContextExceededError
+from llmserve.errors import ContextExceededError, WrongModelKindError
 from llmserve.loaded import (
     LoadedModel,
     Prompt,
@@ -28,27 +30,6 @@ from llmserve.transcript import PIECE, Transcript
 from llmserve.types import ChatMessage, Completion, Delta
 
 __all__ = ["SyncEngine", "SyncSession", "SyncStream", "load"]
-
-T = TypeVar("T")
-
-# Ctrl-C is noticed between two waits.
-_WAIT_S = 0.1
-
-
-class _Mailbox:
-    """Where a thread waits for one native handle."""
-
-    __slots__ = ("_wakeup", "listener")
-
-    def __init__(self) -> None:
-        self._wakeup = _core.Wakeup()
-        self.listener = self._wakeup.listener(0)
-
-    def next(self, take: Callable[[], T | None]) -> T:
-        while (taken := take()) is None:
-            self._wakeup.wait(_WAIT_S)
-            self._wakeup.drain()
-        return taken
 
 
 class SyncEngine(LoadedModel):
@@ -68,19 +49,10 @@ class SyncEngine(LoadedModel):
         on_progress: Callable[[float], object] | None = None,
     ) -> SyncEngine:
         """Load a model. Raises `LoadError`."""
-        mailbox = _Mailbox()
-        load = loading.begin(path, config or ModelConfig(), mailbox.listener)
-        percents = loading.WholePercents()
-        if on_progress is not None:
-            on_progress(0.0)
-        while True:
-            for event in mailbox.next(load.take):
-                if event[0] == "ready":
-                    return cls(event[1])
-                if event[0] == "failed":
-                    raise event[1]
-                if on_progress is not None and percents.admits(event[1]):
-                    on_progress(event[1])
+        core = wait_for_load(path, config or ModelConfig(), "generation", on_progress)
+        if isinstance(core, _core.Embedder):
+            raise WrongModelKindError("the model gives embeddings and generates no text")
+        return cls(core)
 
     def generate(
         self,

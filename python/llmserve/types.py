@@ -158,7 +158,9 @@ class ModelInfo:
     vocabulary_size: int
     """Number of tokens in the vocabulary."""
     embedding_length: int
-    """Width of the hidden state."""
+    """Width of the hidden state; of an embedding model, of its vectors."""
+    pooling: str
+    """How an embedding model makes one vector of many: `mean`, `cls` or `last`; empty for other models."""
     metadata: Mapping[str, str]
     """The file's metadata as text; arrays are left out."""
     chat_template: str | None

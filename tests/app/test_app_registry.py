@@ -20,6 +20,7 @@ from llmserve.apis.ops import metrics
 from llmserve.http.counters import HttpCounters
 from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
 from llmserve.registry import ModelReport, Registry
+from llmserve.rpc_counters import RpcCounters
 
 CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)
 Scenario = Callable[[Registry], Awaitable[None]]
@@ -129,7 +130,7 @@ def test_a_file_name_that_is_no_text_can_be_shown(tiny_model: Path, tmp_path: Pa
             await load(registry, path, "a")
         assert registry.states() == [ModelReport("caf\ufffd", "failed")]
         assert orjson.dumps([report.id for report in registry.states()]) == '["caf\ufffd"]'.encode()
-        text = metrics.render(registry, HttpCounters())
+        text = metrics.render(registry, HttpCounters(), RpcCounters())
         assert 'llmserve_model_state{model="caf\ufffd",state="failed"} 1' in text
         assert text.encode()
 

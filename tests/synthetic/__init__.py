@@ -9,6 +9,7 @@ from __future__ import annotations
 from .architectures import KINDS, Kind, Model, build
 from .draft_rules import Rules, rules
 from .draft_simulator import Drafted, greedy, simulate
+from .embedding_models import EMBEDDING_FILES
 from .store import (
     DRAFT_AGREEMENT,
     DRAFT_HEAD_FILE,
@@ -21,6 +22,7 @@ from .store import (
     write_adapter,
     write_all,
     write_draft_models,
+    write_embedding_model,
     write_memory_bound,
     write_model,
     write_sentencepiece,
@@ -33,6 +35,7 @@ __all__ = [
     "CHAT_TEMPLATE",
     "DRAFT_AGREEMENT",
     "DRAFT_HEAD_FILE",
+    "EMBEDDING_FILES",
     "EOS",
     "FILES",
     "HYBRID_HEAD_FILE",
@@ -55,6 +58,7 @@ __all__ = [
     "write_adapter",
     "write_all",
     "write_draft_models",
+    "write_embedding_model",
     "write_memory_bound",
     "write_model",
     "write_sentencepiece",

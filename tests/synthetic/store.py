@@ -14,6 +14,7 @@ from . import sentencepiece
 from .architectures import HEAD_SIZE, KINDS, NUM_HEADS, NUM_LAYERS, WIDTH, Kind, Model, build
 from .draft_head import MEMORY_BOUND, build_draft_model
 from .draft_hybrid import build_hybrid_draft_model
+from .embedding_models import EMBEDDING_FILES
 from .vocabulary import describe as describe_vocabulary
 from .weights import Weights
 
@@ -36,7 +37,14 @@ def main_file(kind: Kind) -> str:
 
 
 DRAFT_FILES = (DRAFT_HEAD_FILE, WRONG_HEAD_FILE, MISSING_HEAD_FILE, HYBRID_HEAD_FILE)
-FILES = (*(main_file(kind) for kind in KINDS), *SPLIT_FILES, ADAPTER_FILE, SENTENCEPIECE_FILE, *DRAFT_FILES)
+FILES = (
+    *(main_file(kind) for kind in KINDS),
+    *SPLIT_FILES,
+    ADAPTER_FILE,
+    SENTENCEPIECE_FILE,
+    *DRAFT_FILES,
+    *EMBEDDING_FILES,
+)
 
 
 def write_all(folder: Path) -> None:
@@ -53,6 +61,8 @@ def write_all(folder: Path) -> None:
     write_adapter(folder / ADAPTER_FILE)
     write_sentencepiece(folder / SENTENCEPIECE_FILE)
     write_draft_models(folder)
+    for name in EMBEDDING_FILES:
+        write_embedding_model(name, folder)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         fresh = Path(scratch, STAMP_FILE)
         fresh.write_text(version)
@@ -100,6 +110,14 @@ def write_draft_models(folder: Path) -> None:
 def write_memory_bound(path: Path, agreement: float) -> None:
     """Writes a large model (670 MB, F16) whose head is right after the share `agreement` of all tokens."""
     _write(build_draft_model(agreement, MEMORY_BOUND), path.parent, (path.name,), half=True)
+
+
+def write_embedding_model(name: str, folder: Path) -> None:
+    """Writes one of `EMBEDDING_FILES` to `folder`."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        fresh = Path(scratch, name)
+        _flush(EMBEDDING_FILES[name](fresh))
+        fresh.replace(folder / name)
 
 
 def write_adapter(path: Path) -> None:

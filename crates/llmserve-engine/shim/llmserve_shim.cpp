@@ -26,6 +26,7 @@ void llama_memory_seq_cp(llama_memory_i *, int32_t src, int32_t dst, int32_t p0,
 
 // Of llama-ext.h, which has no C linkage.
 void llama_set_embeddings_nextn(llama_context *, bool value, bool masked);
+void llama_set_embeddings_layer_inp(llama_context *, uint32_t layer, bool value);
 float * llama_get_embeddings_nextn(llama_context *);
 float * llama_get_embeddings_nextn_ith(llama_context *, int32_t i);
 
@@ -94,7 +95,11 @@ bool llmserve_seq_cp(llama_memory_i * mem, int32_t src, int32_t dst, char * err,
     });
 }
 
-void llmserve_set_hidden_rows(llama_context * ctx, bool value, bool masked) { llama_set_embeddings_nextn(ctx, value, masked); }
+void llmserve_set_hidden_rows(llama_context * ctx, bool value, bool masked) {
+    llama_set_embeddings_nextn(ctx, value, masked);
+    // Has the graphs made anew: llama.cpp would go on with one of before where a batch has the shape of the last.
+    llama_set_embeddings_layer_inp(ctx, 0, false);
+}
 
 const float * llmserve_hidden_rows(llama_context * ctx, char * err, size_t err_size) {
     return guarded<const float *>({ err, err_size }, nullptr, [&] { return llama_get_embeddings_nextn(ctx); });

@@ -26,10 +26,11 @@ use crate::request::{GenerationRequest, Special};
 use crate::session::{self, Call, Session};
 use crate::shared::Shared;
 use crate::stats::Stats;
+use crate::tokenizer::TokenJob;
 
 /// Texts to tokenize and the like that may wait beside the requests.
-const MAX_SMALL_JOBS: usize = 64;
-const PANICKED: &str = "its thread ended by a fault";
+pub(crate) const MAX_SMALL_JOBS: usize = 64;
+pub(crate) const PANICKED: &str = "its thread ended by a fault";
 
 /// Makes the context, on the thread that will use it.
 pub type OpenContext = Box<dyn FnOnce() -> Result<Box<dyn Context>, LoadError> + Send>;
@@ -186,7 +187,12 @@ impl Engine {
         listener: Option<Listener>,
     ) -> Job<Vec<TokenId>> {
         let (result, job) = job::job(listener);
-        self.inner.jobs.start(prepare::Job::Tokenize { text, add_special, special, result });
+        self.inner.jobs.start(prepare::Job::Tokens(TokenJob::Tokenize {
+            text,
+            add_special,
+            special,
+            result,
+        }));
         job
     }
 
@@ -200,7 +206,7 @@ impl Engine {
         listener: Option<Listener>,
     ) -> Job<Vec<u8>> {
         let (result, job) = job::job(listener);
-        self.inner.jobs.start(prepare::Job::Detokenize { tokens, render_special, result });
+        self.inner.jobs.start(prepare::Job::Tokens(TokenJob::Detokenize { tokens, render_special, result }));
         job
     }
 
@@ -389,7 +395,7 @@ impl CoreThread {
 }
 
 /// Notes that the engine thread ends by a fault.
-struct Alarm<'a>(&'a Shared);
+pub(crate) struct Alarm<'a>(pub(crate) &'a Shared);
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
@@ -400,6 +406,6 @@ impl Drop for Alarm<'_> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn no_thread(error: std::io::Error) -> LoadError {
+pub(crate) fn no_thread(error: std::io::Error) -> LoadError {
     LoadError::new(LoadErrorReason::Other, "a thread could not be started").with_detail(error.to_string())
 }

@@ -136,6 +136,25 @@ fn a_prefix_from_before_the_draft_context_is_not_drafted_on_until_it_is_computed
 }
 
 #[test]
+fn cells_without_drafts_that_save_little_are_passed_by() {
+    let setup = with_head(Memory::Attention, KvLayout::PerSequence);
+    let engine = FakeEngine { limits: fake::limits(1, 512, KvLayout::PerSequence, 512), ..setup }.start();
+    // One goes to host memory, one stays in its slot.
+    for text in [
+        "The first, long enough to be parked when its slot is taken",
+        "A second, likewise of some length, before the head",
+    ] {
+        collect(&submit(&engine, text, 1, None)).unwrap();
+    }
+    let head = head_of(&engine);
+    for text in ["The first with drafts", "A second with drafts, and much of its own"] {
+        let output = collect(&submit(&engine, text, 30, by(DraftMethod::Head(head.clone()), 4))).unwrap();
+        assert_eq!(output.finished.usage.num_cached_tokens, 0);
+        assert_eq!(counts(&output), simulate(&ids(text), &output.tokens, 30, 4));
+    }
+}
+
+#[test]
 fn cells_of_others_are_drafted_on_wherever_they_come_from() {
     for (memory, layout) in CACHES.into_iter().flat_map(|memory| LAYOUTS.map(|layout| (memory, layout))) {
         let engine = with_head(memory, layout).start();

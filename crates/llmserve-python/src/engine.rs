@@ -1,9 +1,8 @@
 //! An engine and its requests as Python objects. Every method returns at once, but for `join`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use llmserve_engine::{Delivery, Engine, Error, RequestHandle};
+use llmserve_engine::{Delivery, Engine, RequestHandle};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -12,7 +11,7 @@ use crate::errors::{exception, invalid_parameter};
 use crate::events::Pending;
 use crate::fields::Field;
 use crate::fork::OwnedByProcess;
-use crate::registry::{self, SharedEngine};
+use crate::held::Held;
 use crate::request::{PromptArgument, SpecialArgument, generation_request};
 use crate::session::{PySession, SessionArgument};
 use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
@@ -25,34 +24,17 @@ type Input<'py> = (PromptArgument<'py>, Option<SessionArgument<'py>>, Option<Dra
 /// A loaded model.
 #[pyclass(frozen, name = "Engine", module = "llmserve._core")]
 pub(crate) struct PyEngine {
-    shared: OwnedByProcess<Arc<SharedEngine>>,
-    is_shut_down: AtomicBool,
-    is_joined: AtomicBool,
+    held: Held<Engine>,
 }
 
 impl PyEngine {
     pub(crate) fn new(engine: Engine) -> Self {
-        Self {
-            shared: OwnedByProcess::new(registry::adopt(engine)),
-            is_shut_down: AtomicBool::new(false),
-            is_joined: AtomicBool::new(false),
-        }
+        Self { held: Held::new(engine) }
     }
 
     /// The engine, unless this is a forked child or it was shut down.
     fn open(&self, py: Python<'_>) -> PyResult<&Engine> {
-        exit::hold_caller_at_exit(py);
-        let shared = self.shared.get().map_err(|error| exception(py, &error))?;
-        if self.is_shut_down.load(Ordering::Acquire) {
-            return Err(exception(py, &Error::ShutDown));
-        }
-        Ok(&shared.engine)
-    }
-
-    fn leave(&self, shared: &SharedEngine) {
-        if !self.is_shut_down.swap(true, Ordering::AcqRel) {
-            shared.leave();
-        }
+        self.held.open(py)
     }
 }
 
@@ -127,63 +109,33 @@ impl PyEngine {
 
     /// Counters and gauges: the fields of `llmserve.Stats`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let shared = self.shared.get().map_err(|error| exception(py, &error))?;
-        info::stats(py, &shared.engine.stats())
+        info::stats(py, &self.held.get(py)?.stats())
     }
 
     /// What is known of the model: the fields of `llmserve.ModelInfo`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let shared = self.shared.get().map_err(|error| exception(py, &error))?;
-        info::model_info(py, shared.engine.info())
+        info::model_info(py, self.held.get(py)?.info())
     }
 
     /// Raises `EngineDeadError` or `EngineClosedError` if it cannot be used any more.
     fn check_alive(&self, py: Python<'_>) -> PyResult<()> {
-        match self.open(py)?.dead_reason() {
-            Some(reason) => Err(exception(py, &Error::EngineDead { reason })),
-            None => Ok(()),
-        }
+        self.held.check_alive(py)
     }
 
     /// Whether `shutdown` was called.
     fn is_shut_down(&self) -> bool {
-        self.is_shut_down.load(Ordering::Acquire)
+        self.held.is_shut_down()
     }
 
     /// Ends every request, unless another load shares this engine; returns at once.
     fn shutdown(&self) {
-        if let Ok(shared) = self.shared.get() {
-            self.leave(shared);
-        }
+        self.held.shutdown();
     }
 
     /// Blocks, without the GIL, until the memory is free; at once if another load shares this
     /// engine.
     fn join(&self, py: Python<'_>) {
-        let Ok(shared) = self.shared.get() else {
-            return;
-        };
-        if !shared.is_shut_down() {
-            return;
-        }
-        py.detach(|| {
-            shared.engine.join();
-            exit::hold_thread_at_exit();
-        });
-        self.is_joined.store(true, Ordering::Release);
-    }
-}
-
-impl Drop for PyEngine {
-    fn drop(&mut self) {
-        let Some(shared) = self.shared.take() else {
-            return;
-        };
-        self.leave(&shared);
-        if self.is_joined.load(Ordering::Acquire) {
-            return;
-        }
-        registry::release(shared);
+        self.held.join(py);
     }
 }
 

@@ -65,6 +65,7 @@ pub(crate) fn model_info<'py>(py: Python<'py>, info: &ModelInfo) -> PyResult<Bou
             num_threads,
             vocabulary_size,
             embedding_length,
+            pooling,
             metadata,
             chat_template,
             chat_templates,

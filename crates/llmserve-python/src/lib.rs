@@ -3,12 +3,14 @@
 
 mod config;
 mod drafting;
+mod embedder;
 mod engine;
 mod errors;
 mod events;
 mod exit;
 mod fields;
 mod fork;
+mod held;
 mod info;
 mod load;
 mod logging;
@@ -26,11 +28,13 @@ mod _core {
     #[pymodule_export]
     use crate::drafting::{HeadJob, PyHead};
     #[pymodule_export]
+    use crate::embedder::{EmbedJob, InputBuffer, PyEmbedder, json_vectors};
+    #[pymodule_export]
     use crate::engine::{PyEngine, Request};
     #[pymodule_export]
     use crate::exit::begin_exit;
     #[pymodule_export]
-    use crate::load::{Load, load, probe};
+    use crate::load::{Load, load, model_kind, probe};
     #[pymodule_export]
     use crate::logging::{set_log_level, take_log_records};
     #[pymodule_export]

@@ -63,6 +63,7 @@ RULES: Mapping[type[BaseException], Rule] = {
             "load_failed": "INTERNAL",
         },
     ),
+    errors.WrongModelKindError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     errors.GenerationError: Rule(500, _SERVER, "INTERNAL"),
     errors.EngineDeadError: Rule(500, _SERVER, "INTERNAL"),
     errors.EngineClosedError: Rule(503, _BUSY, "UNAVAILABLE", retry_after_s=1.0),
@@ -80,6 +81,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.ModelLoadingError: Rule(
         503, _BUSY, "UNAVAILABLE", retry_after_s=1.0, dialects={"llamacpp": 400}
     ),
+    refusals.ModelKindError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     refusals.LoadAbandonedError: Rule(409, _INVALID, "CANCELLED"),
     refusals.NotInitializedError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
     refusals.OtherLoadRunningError: Rule(409, _INVALID, "FAILED_PRECONDITION"),

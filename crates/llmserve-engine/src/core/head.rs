@@ -13,6 +13,7 @@ impl Core {
         match self.context.open_head() {
             Ok(()) => {
                 self.stats.num_draft_users += 1;
+                self.publish();
                 // Given back at once where nobody waits for it any more.
                 result.send(Ok(Head::new(commands)));
             }

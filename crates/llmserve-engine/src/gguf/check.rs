@@ -74,24 +74,24 @@ impl ModelFile {
     }
 
     /// Checks the model as it is with metadata overrides, which can make llama.cpp end the
-    /// process as well as a damaged file.
+    /// process as well as a damaged file, and gives it with them.
     ///
     /// # Errors
     /// `InvalidOption` with what the overridden metadata contradicts.
-    pub fn check_overrides(&self, overrides: &[(String, MetadataValue)]) -> Result<(), LoadError> {
+    pub fn with_overrides(mut self, overrides: &[(String, MetadataValue)]) -> Result<Self, LoadError> {
         if overrides.is_empty() {
-            return Ok(());
+            return Ok(self);
         }
-        let mut metadata = self.metadata.clone();
         for (key, value) in overrides {
-            metadata.insert(key.clone(), override_value(value));
+            self.metadata.insert(key.clone(), override_value(value));
         }
-        hparams::check(&metadata, self.has_attention).and_then(|()| vocab::check(&metadata, &mut [])).map_err(
-            |error| {
+        hparams::check(&self.metadata, self.has_attention)
+            .and_then(|()| vocab::check(&self.metadata, &mut []))
+            .map_err(|error| {
                 let message = format!("metadata_overrides: {}", error.message);
                 LoadError::new(LoadErrorReason::InvalidOption, message)
-            },
-        )
+            })?;
+        Ok(self)
     }
 
     fn add_part(&mut self, part: &OpenPart, names: &mut HashSet<String>) -> Result<(), LoadError> {

@@ -3,6 +3,7 @@
 //! The only place with llama.cpp's types is [`llama`]; [`fake`] is a deterministic stand-in for
 //! tests of everything above.
 
+mod embedding;
 pub mod fake;
 pub(crate) mod llama;
 
@@ -11,6 +12,8 @@ use std::collections::BTreeMap;
 use crate::config::KvLayout;
 use crate::error::Error;
 use crate::ids::{SlotId, TokenId};
+
+pub use embedding::{EmbeddingContext, EmbeddingLimits};
 
 /// One row of a batch: a token that is computed at a position of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,8 +223,10 @@ pub struct ModelInfo {
     pub num_threads: u32,
     /// Number of tokens in the vocabulary.
     pub vocabulary_size: u32,
-    /// Size of a hidden row.
+    /// Size of a hidden row; of an embedding model, of its vectors.
     pub embedding_length: u32,
+    /// How an embedding model makes one vector of many: `mean`, `cls` or `last`; empty for other models.
+    pub pooling: &'static str,
     /// GGUF metadata as text, arrays left out.
     pub metadata: BTreeMap<String, String>,
     /// The default chat template.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -31,6 +32,32 @@ pub fn collect(handle: &RequestHandle) -> Result<Output, Error> {
             }
             Event::Finished(finished) => return Ok(Output { tokens, text, finished }),
             Event::Failed(error) => return Err(error),
+        }
+    }
+}
+
+/// The file or folder that a variable names.
+pub fn from_env(name: &str) -> PathBuf {
+    let path = std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set; `make test` sets it"));
+    PathBuf::from(path)
+}
+
+/// Loads a model and waits for its engine; the progress must rise to 1.
+pub fn load_engine(path: &Path, config: ModelConfig) -> Engine {
+    let loading = load(path, config, LoadOptions::default(), None);
+    let mut last = -1.0;
+    loop {
+        match loading.recv().expect("a terminal event comes first") {
+            LoadEvent::Progress(share) => {
+                assert!(share >= last, "{share} after {last}");
+                last = share;
+            }
+            LoadEvent::Ready(engine) => {
+                assert!((last - 1.0).abs() < f32::EPSILON);
+                return engine;
+            }
+            LoadEvent::ReadyEmbedder(_) => panic!("the model generates"),
+            LoadEvent::Failed(error) => panic!("{error}\n{}", error.detail),
         }
     }
 }

@@ -135,7 +135,9 @@ class GenerationModel:
     async def _run_load(self, choice: Choice, *, is_reload: bool) -> None:
         load = self._load = self._load or _Load(choice, is_reload)
         try:
-            with self._registry.load(load.choice.path, self._pin, load.choice.config) as ticket:
+            with self._registry.load(
+                load.choice.path, self._pin, load.choice.config, kind="generation"
+            ) as ticket:
                 load.tickets.add(ticket)
                 try:
                     await ticket.wait()

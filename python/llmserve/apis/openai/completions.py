@@ -11,6 +11,7 @@ from llmserve.apis.openai import answers, logprobs
 from llmserve.apis.openai.answers import Cost, Envelope
 from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.apis.openai.errors import DIALECT
+from llmserve.apis.openai.grammar import with_grammar
 from llmserve.apis.openai.merging import merged
 from llmserve.apis.openai.sampling import ignored_fields, json_schema_of, sampling_params, schema_text
 from llmserve.apis.openai.schema import MAX_CHOICES
@@ -38,7 +39,7 @@ class CompletionsApi:
         """`POST /v1/completions`."""
         parsed = read(OpenAiCompletionRequest, await exchange.read_object())
         request = parsed.value
-        params = _params(request)
+        params = await with_grammar(request, _params(request))
         ignored = [*parsed.unknown, *ignored_fields(request, params)]
         session = header_session(exchange.request.scope)
         num_choices = len(request.prompt) * request.n

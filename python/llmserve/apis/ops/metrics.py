@@ -8,6 +8,7 @@ from typing import Literal
 
 from llmserve.http.counters import HttpCounters
 from llmserve.registry import Registry
+from llmserve.rpc_counters import RpcCounters
 from llmserve.types import Stats
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -76,11 +77,14 @@ _ACCEPTANCE = _gauge(
 _HTTP_OPEN = _gauge("http_requests_open", "HTTP requests whose answer is not complete.")
 _HTTP_REQUESTS = _counter("http_requests", "Answered HTTP requests; status 499: the client left before.")
 _HTTP_SECONDS = _counter("http_request_seconds", "Seconds from a request's head to the end of its answer.")
+_GRPC_OPEN = _gauge("grpc_requests_open", "gRPC calls whose answer is not complete.")
+_GRPC_REQUESTS = _counter("grpc_requests", "Answered gRPC calls, by the name of their status.")
+_GRPC_SECONDS = _counter("grpc_request_seconds", "Seconds from a gRPC call's head to its status.")
 
 
-def render(registry: Registry, http: HttpCounters) -> str:
+def render(registry: Registry, http: HttpCounters, rpc: RpcCounters) -> str:
     """The whole exposition."""
-    return "\n".join([*_model_lines(registry), *_http_lines(http)]) + "\n"
+    return "\n".join([*_model_lines(registry), *_http_lines(http), *_rpc_lines(rpc)]) + "\n"
 
 
 def _model_lines(registry: Registry) -> Iterator[str]:
@@ -116,6 +120,20 @@ def _http_lines(http: HttpCounters) -> Iterator[str]:
     )
     yield from _metric_lines(
         _HTTP_SECONDS, (({"route": route}, seconds) for route, seconds in sorted(http.seconds.items()))
+    )
+
+
+def _rpc_lines(rpc: RpcCounters) -> Iterator[str]:
+    yield from _metric_lines(_GRPC_OPEN, [({}, rpc.num_open)])
+    yield from _metric_lines(
+        _GRPC_REQUESTS,
+        (
+            ({"method": method, "status": status}, count)
+            for (method, status), count in sorted(rpc.requests.items())
+        ),
+    )
+    yield from _metric_lines(
+        _GRPC_SECONDS, (({"method": method}, seconds) for method, seconds in sorted(rpc.seconds.items()))
     )
 
 

@@ -50,6 +50,11 @@ _HEALTH_SCHEMA: dict[str, Any] = {
                         "description": "Whether the file has a head for multi-token prediction (MTP); there "
                         "once it is loaded.",
                     },
+                    "kind": {
+                        "type": "string",
+                        "enum": ["embedding"],
+                        "description": "Of embedding models; absent for models that generate.",
+                    },
                 },
             },
         },
@@ -133,11 +138,12 @@ class OpsApi:
 
     async def metrics(self, exchange: Exchange) -> None:
         """`GET /metrics`."""
-        text = metrics.render(self._services.registry, self._services.http_counters)
+        services = self._services
+        text = metrics.render(services.registry, services.http_counters, services.rpc_counters)
         await exchange.send_bytes(text.encode(), metrics.MEDIA_TYPE)
 
     async def index(self, exchange: Exchange) -> None:
-        """`GET /`: where to go on."""
+        """`GET /`: where to go on, and what is loaded."""
         await exchange.send_json(
             {
                 "name": "llmserve",
@@ -145,6 +151,7 @@ class OpsApi:
                 "docs": "/docs",
                 "openapi": "/openapi.json",
                 "health": HEALTH,
+                "models": [_shown(report) for report in self._services.registry.states()],
             }
         )
 
@@ -163,6 +170,8 @@ class OpsApi:
 
 def _shown(report: ModelReport) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": report.id, "state": report.state}
+    if report.kind == "embedding":
+        shown["kind"] = report.kind
     if report.has_draft_head is not None:
         shown["has_draft_head"] = report.has_draft_head
     return shown

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use llama_cpp_sys_2 as sys;
 
 use super::backlog::{Backlog, Taken};
+use super::params::CELL_PADDING;
 use super::{ContextShape, Weights, params, shim};
 use crate::config::{ContextConfig, KvLayout};
+use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::Error;
 use crate::ids::{SlotId, TokenId};
 use crate::lock::lock;
@@ -84,6 +86,11 @@ impl DraftContext {
         let mut context_params = params::context_params(config, shape);
         context_params.ctx_type = sys::LLAMA_CONTEXT_TYPE_MTP;
         context_params.ctx_other = target.as_ptr();
+        if shape.layout == KvLayout::Unified {
+            // Guesses need cells too, while those of the target may all be in use.
+            let num_guesses = shape.num_slots * (MAX_DRAFT_TOKENS + 1);
+            context_params.n_ctx += num_guesses.next_multiple_of(CELL_PADDING) as u32;
+        }
         let _guard = lock(&weights.making_context);
         // SAFETY: model and target are live and the lock held.
         let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), context_params) })
@@ -149,10 +156,13 @@ impl DraftContext {
 
     pub(super) fn trim(&mut self, slot: SlotId, position: usize) {
         self.slots[slot.index()].trim(position);
+        self.drop_stale(slot);
     }
 
     pub(super) fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> usize {
-        self.slots[slot.index()].trim_for_drafts(position)
+        let left = self.slots[slot.index()].trim_for_drafts(position);
+        self.drop_stale(slot);
+        left
     }
 
     pub(super) fn clear(&mut self, slot: SlotId) {

@@ -8,6 +8,7 @@ mod backend;
 mod backlog;
 mod context;
 mod draft_context;
+mod embedding;
 mod log_sink;
 mod params;
 mod rollback;
@@ -17,8 +18,9 @@ mod vocabulary;
 mod weights;
 
 pub(crate) use context::LlamaContext;
+pub(crate) use embedding::LlamaEmbedding;
 pub(crate) use log_sink::with_log;
-pub(crate) use params::ContextShape;
+pub(crate) use params::{ContextShape, EmbeddingShape};
 pub(crate) use vocabulary::LlamaVocabulary;
 pub(crate) use weights::Weights;
 
