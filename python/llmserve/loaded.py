@@ -25,7 +25,7 @@ _Special: TypeAlias = Literal["plain", "control", "marked"]
 class LoadedModel(ModelHandle[_core.Engine]):
     """A handle on a loaded model, and what can be asked of it at once."""
 
-    __slots__ = ("__weakref__", "_chat_templates", "_drafting", "_pieces")
+    __slots__ = ("_chat_templates", "_drafting", "_pieces")
 
     def __init__(self, core: _core.Engine) -> None:
         super().__init__(core)
