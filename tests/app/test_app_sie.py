@@ -305,6 +305,19 @@ def test_affinity_keys_change_nothing(generate: Any) -> None:
     assert generate(routing_key="a", prompt_cache_key="b").json["text"] == generate().json["text"]
 
 
+def test_requests_of_one_cache_key_share_their_prefix(generate: Any) -> None:
+    prefix = "A long beginning that all requests of this key have in common, word for word:"
+
+    def num_cached(end: str, key: str) -> int:
+        usage = generate(prompt=f"{prefix} {end}", prompt_cache_key=key).json["usage"]
+        return int(usage["prompt_tokens_details"]["cached_tokens"])
+
+    num_cached("one", "k")
+    # Others come between them.
+    generate(prompt="Something else altogether.", prompt_cache_key="other")
+    assert num_cached("two", "k") > 10
+
+
 def test_the_safety_identifier_is_in_no_log_and_no_answer(generate: Any, sie: ServerProcess) -> None:
     secret = "person-1b2c3d"  # noqa: S105
     for fields in ({}, {"stream": True}, {"temperature": "hot"}, {"max_new_tokens": 9999}):
