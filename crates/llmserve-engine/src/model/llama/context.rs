@@ -315,7 +315,9 @@ impl Context for LlamaContext {
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
         self.clear(to);
         self.rollback.forget_all();
-        let is_copied = if self.limits.layout == KvLayout::Unified {
+        // A state that was rolled back is not copied as that by llama.cpp's own copy.
+        let is_shared = self.limits.layout == KvLayout::Unified && !self.rollback.has_snapshots();
+        let is_copied = if is_shared {
             // SAFETY: the context is live and only used here.
             unsafe { shim::copy(self.memory, from.0.cast_signed(), to.0.cast_signed()) }
         } else {

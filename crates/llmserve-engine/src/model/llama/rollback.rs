@@ -16,6 +16,11 @@ impl Rollback {
         Self { num_snapshots, most: vec![0; num_slots] }
     }
 
+    /// Whether the model keeps any.
+    pub(super) fn has_snapshots(&self) -> bool {
+        self.num_snapshots > 0
+    }
+
     /// The most tokens that can be rolled back now.
     pub(super) fn most(&self, slot: SlotId) -> usize {
         self.most[slot.index()]
