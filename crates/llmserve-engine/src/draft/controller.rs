@@ -24,6 +24,8 @@ const HOPED_RATE: f64 = 0.9;
 const MAX_COUNTS: usize = 8;
 /// Weight of the newest step in the share of asked drafters that had a draft.
 const FOUND_WEIGHT: f64 = 0.05;
+/// What a draft leaves of the older ones in the comparison of what was expected and accepted.
+const FADING: f64 = 0.99;
 
 /// A sequence that decodes in the next step.
 #[derive(Debug)]
@@ -69,11 +71,25 @@ struct Method {
     history: AcceptanceHistory,
     /// Share of the asked sequences that had a draft.
     found: f64,
+    /// Tokens that were expected to be accepted, and those that were, fading.
+    expected: f64,
+    accepted: f64,
 }
 
 impl Method {
     fn new() -> Self {
-        Self { history: AcceptanceHistory::new(), found: 1.0 }
+        Self { history: AcceptanceHistory::new(), found: 1.0, expected: 10.0, accepted: 10.0 }
+    }
+
+    /// What expectations are to be multiplied by. They are too high on the whole, since the sequences that draft are
+    /// chosen by them, and since those that draft much shape what new ones start from.
+    fn correction(&self) -> f64 {
+        (self.accepted / self.expected).clamp(0.5, 1.1)
+    }
+
+    fn expect(&mut self, tokens: f64) {
+        self.expected = self.expected * FADING + tokens;
+        self.accepted *= FADING;
     }
 }
 
@@ -107,6 +123,7 @@ struct Plan {
     /// Uncertainty of `log_cost`.
     deviation: f64,
     num_samples: u32,
+    age: u64,
 }
 
 impl Plan {
@@ -117,7 +134,13 @@ impl Plan {
 
     /// Tokens per time if the step is as cheap as it may well be.
     fn hoped_rate(&self) -> f64 {
-        self.tokens / (self.log_cost - self.deviation).exp()
+        let deviation = if self.len == 0 { 1.5 * self.deviation } else { self.deviation - MIN_PROBE_GAIN.ln() };
+        self.tokens / (self.log_cost - deviation).exp()
+    }
+
+    /// Whether the undrafted step is to be measured again, which is due the sooner the newer the best plan is.
+    fn is_check_due(&self, best: &Plan) -> bool {
+        self.len == 0 && best.rate() > 1.25 * self.rate() && self.age >= u64::from(best.num_samples).clamp(8, 512)
     }
 
     fn is_known(&self) -> bool {
@@ -166,7 +189,9 @@ impl DraftController {
             }
         }
         let lens: Vec<usize> = (0..sequences.len()).map(|index| plan.len_of(sequences, index)).collect();
-        for (sequence, _) in sequences.iter().zip(&lens).filter(|&(_, &len)| len > 0) {
+        for (sequence, &len) in sequences.iter().zip(&lens).filter(|&(_, &len)| len > 0) {
+            let method = if sequence.is_head { &mut self.heads } else { &mut self.lookups };
+            method.expect(sequence.acceptance.expected(len) * method.found);
             if sequence.is_head {
                 self.planned.num_heads += 1;
             } else {
@@ -188,9 +213,9 @@ impl DraftController {
             draft_len: step.num_draft_rows.div_ceil(step.num_drafting.max(1)),
             is_head: num_heads > 0,
         };
-        let log_cost = self.costs.record(shape, step.took.as_secs_f64());
+        self.costs.record(shape, step.took.as_secs_f64());
         if let Some(probe) = probe {
-            let lost = (log_cost - probe.best_log_cost).exp() - probe.tokens;
+            let lost = (self.costs.estimate(shape).log - probe.best_log_cost).exp() - probe.tokens;
             self.credit += probe.charged - lost.clamp(0.0, MAX_CREDIT);
         }
         let (asked, method) = match (num_heads, num_lookups) {
@@ -208,6 +233,7 @@ impl DraftController {
     pub(crate) fn record_acceptance(&mut self, is_head: bool, drafted: usize, accepted: usize) {
         let method = if is_head { &mut self.heads } else { &mut self.lookups };
         method.history.record(drafted, accepted);
+        method.accepted += accepted as f64;
     }
 
     fn method(&self, is_head: bool) -> &Method {
@@ -255,10 +281,10 @@ impl DraftController {
 
     /// An uncertain plan that may be better than the best known one and whose loss the credit covers.
     fn cost_probe(&self, plans: &[Plan], best: &Plan) -> Option<Plan> {
-        let wanted = best.rate() * MIN_PROBE_GAIN;
         plans
             .iter()
-            .filter(|plan| plan.hoped_rate() > wanted && plan.loss(best) <= self.credit)
+            .filter(|&plan| !std::ptr::eq(plan, best))
+            .filter(|plan| (plan.hoped_rate() > best.rate() || plan.is_check_due(best)) && plan.loss(best) <= self.credit)
             .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))
             .cloned()
     }
@@ -303,6 +329,7 @@ impl DraftController {
             log_cost: 0.0,
             deviation: 0.0,
             num_samples: 0,
+            age: 0,
         };
         let (mut num_asked, mut rows, mut is_head) = (0_usize, 0, false);
         let (mut num_found, mut none_found) = (0.0, 1.0);
@@ -330,6 +357,7 @@ impl DraftController {
             plan.log_cost = undrafted.log;
             plan.deviation = undrafted.variance.sqrt();
             plan.num_samples = undrafted.num_samples;
+            plan.age = undrafted.age;
             return plan;
         }
         let any_found: f64 = 1.0 - none_found;
@@ -353,7 +381,8 @@ impl DraftController {
             Some(rate) => (1..=len as i32).map(|position| rate.powi(position)).sum(),
             None => sequence.acceptance.expected(len),
         };
-        accepted * self.method(sequence.is_head).found
+        let method = self.method(sequence.is_head);
+        accepted * method.found * if rate.is_some() { 1.0 } else { method.correction() }
     }
 }
 
@@ -379,6 +408,7 @@ fn best_known(plans: &[Plan]) -> &Plan {
         .unwrap_or(base)
 }
 impl DraftController {
+    pub(crate) fn is_probe(&self) -> bool { self.planned.probe.is_some() }
     pub(crate) fn describe(&self) -> String {
         format!("credit {:.2} {:?}", self.credit, self.costs)
     }

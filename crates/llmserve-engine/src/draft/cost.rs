@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use super::MAX_DRAFT_TOKENS;
 
 /// Drift of the machine's speed from step to step: variance of its logarithm.
-const SPEED_DRIFT: f64 = 5e-4;
+const SPEED_DRIFT: f64 = 2e-4;
 /// Drift of what one shape of step takes beside the others: variance of its logarithm.
-const SHAPE_DRIFT: f64 = 2e-5;
+const SHAPE_DRIFT: f64 = 5e-6;
 const MAX_VARIANCE: f64 = 0.25;
 /// Variance of the logarithm of what equal steps take: at the start, and its limits.
 const FIRST_NOISE: f64 = 0.01;
 const MIN_NOISE: f64 = 1e-4;
-const MAX_NOISE: f64 = 0.04;
+const MAX_NOISE: f64 = 0.1;
 /// Weight of the newest step in the noise.
 const NOISE_WEIGHT: f64 = 0.02;
-/// Standard deviations beyond which a step counts as disturbed.
+/// Standard deviations beyond which a step counts as disturbed, or as the first of a new speed.
 const MAX_DEVIATION: f64 = 3.0;
+/// Measurements before a shape tells about the noise.
+const MIN_NOISE_SAMPLES: u32 = 2;
 /// What a drafted token for every sequence adds to a step, as a share of it, while nothing has been measured.
 const UNMEASURED_EXCESS: f64 = 0.25;
 const UNMEASURED_DEVIATION: f64 = 0.2;
@@ -78,10 +80,21 @@ pub(super) struct Estimate {
     pub(super) log: f64,
     pub(super) variance: f64,
     pub(super) num_samples: u32,
+    /// Steps since the last measurement.
+    pub(super) age: u64,
+}
+
+/// How a step that took much longer or shorter than expected did so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Deviation {
+    #[default]
+    None,
+    Above,
+    Below,
 }
 
 /// A measured shape.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     log: f64,
     variance: f64,
@@ -89,6 +102,8 @@ struct Cost {
     num_samples: u32,
     /// Mean share of drafting sequences.
     share: f64,
+    /// That of the last step.
+    deviation: Deviation,
 }
 
 #[derive(Debug, Default)]
@@ -111,15 +126,16 @@ pub(super) struct StepCosts {
     noise: f64,
     /// By class of the number of decoding sequences.
     counts: BTreeMap<usize, CountCosts>,
+    last_deviation: Deviation,
 }
 
 impl StepCosts {
     pub(super) fn new() -> Self {
-        Self { num_steps: 0, speed: 0.0, speed_variance: 0.0, noise: FIRST_NOISE, counts: BTreeMap::new() }
+        Self { num_steps: 0, speed: 0.0, speed_variance: 0.0, noise: FIRST_NOISE, counts: BTreeMap::new(), last_deviation: Deviation::None }
     }
 
-    /// Enters what a step took. Returns its cost as measured, by logarithm.
-    pub(super) fn record(&mut self, shape: Shape, seconds: f64) -> f64 {
+    /// Enters what a step took.
+    pub(super) fn record(&mut self, shape: Shape, seconds: f64) {
         let log = seconds.max(1e-9).ln();
         if self.counts.is_empty() {
             self.speed = log;
@@ -130,38 +146,87 @@ impl StepCosts {
         if self.costs(shape.num_decoding).is_none() {
             prior.variance += UNKNOWN_VARIANCE;
         }
-        let uncertainty = prior.variance + self.speed_variance + self.noise;
-        let measured = log - self.speed;
-        let mut innovation = measured - prior.log;
-        if prior.num_samples > 0 {
-            let limit = MAX_DEVIATION * uncertainty.sqrt();
-            innovation = innovation.clamp(-limit, limit);
+        let innovation = log - self.speed - prior.log;
+        let deviation = self.deviation(prior, innovation);
+        self.update_noise(prior, innovation);
+        let (last, last_of_shape) = self.replace_deviations(shape, deviation);
+        if deviation != Deviation::None {
+            // Once, it is a disturbed step. Twice running, the speed is another; else the cost.
+            if last == deviation {
+                self.speed_variance += innovation * innovation;
+            } else if last_of_shape == deviation {
+                prior.variance += innovation * innovation;
+            } else if prior.num_samples == 1 && deviation == Deviation::Below {
+                // The only measurement so far was a disturbed one.
+                prior = Estimate { variance: prior.variance + innovation * innovation, num_samples: 0, ..prior };
+            } else {
+                return;
+            }
+        } else if prior.age > 8 {
+            let variance = prior.variance + self.speed_variance + self.noise;
+            if innovation * innovation > 4.0 * variance {
+                prior.variance += 0.5 * (innovation * innovation - variance);
+            }
         }
-        if prior.num_samples > 2 {
-            let noise = (innovation * innovation - uncertainty + self.noise).max(0.0);
-            self.noise = (self.noise + NOISE_WEIGHT * (noise - self.noise)).clamp(MIN_NOISE, MAX_NOISE);
-        }
-        let speed_gain = self.speed_variance / uncertainty;
-        self.speed += speed_gain * innovation;
-        self.speed_variance *= 1.0 - speed_gain;
-        self.enter(shape, prior, prior.variance / uncertainty, innovation);
-        measured
+        self.update(shape, prior, innovation);
     }
 
-    fn enter(&mut self, shape: Shape, prior: Estimate, gain: f64, innovation: f64) {
-        let now = self.num_steps;
-        let costs = self.counts.entry(count_class(shape.num_decoding)).or_default();
-        let new =
-            Cost { log: prior.log, share: shape.share(), variance: 0.0, measured_at: now, num_samples: 0 };
-        let cost = match shape.draft() {
-            None => costs.undrafted.get_or_insert(new),
-            Some(draft) => costs.drafted.entry(draft).or_insert(new),
-        };
-        cost.log += gain * innovation;
+    fn deviation(&self, prior: Estimate, innovation: f64) -> Deviation {
+        let limit = MAX_DEVIATION * (prior.variance + self.speed_variance + self.noise).sqrt();
+        if prior.num_samples == 0 || innovation.abs() <= limit {
+            Deviation::None
+        } else if innovation < 0.0 {
+            Deviation::Below
+        } else {
+            Deviation::Above
+        }
+    }
+
+    /// Keeps the deviation of this step. Returns those of the step before and of the last one of this shape.
+    fn replace_deviations(&mut self, shape: Shape, deviation: Deviation) -> (Deviation, Deviation) {
+        let of_shape = self.cost_mut(shape).map(|cost| std::mem::replace(&mut cost.deviation, deviation));
+        (std::mem::replace(&mut self.last_deviation, deviation), of_shape.unwrap_or_default())
+    }
+
+    fn update_noise(&mut self, prior: Estimate, innovation: f64) {
+        if prior.num_samples > MIN_NOISE_SAMPLES {
+            let rest = prior.variance + self.speed_variance;
+            let most = MAX_DEVIATION.powi(2) * (rest + self.noise);
+            let noise = (innovation.powi(2).min(most) - rest).max(0.0);
+            self.noise = (self.noise + NOISE_WEIGHT * (noise - self.noise)).clamp(MIN_NOISE, MAX_NOISE);
+        }
+    }
+
+    /// Shares the innovation between speed and cost by their variances.
+    fn update(&mut self, shape: Shape, prior: Estimate, innovation: f64) {
+        let uncertainty = prior.variance + self.speed_variance + self.noise;
+        let (gain, speed_gain) = (prior.variance / uncertainty, self.speed_variance / uncertainty);
+        self.speed += speed_gain * innovation;
+        self.speed_variance *= 1.0 - speed_gain;
+        let measured_at = self.num_steps;
+        let cost = self.cost_or_new(shape);
+        cost.log = if prior.num_samples == 0 { prior.log } else { cost.log } + gain * innovation;
         cost.variance = prior.variance * (1.0 - gain);
         cost.share += SHARE_WEIGHT * (shape.share() - cost.share);
-        cost.measured_at = now;
-        cost.num_samples = cost.num_samples.saturating_add(1);
+        cost.measured_at = measured_at;
+        cost.num_samples = prior.num_samples.saturating_add(1);
+    }
+
+    fn cost_or_new(&mut self, shape: Shape) -> &mut Cost {
+        let costs = self.counts.entry(count_class(shape.num_decoding)).or_default();
+        let new = Cost { share: shape.share(), ..Cost::default() };
+        match shape.draft() {
+            None => costs.undrafted.get_or_insert(new),
+            Some(draft) => costs.drafted.entry(draft).or_insert(new),
+        }
+    }
+
+    fn cost_mut(&mut self, shape: Shape) -> Option<&mut Cost> {
+        let costs = self.counts.get_mut(&count_class(shape.num_decoding))?;
+        match shape.draft() {
+            None => costs.undrafted.as_mut(),
+            Some(draft) => costs.drafted.get_mut(&draft),
+        }
     }
 
     /// What a step takes, measured or by what is known of others.
@@ -182,6 +247,7 @@ impl StepCosts {
             log: anchor.log + log_ratio(excess.mean),
             variance: excess.deviation.powi(2) + if is_measured { anchor.variance } else { 0.0 },
             num_samples: 0,
+            age: 0,
         }
     }
 
@@ -199,12 +265,13 @@ impl StepCosts {
                 log: cost.log - log_ratio(excess.mean),
                 variance: excess.deviation.powi(2),
                 num_samples: 0,
+                age: 0,
             };
         }
         let log = self
             .nearest(num_decoding, |costs| costs.undrafted.map(|cost| cost.log))
             .map_or(0.0, |(log, distance)| log + 0.5 * distance);
-        Estimate { log, variance: 0.0, num_samples: 0 }
+        Estimate { log, variance: 0.0, num_samples: 0, age: 0 }
     }
 
     /// What drafts add to a step, by what was measured of other shapes.
@@ -232,11 +299,13 @@ impl StepCosts {
     }
 
     fn current(&self, cost: &Cost) -> Estimate {
-        let drift = SHAPE_DRIFT * (self.num_steps - cost.measured_at) as f64;
+        let age = self.num_steps - cost.measured_at;
+        let drift = SHAPE_DRIFT * age as f64;
         Estimate {
             log: cost.log,
             variance: (cost.variance + drift).min(MAX_VARIANCE),
             num_samples: cost.num_samples,
+            age,
         }
     }
 }
