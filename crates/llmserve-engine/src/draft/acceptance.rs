@@ -4,25 +4,29 @@ use std::cell::Cell;
 
 use super::MAX_DRAFT_TOKENS;
 
-/// What a new record leaves of the older ones of its sequence: about the last fourteen drafts count.
-const SEQUENCE_DECAY: f64 = 0.93;
+/// What a new record leaves of the older ones of its sequence: about the last twenty drafts count.
+const SEQUENCE_DECAY: f64 = 0.95;
 /// The same for the records of all sequences, from which new ones start.
 const HISTORY_DECAY: f64 = 0.99;
-/// The rate at each position while nothing has been drafted.
+/// The rate of the first token while nothing has been drafted.
 const UNSEEN_RATE: f64 = 0.6;
+/// Drafts that the rate of the position before weighs at each position: a start where little was tried.
+const INHERITED_WEIGHT: f64 = 0.5;
 /// Drafts of its own that weigh as much as what a sequence starts from.
 const START_WEIGHT: f64 = 3.0;
 /// Steps without a draft before a sequence that does not draft tries one again; doubled with each
 /// try that fails, up to the second.
 const FIRST_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 128;
+/// Pauses are kept in full where a try loses a quarter of a step or more, else in proportion.
+const FULL_PAUSE_PER_LOSS: f64 = 4.0;
 /// What is left of the older records after a pause: the text may have changed.
 const AFTER_PAUSE: f64 = 0.5;
 
 /// Acceptance by position in the draft, with older records fading.
 ///
 /// Positions are apart since the guesses of a head get worse with each one that builds on its own guess.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Rates {
     /// Drafts whose tokens before this position were accepted.
     tried: [f64; MAX_DRAFT_TOKENS],
@@ -31,10 +35,6 @@ struct Rates {
 }
 
 impl Rates {
-    fn new(rate: f64, weight: f64) -> Self {
-        Self { tried: [weight; MAX_DRAFT_TOKENS], accepted: [rate * weight; MAX_DRAFT_TOKENS] }
-    }
-
     fn record(&mut self, drafted: usize, accepted: usize, decay: f64) {
         // The token after the first wrong one was computed on a wrong text and says nothing.
         let num_known = drafted.min(accepted + 1).min(MAX_DRAFT_TOKENS);
@@ -58,8 +58,10 @@ impl Rates {
 
     fn expected(&self, draft_len: usize) -> f64 {
         let (mut all_accepted, mut expected) = (1.0, 0.0);
+        let mut rate = UNSEEN_RATE;
         for (tried, accepted) in self.tried.iter().zip(&self.accepted).take(draft_len) {
-            all_accepted *= accepted / tried;
+            rate = (accepted + rate * INHERITED_WEIGHT) / (tried + INHERITED_WEIGHT);
+            all_accepted *= rate;
             expected += all_accepted;
         }
         expected
@@ -108,9 +110,16 @@ impl Acceptance {
         self.num_idle.set(self.num_idle.get().saturating_add(1));
     }
 
-    /// Whether a sequence that does not draft has waited long enough to try again.
-    pub(super) fn is_due(&self) -> bool {
-        self.num_idle.get() >= self.wait
+    /// Whether a sequence that does not draft may try along with others.
+    pub(super) fn may_try(&self) -> bool {
+        self.num_idle.get() >= self.wait.min(FIRST_PAUSE)
+    }
+
+    /// Whether it has waited long enough to try again, where that is expected to lose so much, in steps. The
+    /// less it loses the sooner.
+    pub(super) fn is_due(&self, loss: f64) -> bool {
+        let wait = f64::from(self.wait) * (loss * FULL_PAUSE_PER_LOSS).clamp(0.0, 1.0);
+        self.may_try() && f64::from(self.num_idle.get()) >= wait
     }
 }
 
@@ -122,7 +131,7 @@ pub(super) struct AcceptanceHistory {
 
 impl AcceptanceHistory {
     pub(super) fn new() -> Self {
-        Self { rates: Rates::new(UNSEEN_RATE, START_WEIGHT) }
+        Self { rates: Rates::default() }
     }
 
     pub(super) fn record(&mut self, drafted: usize, accepted: usize) {
@@ -131,7 +140,7 @@ impl AcceptanceHistory {
 
     /// What a new sequence starts from.
     pub(super) fn start(&self) -> Acceptance {
-        let rates = self.rates.scaled(|tried| START_WEIGHT / tried);
+        let rates = self.rates.scaled(|tried| (START_WEIGHT / tried).min(1.0));
         Acceptance { rates, pause: FIRST_PAUSE, wait: FIRST_PAUSE, num_idle: Cell::new(0) }
     }
 }

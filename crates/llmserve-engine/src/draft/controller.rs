@@ -10,6 +10,8 @@ use super::cost::{Shape, StepCosts};
 const MIN_GAIN: f64 = 1.03;
 /// A plan is tried if it may give so many times those of the best known one.
 const MIN_PROBE_GAIN: f64 = 1.03;
+/// Deviations by which a cost may well be lower.
+const OPTIMISM: f64 = 1.5;
 /// The uncertainty (standard deviation of the logarithm) up to which the cost of a step counts as known.
 const KNOWN_DEVIATION: f64 = 0.12;
 /// Measurements that a cost must have before it rules out a plan: one step may have been disturbed.
@@ -134,7 +136,7 @@ impl Plan {
 
     /// Tokens per time if the step is as cheap as it may well be.
     fn hoped_rate(&self) -> f64 {
-        let deviation = if self.len == 0 { 1.5 * self.deviation } else { self.deviation - MIN_PROBE_GAIN.ln() };
+        let deviation = OPTIMISM * self.deviation - if self.len == 0 { 0.0 } else { MIN_PROBE_GAIN.ln() };
         self.tokens / (self.log_cost - deviation).exp()
     }
 
@@ -292,26 +294,28 @@ impl DraftController {
     /// The best plan with those sequences added that have not drafted for a while, where that may pay and
     /// the credit covers its loss.
     fn second_try(&self, sequences: &[DraftCandidate<'_>], adaptive: &[usize], best: &Plan) -> Option<Plan> {
-        let is_due = |index: &usize| !best.members.contains(index) && sequences[*index].acceptance.is_due();
-        let due: Vec<usize> = adaptive.iter().copied().filter(is_due).collect();
-        if due.is_empty() {
+        let may_try = |index: &usize| !best.members.contains(index) && sequences[*index].acceptance.may_try();
+        let joining: Vec<usize> = adaptive.iter().copied().filter(may_try).collect();
+        if joining.is_empty() {
             return None;
         }
         // Where none drafts, all try at once: a step in which one of many drafts may cost as much.
         let members: Vec<usize> =
-            if best.members.is_empty() { adaptive.to_vec() } else { [&best.members[..], &due[..]].concat() };
-        let longest =
-            members.iter().map(|&index| sequences[index].max).max().unwrap_or(0).min(MAX_DRAFT_TOKENS);
+            if best.members.is_empty() { adaptive.to_vec() } else { [&best.members[..], &joining[..]].concat() };
+        let longest = members.iter().map(|&index| sequences[index].max).max().unwrap_or(0).min(MAX_DRAFT_TOKENS);
         let wanted = best.rate() * MIN_PROBE_GAIN;
         let may_pay =
-            (1..=longest).any(|len| self.plan(sequences, &members, len, Some(&due)).rate() > wanted);
+            (1..=longest).any(|len| self.plan(sequences, &members, len, Some(&joining)).rate() > wanted);
         if !may_pay {
             return None;
         }
         let lens = if best.len > 0 { best.len..=best.len } else { 1..=longest };
-        lens.map(|len| self.plan(sequences, &members, len, None))
-            .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))
-            .filter(|plan| plan.loss(best) <= self.credit)
+        let plan = lens
+            .map(|len| self.plan(sequences, &members, len, None))
+            .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))?;
+        let loss = plan.loss(best);
+        let is_due = joining.iter().any(|&index| sequences[index].acceptance.is_due(loss));
+        (is_due && loss <= self.credit).then_some(plan)
     }
 
     /// What is expected of a step in which these adaptive sequences draft. Those in `hoped` are taken to be predictable.

@@ -351,7 +351,8 @@ fn whys() {
 
 
 
-    why(Scenario::new(Machine::LinearRows, Text::Steady(0.8), &[4]));
-    why(Scenario::new(Machine::LinearRows, Text::Steady(0.6), &[2]));
-    why(Scenario{ disturbance: Disturbance::HalfSpeed(20.0), ..Scenario::new(Machine::FullRows, Text::Steady(0.85), &[8])});
+
+    why(Scenario{ ..Scenario::new(Machine::Passes, Text::Drifting { rates: [0.9, 0.05], period:100 }, &[1])});
+    why(Scenario{ max: 8, ..Scenario::new(Machine::Blocks, Text::Steady(0.85), &[1])});
+    why(Scenario::new(Machine::LinearRows, Text::Steady(0.95), &[8]));
 }
