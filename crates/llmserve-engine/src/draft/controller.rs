@@ -11,13 +11,13 @@ const MIN_GAIN: f64 = 1.03;
 /// A plan is tried if it may give so many times those of the best known one.
 const MIN_PROBE_GAIN: f64 = 1.03;
 /// Deviations by which a cost may well be lower.
-const OPTIMISM: f64 = 1.5;
+const OPTIMISM: f64 = 1.3;
 /// The uncertainty (standard deviation of the logarithm) up to which the cost of a step counts as known.
 const KNOWN_DEVIATION: f64 = 0.12;
 /// Measurements that a cost must have before it rules out a plan: one step may have been disturbed.
 const MIN_SAMPLES: u32 = 2;
 /// What probes may lose: steps per step, the most that is saved up, and at the start.
-const PROBE_SHARE: f64 = 0.01;
+const PROBE_SHARE: f64 = 0.0075;
 const MAX_CREDIT: f64 = 2.0;
 const FIRST_CREDIT: f64 = 4.0;
 /// The acceptance by which it is judged whether a sequence that does not draft should try.
@@ -249,6 +249,9 @@ impl DraftController {
             // What a step takes without drafts comes first: all else is judged by it.
             return best.clone();
         }
+        if plans[0].is_check_due(best) {
+            return plans[0].clone();
+        }
         let again = self.second_try(sequences, adaptive, best);
         let Some(probe) = again.or_else(|| self.cost_probe(&plans, best)) else {
             return best.clone();
@@ -286,7 +289,7 @@ impl DraftController {
         plans
             .iter()
             .filter(|&plan| !std::ptr::eq(plan, best))
-            .filter(|plan| (plan.hoped_rate() > best.rate() || plan.is_check_due(best)) && plan.loss(best) <= self.credit)
+            .filter(|plan| plan.hoped_rate() > best.rate() && plan.loss(best) <= self.credit)
             .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))
             .cloned()
     }
@@ -414,6 +417,11 @@ fn best_known(plans: &[Plan]) -> &Plan {
 impl DraftController {
     pub(crate) fn is_probe(&self) -> bool { self.planned.probe.is_some() }
     pub(crate) fn describe(&self) -> String {
-        format!("credit {:.2} {:?}", self.credit, self.costs)
+        let mut t = format!("credit {:.2} corr {:.2} noise {:.4} ", self.credit, self.heads.correction(), self.costs.noise());
+        for c in [4] { for m in 0..=8 { for k in 1..=3 { if m == 0 && k > 1 { continue; }
+            let e = self.costs.estimate(Shape{num_decoding:c,num_drafting:m,draft_len:if m == 0 {0} else {k},is_head:true});
+            if e.num_samples > 0 { t += &format!("| {m}x{k} {:.2}+-{:.2} n{} ", e.log.exp(), e.variance.sqrt(), e.num_samples); }
+        }}}
+        t
     }
 }

@@ -93,6 +93,30 @@ enum Deviation {
     Below,
 }
 
+/// Deviations of the same kind without another step between.
+#[derive(Debug, Clone, Copy, Default)]
+struct Streak {
+    deviation: Deviation,
+    len: u32,
+}
+
+impl Streak {
+    fn extend(&mut self, deviation: Deviation) -> Self {
+        self.len = if deviation == self.deviation { self.len.saturating_add(1) } else { 1 };
+        self.deviation = deviation;
+        *self
+    }
+
+    /// Whether this is no accident. What disturbs a step makes it longer, so shorter ones prove more.
+    fn is_lasting(self) -> bool {
+        match self.deviation {
+            Deviation::None => false,
+            Deviation::Above => self.len > 2,
+            Deviation::Below => self.len > 1,
+        }
+    }
+}
+
 /// A measured shape.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
@@ -102,8 +126,7 @@ struct Cost {
     num_samples: u32,
     /// Mean share of drafting sequences.
     share: f64,
-    /// That of the last step.
-    deviation: Deviation,
+    streak: Streak,
 }
 
 #[derive(Debug, Default)]
@@ -126,14 +149,15 @@ pub(super) struct StepCosts {
     noise: f64,
     /// By class of the number of decoding sequences.
     counts: BTreeMap<usize, CountCosts>,
-    last_deviation: Deviation,
+    last: Streak,
 }
 
 impl StepCosts {
     pub(super) fn new() -> Self {
-        Self { num_steps: 0, speed: 0.0, speed_variance: 0.0, noise: FIRST_NOISE, counts: BTreeMap::new(), last_deviation: Deviation::None }
+        Self { num_steps: 0, speed: 0.0, speed_variance: 0.0, noise: FIRST_NOISE, counts: BTreeMap::new(), last: Streak::default() }
     }
 
+    pub(super) fn noise(&self) -> f64 { self.noise }
     /// Enters what a step took.
     pub(super) fn record(&mut self, shape: Shape, seconds: f64) {
         let log = seconds.max(1e-9).ln();
@@ -147,18 +171,21 @@ impl StepCosts {
             prior.variance += UNKNOWN_VARIANCE;
         }
         let innovation = log - self.speed - prior.log;
-        let deviation = self.deviation(prior, innovation);
         self.update_noise(prior, innovation);
-        let (last, last_of_shape) = self.replace_deviations(shape, deviation);
+        let deviation = self.deviation(prior, innovation);
+        self.last.extend(deviation);
+        let of_shape = self.cost_mut(shape).map_or(Streak::default(), |cost| cost.streak.extend(deviation));
         if deviation != Deviation::None {
-            // Once, it is a disturbed step. Twice running, the speed is another; else the cost.
-            if last == deviation {
+            // Once, it is a disturbed step. In steps that follow each other, the speed is another; in steps of this
+            // shape only, its cost is.
+            if self.last.len > 1 {
                 self.speed_variance += innovation * innovation;
-            } else if last_of_shape == deviation {
+            } else if of_shape.is_lasting() {
                 prior.variance += innovation * innovation;
             } else if prior.num_samples == 1 && deviation == Deviation::Below {
                 // The only measurement so far was a disturbed one.
-                prior = Estimate { variance: prior.variance + innovation * innovation, num_samples: 0, ..prior };
+                prior.variance += innovation * innovation;
+                prior.num_samples = 0;
             } else {
                 return;
             }
@@ -180,12 +207,6 @@ impl StepCosts {
         } else {
             Deviation::Above
         }
-    }
-
-    /// Keeps the deviation of this step. Returns those of the step before and of the last one of this shape.
-    fn replace_deviations(&mut self, shape: Shape, deviation: Deviation) -> (Deviation, Deviation) {
-        let of_shape = self.cost_mut(shape).map(|cost| std::mem::replace(&mut cost.deviation, deviation));
-        (std::mem::replace(&mut self.last_deviation, deviation), of_shape.unwrap_or_default())
     }
 
     fn update_noise(&mut self, prior: Estimate, innovation: f64) {

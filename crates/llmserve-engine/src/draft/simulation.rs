@@ -151,6 +151,7 @@ struct Simulation {
     num_begun: usize,
     num_steps: usize,
     clock: f64,
+    was_probe: bool,
     outcome: Outcome,
     tally: std::collections::BTreeMap<(usize,usize,bool),(usize,f64,usize)>,
 }
@@ -165,7 +166,7 @@ impl Simulation {
             running: Vec::new(),
             num_begun: 0,
             num_steps: 0,
-            clock: 0.0,
+            clock: 0.0,was_probe:false,
             tally: Default::default(),
             outcome: Outcome::default(),
         }
@@ -238,7 +239,7 @@ impl Simulation {
         let exact = self.scenario.machine.seconds(self.running.len(), num_drafting, rows, longest);
         // Counted is what the step takes undisturbed, so that ratios compare.
         self.outcome.seconds += exact;
-        let e = self.tally.entry((num_drafting, longest, self.controller.is_probe())).or_default();
+        self.was_probe = self.controller.is_probe(); let e = self.tally.entry((num_drafting, longest, self.controller.is_probe())).or_default();
         e.0 += 1; e.1 += exact; e.2 += self.running.len() + lens_accepted;
         let took = exact * self.disturbance();
         self.clock += took;
@@ -352,7 +353,19 @@ fn whys() {
 
 
 
-    why(Scenario{ ..Scenario::new(Machine::Passes, Text::Drifting { rates: [0.9, 0.05], period:100 }, &[1])});
-    why(Scenario{ max: 8, ..Scenario::new(Machine::Blocks, Text::Steady(0.85), &[1])});
-    why(Scenario::new(Machine::LinearRows, Text::Steady(0.95), &[8]));
+
+    why(Scenario{ disturbance: Disturbance::Spikes(10), ..Scenario::new(Machine::FullRows, Text::Steady(0.5), &[8])});
+    why(Scenario::new(Machine::LinearRows, Text::Steady(0.95), &[4]));
+    why(Scenario{ disturbance: Disturbance::Noise(0.25), ..Scenario::new(Machine::DearHead, Text::Steady(0.85), &[4])});
+    why(Scenario::new(Machine::FullRows, Text::Steady(0.9), &[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]));
+}
+
+#[test]
+fn log_steps() {
+    let mut s = Simulation::new(Scenario::new(Machine::LinearRows, Text::Steady(0.95), &[4]), Policy::Adaptive);
+    for step in 0..4000 {
+        let before = s.outcome.drafted;
+        s.step();
+        if s.outcome.drafted > before { println!("{step} drafted {} probe {} {}", s.outcome.drafted - before, s.was_probe, s.controller.describe()); }
+    }
 }
