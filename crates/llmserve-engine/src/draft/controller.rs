@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::MAX_DRAFT_TOKENS;
 use super::acceptance::{Acceptance, AcceptanceHistory};
-use super::cost::{Shape, StepCosts};
+use super::cost::{Estimate, Shape, StepCosts};
 
 /// Drafting starts if it gives so many times the tokens per second of a step without.
 const MIN_GAIN: f64 = 1.03;
@@ -20,6 +20,11 @@ const MIN_SAMPLES: u32 = 2;
 const PROBE_SHARE: f64 = 0.0075;
 const MAX_CREDIT: f64 = 2.0;
 const FIRST_CREDIT: f64 = 4.0;
+/// A plan that seems so many times as good as no drafts is checked against a step without after this number of steps,
+/// and again each time it has run twice as long, up to the second number.
+const MUCH_GAIN: f64 = 1.25;
+const FIRST_CHECK: u64 = 8;
+const LAST_CHECK: u64 = 512;
 /// The acceptance by which it is judged whether a sequence that does not draft should try.
 const HOPED_RATE: f64 = 0.9;
 /// Numbers of drafting sequences that are looked at, for each length.
@@ -121,11 +126,11 @@ struct Plan {
     len: usize,
     /// Expected tokens of the step.
     tokens: f64,
+    /// Logarithm of what the step takes beside one without drafts, and its uncertainty (standard deviation).
     log_cost: f64,
-    /// Uncertainty of `log_cost`.
     deviation: f64,
-    num_samples: u32,
-    age: u64,
+    /// What the step takes if it has drafts.
+    estimate: Estimate,
 }
 
 impl Plan {
@@ -134,19 +139,9 @@ impl Plan {
         self.tokens / self.log_cost.exp()
     }
 
-    /// Tokens per time if the step is as cheap as it may well be.
-    fn hoped_rate(&self) -> f64 {
-        let deviation = OPTIMISM * self.deviation - if self.len == 0 { 0.0 } else { MIN_PROBE_GAIN.ln() };
-        self.tokens / (self.log_cost - deviation).exp()
-    }
-
-    /// Whether the undrafted step is to be measured again, which is due the sooner the newer the best plan is.
-    fn is_check_due(&self, best: &Plan) -> bool {
-        self.len == 0 && best.rate() > 1.25 * self.rate() && self.age >= u64::from(best.num_samples).clamp(8, 512)
-    }
-
     fn is_known(&self) -> bool {
-        self.deviation <= KNOWN_DEVIATION && (self.num_samples == 0 || self.num_samples >= MIN_SAMPLES)
+        let num_samples = self.estimate.num_samples;
+        self.deviation <= KNOWN_DEVIATION && (num_samples == 0 || num_samples >= MIN_SAMPLES)
     }
 
     /// The time that is lost with this plan instead of the best, in steps of the best.
@@ -217,7 +212,7 @@ impl DraftController {
         };
         self.costs.record(shape, step.took.as_secs_f64());
         if let Some(probe) = probe {
-            let lost = (self.costs.estimate(shape).log - probe.best_log_cost).exp() - probe.tokens;
+            let lost = (self.costs.estimate(shape).log_ratio - probe.best_log_cost).exp() - probe.tokens;
             self.credit += probe.charged - lost.clamp(0.0, MAX_CREDIT);
         }
         let (asked, method) = match (num_heads, num_lookups) {
@@ -245,15 +240,15 @@ impl DraftController {
     fn best_or_probe(&mut self, sequences: &[DraftCandidate<'_>], adaptive: &[usize]) -> Plan {
         let plans = self.plans(sequences, adaptive);
         let best = best_known(&plans);
-        if best.members.is_empty() && best.num_samples < MIN_SAMPLES {
+        if best.members.is_empty() && best.estimate.num_samples < MIN_SAMPLES {
             // What a step takes without drafts comes first: all else is judged by it.
             return best.clone();
         }
-        if plans[0].is_check_due(best) {
+        if self.is_check_due(sequences.len(), &plans[0], best) {
             return plans[0].clone();
         }
         let again = self.second_try(sequences, adaptive, best);
-        let Some(probe) = again.or_else(|| self.cost_probe(&plans, best)) else {
+        let Some(probe) = again.or_else(|| self.cost_probe(sequences.len(), &plans, best)) else {
             return best.clone();
         };
         let charged = probe.loss(best).max(0.0);
@@ -284,14 +279,32 @@ impl DraftController {
         plans
     }
 
+    /// Whether the step without drafts of adaptive sequences is to be measured again: the best plan may be no better, or
+    /// it is new and seems much better.
+    fn is_check_due(&self, num_decoding: usize, base: &Plan, best: &Plan) -> bool {
+        if best.members.is_empty() {
+            return false;
+        }
+        let doubt = (OPTIMISM * self.deviation(num_decoding, base, best)).exp();
+        let is_new = best.rate() > MUCH_GAIN * base.rate()
+            && base.estimate.age >= u64::from(best.estimate.num_samples).clamp(FIRST_CHECK, LAST_CHECK);
+        is_new || (best.rate() < base.rate() * doubt && base.loss(best) <= self.credit)
+    }
+
     /// An uncertain plan that may be better than the best known one and whose loss the credit covers.
-    fn cost_probe(&self, plans: &[Plan], best: &Plan) -> Option<Plan> {
-        plans
+    fn cost_probe(&self, num_decoding: usize, plans: &[Plan], best: &Plan) -> Option<Plan> {
+        let hope = |plan: &Plan| (OPTIMISM * self.deviation(num_decoding, plan, best)).exp();
+        plans[1..]
             .iter()
-            .filter(|&plan| !std::ptr::eq(plan, best))
-            .filter(|plan| plan.hoped_rate() > best.rate() && plan.loss(best) <= self.credit)
+            .filter(|plan| plan.loss(best) <= self.credit)
+            .filter(|plan| plan.rate() * hope(plan) > best.rate() * MIN_PROBE_GAIN)
             .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))
             .cloned()
+    }
+
+    /// Uncertainty of the ratio of what two plans cost.
+    fn deviation(&self, num_decoding: usize, a: &Plan, b: &Plan) -> f64 {
+        self.costs.variance_between(num_decoding, &a.estimate, &b.estimate).sqrt()
     }
 
     /// The best plan with those sequences added that have not drafted for a while, where that may pay and
@@ -329,14 +342,14 @@ impl DraftController {
         len: usize,
         hoped: Option<&[usize]>,
     ) -> Plan {
+        let undrafted = self.costs.estimate(Shape::undrafted(sequences.len()));
         let mut plan = Plan {
             members: members.to_vec(),
             len,
             tokens: sequences.len() as f64,
             log_cost: 0.0,
             deviation: 0.0,
-            num_samples: 0,
-            age: 0,
+            estimate: undrafted,
         };
         let (mut num_asked, mut rows, mut is_head) = (0_usize, 0, false);
         let (mut num_found, mut none_found) = (0.0, 1.0);
@@ -354,17 +367,7 @@ impl DraftController {
             rows += len;
             is_head |= sequence.is_head;
         }
-        let undrafted = self.costs.estimate(Shape {
-            num_decoding: sequences.len(),
-            num_drafting: 0,
-            draft_len: 0,
-            is_head: false,
-        });
         if num_asked == 0 {
-            plan.log_cost = undrafted.log;
-            plan.deviation = undrafted.variance.sqrt();
-            plan.num_samples = undrafted.num_samples;
-            plan.age = undrafted.age;
             return plan;
         }
         let any_found: f64 = 1.0 - none_found;
@@ -374,10 +377,10 @@ impl DraftController {
             draft_len: rows.div_ceil(num_asked),
             is_head,
         });
-        let (cost, rest) = (any_found * drafted.log.exp(), none_found * undrafted.log.exp());
-        plan.log_cost = (cost + rest).ln();
-        plan.deviation = drafted.variance.sqrt() * cost / (cost + rest);
-        plan.num_samples = drafted.num_samples;
+        let cost = any_found * drafted.log_ratio.exp();
+        plan.log_cost = (cost + none_found).ln();
+        plan.deviation = drafted.variance.sqrt() * cost / (cost + none_found);
+        plan.estimate = drafted;
         plan
     }
 
@@ -416,12 +419,4 @@ fn best_known(plans: &[Plan]) -> &Plan {
 }
 impl DraftController {
     pub(crate) fn is_probe(&self) -> bool { self.planned.probe.is_some() }
-    pub(crate) fn describe(&self) -> String {
-        let mut t = format!("credit {:.2} corr {:.2} noise {:.4} ", self.credit, self.heads.correction(), self.costs.noise());
-        for c in [4] { for m in 0..=8 { for k in 1..=3 { if m == 0 && k > 1 { continue; }
-            let e = self.costs.estimate(Shape{num_decoding:c,num_drafting:m,draft_len:if m == 0 {0} else {k},is_head:true});
-            if e.num_samples > 0 { t += &format!("| {m}x{k} {:.2}+-{:.2} n{} ", e.log.exp(), e.variance.sqrt(), e.num_samples); }
-        }}}
-        t
-    }
 }

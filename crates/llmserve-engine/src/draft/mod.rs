@@ -8,6 +8,8 @@ pub(crate) mod controller;
 #[allow(dead_code)]
 mod cost;
 #[allow(dead_code)]
+mod filter;
+#[allow(dead_code)]
 pub(crate) mod lookup;
 #[cfg(test)]
 mod simulation;

@@ -360,12 +360,3 @@ fn whys() {
     why(Scenario::new(Machine::FullRows, Text::Steady(0.9), &[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]));
 }
 
-#[test]
-fn log_steps() {
-    let mut s = Simulation::new(Scenario::new(Machine::LinearRows, Text::Steady(0.95), &[4]), Policy::Adaptive);
-    for step in 0..4000 {
-        let before = s.outcome.drafted;
-        s.step();
-        if s.outcome.drafted > before { println!("{step} drafted {} probe {} {}", s.outcome.drafted - before, s.was_probe, s.controller.describe()); }
-    }
-}
