@@ -7,7 +7,11 @@ use super::acceptance::{Acceptance, AcceptanceHistory};
 use super::cost::{Estimate, Shape, StepCosts};
 
 /// Drafting starts if it gives so many times the tokens per second of a step without.
-const MIN_GAIN: f64 = 1.03;
+const MIN_GAIN: f64 = 1.02;
+/// Deviations by which the cost of the best plan is taken to be higher than measured: of many, one seems the best by chance.
+const CAUTION: f64 = 0.5;
+/// Deviations within which the best plan must be better than none, or the step without drafts is measured again.
+const CHECKED_DEVIATIONS: f64 = 2.0;
 /// A plan is tried if it may give so many times those of the best known one.
 const MIN_PROBE_GAIN: f64 = 1.03;
 /// Deviations by which a cost may well be lower.
@@ -81,11 +85,13 @@ struct Method {
     /// Tokens that were expected to be accepted, and those that were, fading.
     expected: f64,
     accepted: f64,
+    /// Expected of each draft of the step at hand (mean).
+    expected_each: f64,
 }
 
 impl Method {
     fn new() -> Self {
-        Self { history: AcceptanceHistory::new(), found: 1.0, expected: 10.0, accepted: 10.0 }
+        Self { history: AcceptanceHistory::new(), found: 1.0, expected: 10.0, accepted: 10.0, expected_each: 0.0 }
     }
 
     /// What expectations are to be multiplied by. They are too high on the whole, since the sequences that draft are
@@ -94,9 +100,18 @@ impl Method {
         (self.accepted / self.expected).clamp(0.5, 1.1)
     }
 
-    fn expect(&mut self, tokens: f64) {
-        self.expected = self.expected * FADING + tokens;
-        self.accepted *= FADING;
+    /// Keeps what is expected of the sequences of this method. Returns how many are asked for a draft.
+    fn expect(&mut self, sequences: &[DraftCandidate<'_>], lens: &[usize], is_head: bool) -> usize {
+        let asked = sequences.iter().zip(lens).filter(|&(sequence, &len)| len > 0 && sequence.is_head == is_head);
+        let expected: Vec<f64> = asked.map(|(sequence, &len)| sequence.acceptance.expected(len)).collect();
+        self.expected_each = expected.iter().sum::<f64>() / expected.len().max(1) as f64;
+        expected.len()
+    }
+
+    fn record(&mut self, drafted: usize, accepted: usize) {
+        self.history.record(drafted, accepted);
+        self.expected = self.expected * FADING + self.expected_each;
+        self.accepted = self.accepted * FADING + accepted as f64;
     }
 }
 
@@ -137,6 +152,10 @@ impl Plan {
     /// Tokens per time.
     fn rate(&self) -> f64 {
         self.tokens / self.log_cost.exp()
+    }
+
+    fn cautious_rate(&self) -> f64 {
+        self.rate() / (CAUTION * self.deviation).exp()
     }
 
     fn is_known(&self) -> bool {
@@ -186,15 +205,8 @@ impl DraftController {
             }
         }
         let lens: Vec<usize> = (0..sequences.len()).map(|index| plan.len_of(sequences, index)).collect();
-        for (sequence, &len) in sequences.iter().zip(&lens).filter(|&(_, &len)| len > 0) {
-            let method = if sequence.is_head { &mut self.heads } else { &mut self.lookups };
-            method.expect(sequence.acceptance.expected(len) * method.found);
-            if sequence.is_head {
-                self.planned.num_heads += 1;
-            } else {
-                self.planned.num_lookups += 1;
-            }
-        }
+        self.planned.num_heads = self.heads.expect(sequences, &lens, true);
+        self.planned.num_lookups = self.lookups.expect(sequences, &lens, false);
         lens
     }
 
@@ -229,8 +241,7 @@ impl DraftController {
     /// Enters a draft of any sequence.
     pub(crate) fn record_acceptance(&mut self, is_head: bool, drafted: usize, accepted: usize) {
         let method = if is_head { &mut self.heads } else { &mut self.lookups };
-        method.history.record(drafted, accepted);
-        method.accepted += accepted as f64;
+        method.record(drafted, accepted);
     }
 
     fn method(&self, is_head: bool) -> &Method {
@@ -245,6 +256,7 @@ impl DraftController {
             return best.clone();
         }
         if self.is_check_due(sequences.len(), &plans[0], best) {
+            self.credit -= plans[0].loss(best);
             return plans[0].clone();
         }
         let again = self.second_try(sequences, adaptive, best);
@@ -282,12 +294,12 @@ impl DraftController {
     /// Whether the step without drafts of adaptive sequences is to be measured again: the best plan may be no better, or
     /// it is new and seems much better.
     fn is_check_due(&self, num_decoding: usize, base: &Plan, best: &Plan) -> bool {
-        if best.members.is_empty() {
+        if best.members.is_empty() || base.estimate.age < FIRST_CHECK {
             return false;
         }
-        let doubt = (OPTIMISM * self.deviation(num_decoding, base, best)).exp();
+        let doubt = (CHECKED_DEVIATIONS * self.deviation(num_decoding, base, best)).exp();
         let is_new = best.rate() > MUCH_GAIN * base.rate()
-            && base.estimate.age >= u64::from(best.estimate.num_samples).clamp(FIRST_CHECK, LAST_CHECK);
+            && base.estimate.age >= u64::from(best.estimate.num_samples).min(LAST_CHECK);
         is_new || (best.rate() < base.rate() * doubt && base.loss(best) <= self.credit)
     }
 
@@ -413,10 +425,20 @@ fn best_known(plans: &[Plan]) -> &Plan {
     plans[1..]
         .iter()
         .filter(|plan| plan.is_known())
-        .max_by(|a, b| a.rate().total_cmp(&b.rate()))
-        .filter(|plan| plan.rate() > base.rate() * MIN_GAIN)
+        .max_by(|a, b| a.cautious_rate().total_cmp(&b.cautious_rate()))
+        .filter(|plan| plan.cautious_rate() > base.rate() * MIN_GAIN)
         .unwrap_or(base)
 }
 impl DraftController {
     pub(crate) fn is_probe(&self) -> bool { self.planned.probe.is_some() }
+}
+impl DraftController {
+    pub(crate) fn describe(&self, c: usize) -> String {
+        let mut t = format!("credit {:.2} corr {:.2} found {:.2} noise {:.4} ", self.credit, self.heads.correction(), self.heads.found, self.costs.noise());
+        for m in 1..=c { for k in 1..=3 {
+            let e = self.costs.estimate(Shape{num_decoding:c,num_drafting:m,draft_len:k,is_head:true});
+            if e.num_samples > 0 { t += &format!("| {m}x{k} {:.2}+-{:.2} n{} ", e.log_ratio.exp(), e.variance.sqrt(), e.num_samples); }
+        }}
+        t
+    }
 }

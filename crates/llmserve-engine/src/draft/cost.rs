@@ -86,6 +86,7 @@ impl StepCosts {
         Self { num_steps: 0, noise: FIRST_NOISE, filters: BTreeMap::new() }
     }
 
+    pub(super) fn noise(&self) -> f64 { self.noise }
     /// Enters what a step took.
     pub(super) fn record(&mut self, shape: Shape, seconds: f64) {
         self.num_steps += 1;
@@ -187,9 +188,9 @@ fn measured_excess(filter: &Filter, draft: Draft, share: f64) -> Option<Excess> 
     Some(excess)
 }
 
-/// The logarithm of a step with this excess beside one without. Drafts do not make a step much shorter.
+/// The logarithm of a step with this excess beside one without. Drafts make no step shorter.
 fn log_ratio(excess: f64) -> f64 {
-    excess.max(-0.2).ln_1p()
+    excess.max(0.0).ln_1p()
 }
 
 /// What an excess grows by from one share of drafting sequences to another.

@@ -360,3 +360,19 @@ fn whys() {
     why(Scenario::new(Machine::FullRows, Text::Steady(0.9), &[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]));
 }
 
+
+fn trace(scenario: Scenario, steps: usize) {
+    println!("TRACE {scenario:?}");
+    let mut s = Simulation::new(scenario, Policy::Adaptive);
+    for step in 0..steps {
+        let before = s.outcome.drafted;
+        s.step();
+        println!("{step} drafted {} {} E {:.2} {}", s.outcome.drafted - before, if s.was_probe {"PROBE"} else {""}, s.running[0].acceptance.expected(3), s.controller.describe(s.running.len()));
+    }
+}
+
+#[test]
+fn traces() {
+    trace(Scenario::new(Machine::LinearRows, Text::Steady(0.6), &[1]), 3000);
+    trace(Scenario::new(Machine::FreeRows, Text::Steady(0.0), &[1, 4, 16, 2]), 4000);
+}
