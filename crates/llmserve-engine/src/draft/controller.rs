@@ -158,6 +158,11 @@ impl Plan {
         self.rate() / (CAUTION * self.deviation).exp()
     }
 
+    /// Whether a step by this plan tells something new: its cost beside others shows in turns, not in a row.
+    fn may_teach(&self) -> bool {
+        self.estimate.num_samples < MIN_SAMPLES || self.estimate.age >= FIRST_CHECK
+    }
+
     fn is_known(&self) -> bool {
         let num_samples = self.estimate.num_samples;
         self.deviation <= KNOWN_DEVIATION && (num_samples == 0 || num_samples >= MIN_SAMPLES)
@@ -308,7 +313,7 @@ impl DraftController {
         let hope = |plan: &Plan| (OPTIMISM * self.deviation(num_decoding, plan, best)).exp();
         plans[1..]
             .iter()
-            .filter(|plan| plan.loss(best) <= self.credit)
+            .filter(|plan| plan.loss(best) <= self.credit && plan.may_teach())
             .filter(|plan| plan.rate() * hope(plan) > best.rate() * MIN_PROBE_GAIN)
             .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))
             .cloned()
