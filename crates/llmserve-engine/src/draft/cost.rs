@@ -86,7 +86,6 @@ impl StepCosts {
         Self { num_steps: 0, noise: FIRST_NOISE, filters: BTreeMap::new() }
     }
 
-    pub(super) fn noise(&self) -> f64 { self.noise }
     /// Enters what a step took.
     pub(super) fn record(&mut self, shape: Shape, seconds: f64) {
         self.num_steps += 1;

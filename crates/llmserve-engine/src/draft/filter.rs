@@ -223,7 +223,13 @@ impl Filter {
             // In steps that follow each other: the speed is another.
             (true, _) => 0,
             // In steps of this kind only: its ratio is, or that of the kind between them.
-            (false, last) if of_kind.is_lasting() => if index > 0 { index } else { last.unwrap_or(0) },
+            (false, last) if of_kind.is_lasting() => {
+                if index > 0 {
+                    index
+                } else {
+                    last.unwrap_or(0)
+                }
+            }
             // The first measurement of two was the disturbed one.
             (false, _) if track.num_samples == 2 && deviation == Deviation::Below && index > 0 => {
                 track.num_samples = 1;

@@ -155,10 +155,17 @@ mod tests {
     /// The draft by comparing every earlier place.
     fn draft_by_search(tokens: &[TokenId], max: usize) -> Vec<TokenId> {
         let match_len = |place: usize| {
-            tokens[..place].iter().rev().zip(tokens.iter().rev()).take(MAX_MATCH).take_while(|(a, b)| a == b).count()
+            tokens[..place]
+                .iter()
+                .rev()
+                .zip(tokens.iter().rev())
+                .take(MAX_MATCH)
+                .take_while(|(a, b)| a == b)
+                .count()
         };
         let places = 0..tokens.len();
-        let Some(start) = places.filter(|&place| match_len(place) >= MIN_MATCH).max_by_key(|&place| match_len(place))
+        let Some(start) =
+            places.filter(|&place| match_len(place) >= MIN_MATCH).max_by_key(|&place| match_len(place))
         else {
             return Vec::new();
         };

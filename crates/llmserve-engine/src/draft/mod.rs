@@ -11,6 +11,10 @@ mod cost;
 mod filter;
 #[allow(dead_code)]
 pub(crate) mod lookup;
+#[allow(dead_code)]
+mod method;
+#[allow(dead_code)]
+mod plan;
 #[cfg(test)]
 mod simulation;
 

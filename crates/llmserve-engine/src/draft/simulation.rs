@@ -72,7 +72,10 @@ impl Numbers {
 enum Text {
     Steady(f64),
     /// In turn, for so many tokens each.
-    Drifting { rates: [f64; 2], period: usize },
+    Drifting {
+        rates: [f64; 2],
+        period: usize,
+    },
     /// Each sequence has one of these.
     Mixed([f64; 2]),
 }
@@ -112,7 +115,15 @@ struct Scenario {
 
 impl Scenario {
     fn new(machine: Machine, text: Text, counts: &'static [usize]) -> Self {
-        Self { machine, text, counts, num_tokens: 400, max: 3, found: 1.0, disturbance: Disturbance::Noise(0.1) }
+        Self {
+            machine,
+            text,
+            counts,
+            num_tokens: 400,
+            max: 3,
+            found: 1.0,
+            disturbance: Disturbance::Noise(0.1),
+        }
     }
 }
 
@@ -153,7 +164,7 @@ struct Simulation {
     clock: f64,
     was_probe: bool,
     outcome: Outcome,
-    tally: std::collections::BTreeMap<(usize,usize,bool),(usize,f64,usize)>,
+    tally: std::collections::BTreeMap<(usize, usize, bool), (usize, f64, usize)>,
 }
 
 impl Simulation {
@@ -166,7 +177,8 @@ impl Simulation {
             running: Vec::new(),
             num_begun: 0,
             num_steps: 0,
-            clock: 0.0,was_probe:false,
+            clock: 0.0,
+            was_probe: false,
             tally: Default::default(),
             outcome: Outcome::default(),
         }
@@ -234,13 +246,16 @@ impl Simulation {
                 self.controller.record_acceptance(true, len, accepted);
             }
             sequence.num_tokens += 1 + accepted;
-            self.outcome.tokens += 1 + accepted; lens_accepted += accepted;
+            self.outcome.tokens += 1 + accepted;
+            lens_accepted += accepted;
         }
         let exact = self.scenario.machine.seconds(self.running.len(), num_drafting, rows, longest);
         // Counted is what the step takes undisturbed, so that ratios compare.
         self.outcome.seconds += exact;
-        self.was_probe = self.controller.is_probe(); let e = self.tally.entry((num_drafting, longest, self.controller.is_probe())).or_default();
-        e.0 += 1; e.1 += exact; e.2 += self.running.len() + lens_accepted;
+        let e = self.tally.entry((num_drafting, longest, false)).or_default();
+        e.0 += 1;
+        e.1 += exact;
+        e.2 += self.running.len() + lens_accepted;
         let took = exact * self.disturbance();
         self.clock += took;
         self.controller.record_step(&DraftStep {
@@ -275,8 +290,9 @@ struct Ratios {
 
 fn measure(scenario: Scenario) -> Ratios {
     let num_tokens = 30 * scenario.num_tokens.max(200);
-    let fixed: Vec<f64> =
-        (0..=scenario.max).map(|len| Simulation::new(scenario, Policy::Fixed(len)).run(num_tokens).rate()).collect();
+    let fixed: Vec<f64> = (0..=scenario.max)
+        .map(|len| Simulation::new(scenario, Policy::Fixed(len)).run(num_tokens).rate())
+        .collect();
     let best = fixed.iter().copied().fold(0.0, f64::max);
     let mut adaptive = Simulation::new(scenario, Policy::Adaptive);
     let cold = adaptive.run(400).rate();
@@ -293,7 +309,17 @@ fn measure(scenario: Scenario) -> Ratios {
 
 fn report(name: &str, scenario: Scenario) {
     let r = measure(scenario);
-    println!("{name:<40} {:<11} {:<40} {:<12?} | best {} x{:.2} cold {:.3} off {:.3} best {:.3}", format!("{:?}", scenario.machine), format!("{:?}", scenario.text), scenario.counts, r.best_len, r.gain, r.cold, r.to_off, r.to_best);
+    println!(
+        "{name:<40} {:<11} {:<40} {:<12?} | best {} x{:.2} cold {:.3} off {:.3} best {:.3}",
+        format!("{:?}", scenario.machine),
+        format!("{:?}", scenario.text),
+        scenario.counts,
+        r.best_len,
+        r.gain,
+        r.cold,
+        r.to_off,
+        r.to_best
+    );
 }
 
 #[test]
@@ -329,7 +355,10 @@ fn others() {
         }
         for text in [Text::Steady(0.0), Text::Steady(0.6), Text::Steady(0.9), Text::Mixed([0.9, 0.05])] {
             report("load", Scenario::new(machine, text, &[1, 4, 16, 2]));
-            report("load", Scenario::new(machine, text, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]));
+            report(
+                "load",
+                Scenario::new(machine, text, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]),
+            );
         }
     }
 }
@@ -343,36 +372,33 @@ fn why(scenario: Scenario) {
     let off = count as f64 / scenario.machine.seconds(count, 0, 0, 0);
     println!("{scenario:?} ratio {}", out.rate() / off);
     for (k, v) in &s.tally {
-        println!("  drafting {} len {} probe {}: steps {} time share {:.4} rate/off {:.3} lost {:.4}", k.0, k.1, k.2, v.0, v.1 / out.seconds, v.2 as f64 / v.1 / off, (v.1 - v.2 as f64 / off) / out.seconds);
+        println!(
+            "  drafting {} len {} probe {}: steps {} time share {:.4} rate/off {:.3} lost {:.4}",
+            k.0,
+            k.1,
+            k.2,
+            v.0,
+            v.1 / out.seconds,
+            v.2 as f64 / v.1 / off,
+            (v.1 - v.2 as f64 / off) / out.seconds
+        );
     }
 }
 
 #[test]
 fn whys() {
-
-
-
-
-
-    why(Scenario{ disturbance: Disturbance::Spikes(10), ..Scenario::new(Machine::FullRows, Text::Steady(0.5), &[8])});
+    why(Scenario {
+        disturbance: Disturbance::Spikes(10),
+        ..Scenario::new(Machine::FullRows, Text::Steady(0.5), &[8])
+    });
     why(Scenario::new(Machine::LinearRows, Text::Steady(0.95), &[4]));
-    why(Scenario{ disturbance: Disturbance::Noise(0.25), ..Scenario::new(Machine::DearHead, Text::Steady(0.85), &[4])});
-    why(Scenario::new(Machine::FullRows, Text::Steady(0.9), &[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]));
-}
-
-
-fn trace(scenario: Scenario, steps: usize) {
-    println!("TRACE {scenario:?}");
-    let mut s = Simulation::new(scenario, Policy::Adaptive);
-    for step in 0..steps {
-        let before = s.outcome.drafted;
-        s.step();
-        println!("{step} drafted {} {} E {:.2} {}", s.outcome.drafted - before, if s.was_probe {"PROBE"} else {""}, s.running[0].acceptance.expected(3), s.controller.describe(s.running.len()));
-    }
-}
-
-#[test]
-fn traces() {
-    trace(Scenario::new(Machine::LinearRows, Text::Steady(0.6), &[1]), 3000);
-    trace(Scenario::new(Machine::FreeRows, Text::Steady(0.0), &[1, 4, 16, 2]), 4000);
+    why(Scenario {
+        disturbance: Disturbance::Noise(0.25),
+        ..Scenario::new(Machine::DearHead, Text::Steady(0.85), &[4])
+    });
+    why(Scenario::new(
+        Machine::FullRows,
+        Text::Steady(0.9),
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16],
+    ));
 }
