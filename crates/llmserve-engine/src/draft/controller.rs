@@ -252,3 +252,13 @@ fn second_try(outlook: &Outlook<'_>, best: &Plan) -> Option<Plan> {
     let mut joining = indices.filter(|&index| joining[index]);
     joining.any(|index| outlook.sequences[index].acceptance.is_due(loss)).then_some(plan)
 }
+impl DraftController {
+    pub(crate) fn describe(&self, c: usize) -> String {
+        let mut t = format!("credit {:.2} corr {:.2} base age {} ", self.credit, self.heads.correction(), self.costs.estimate(Shape::undrafted(c)).age);
+        for m in [2,4,8,12,16] { for k in 1..=3 {
+            let e = self.costs.estimate(Shape{num_decoding:c,num_drafting:m,draft_len:k,is_head:true});
+            if e.num_samples > 0 { t += &format!("| {m}x{k} {:.2}+-{:.3} n{} ", e.log_ratio.exp(), e.variance.sqrt(), e.num_samples); }
+        }}
+        t
+    }
+}

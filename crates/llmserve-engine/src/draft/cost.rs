@@ -7,9 +7,12 @@ use super::filter::{FIRST_NOISE, Filter, Prior};
 
 /// What a drafted token for every sequence adds to a step, as a share of it, while nothing has been measured.
 const UNMEASURED_EXCESS: f64 = 0.25;
-/// Uncertainty (standard deviation of the logarithm) of what was not measured: at all; with another number of
-/// sequences, for twice or half of them; with another share of drafting ones.
+/// Limit for measurements by which drafts seem to make a step shorter.
+const MIN_EXCESS: f64 = -0.5;
+/// Uncertainty (standard deviation of the logarithm) of what was not measured: at all; for this kind of drafts; with another
+/// number of sequences, for twice or half of them; with another share of drafting ones.
 const UNMEASURED_DEVIATION: f64 = 0.2;
+const DERIVED_DEVIATION: f64 = 0.05;
 const COUNT_DEVIATION: f64 = 0.2;
 const SHARE_DEVIATION: f64 = 0.15;
 /// The part of a draft's cost that goes with the number of rows, where only some of the sequences draft.
@@ -61,8 +64,10 @@ pub(super) struct Draft {
 /// What a step takes beside one without drafts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
-    /// Natural logarithm of the ratio.
+    /// Natural logarithm of the ratio; at least 0, since drafts make no step shorter.
     pub(super) log_ratio: f64,
+    /// The same as measured.
+    measured: f64,
     pub(super) variance: f64,
     pub(super) num_samples: u32,
     /// Steps since the last measurement.
@@ -91,7 +96,7 @@ impl StepCosts {
         self.num_steps += 1;
         let estimate = self.estimate(shape);
         let prior =
-            Prior { log_ratio: estimate.log_ratio, variance: estimate.variance, share: shape.share() };
+            Prior { log_ratio: estimate.measured, variance: estimate.variance, share: shape.share() };
         let filter = self.filters.entry(count_class(shape.num_decoding)).or_insert_with(Filter::new);
         filter.record(shape.draft(), prior, seconds.max(1e-9).ln(), self.num_steps, &mut self.noise);
     }
@@ -103,8 +108,10 @@ impl StepCosts {
         if let Some((filter, index)) = filter.and_then(|filter| Some((filter, filter.find(draft)?))) {
             let track = filter.track(index);
             let excess = filter.log_ratio(index).exp_m1() * share_factor(shape.share(), track.share);
+            let measured = excess.max(MIN_EXCESS).ln_1p();
             return Estimate {
-                log_ratio: log_ratio(excess),
+                log_ratio: measured.max(0.0),
+                measured,
                 variance: filter.variance(index, 0, self.num_steps),
                 num_samples: track.num_samples,
                 age: self.num_steps - track.measured_at,
@@ -117,6 +124,7 @@ impl StepCosts {
         };
         Estimate {
             log_ratio: log_ratio(excess.mean),
+            measured: log_ratio(excess.mean),
             variance: excess.deviation.powi(2),
             num_samples: 0,
             age: 0,
@@ -181,9 +189,7 @@ fn measured_excess(filter: &Filter, draft: Draft, share: f64) -> Option<Excess> 
         let mean = below.1 * len / below.0;
         Excess { mean, deviation: (log_ratio(mean) - log_ratio(below.1)).abs() }
     };
-    if class != draft.share {
-        excess.deviation += SHARE_DEVIATION;
-    }
+    excess.deviation += DERIVED_DEVIATION + if class == draft.share { 0.0 } else { SHARE_DEVIATION };
     Some(excess)
 }
 

@@ -402,3 +402,28 @@ fn whys() {
         &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16],
     ));
 }
+
+#[test]
+fn cold() {
+    let scenario = Scenario::new(Machine::LinearRows, Text::Steady(0.6), &[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]);
+    let mut s = Simulation::new(scenario, Policy::Adaptive);
+    for phase in 0..32 {
+        let n = scenario.counts[phase % 16];
+        s.tally.clear();
+        let before = s.outcome;
+        for i in 0..150 { let d = s.outcome.drafted; s.step(); if n == 16 && (i % 10 == 0||i<14) { println!("  D {} {}", s.outcome.drafted - d, s.controller.describe(16)); } }
+        let (t, sec) = (s.outcome.tokens - before.tokens, s.outcome.seconds - before.seconds);
+        println!("n {n} ratio {:.3} {:?}", t as f64 / sec / (n as f64 / scenario.machine.seconds(n, 0, 0, 0)), s.tally.iter().map(|(k, v)| (k.0, k.1, v.0)).collect::<Vec<_>>());
+    }
+}
+#[test]
+fn speed() {
+    for n in [1, 4, 16, 64, 256] {
+        let scenario = Scenario { counts: Box::leak(Box::new([n])), max: 8, ..Scenario::new(Machine::Passes, Text::Mixed([0.9, 0.1]), &[]) };
+        let mut s = Simulation::new(scenario, Policy::Adaptive);
+        for _ in 0..500 { s.step(); }
+        let t = std::time::Instant::now();
+        for _ in 0..1000 { s.lens(); }
+        println!("n {n}: {:?} a choice", t.elapsed() / 1000);
+    }
+}
