@@ -10,8 +10,8 @@ use super::plan::{MIN_AGE, MIN_SAMPLES, Outlook, Plan};
 /// Drafting starts if it gives so many times the tokens per second of a step without.
 const MIN_GAIN: f64 = 1.02;
 /// A plan is tried if it may give so many times those of the best known one, its cost being so many deviations lower.
-const MIN_PROBE_GAIN: f64 = 1.03;
-const OPTIMISM: f64 = 1.3;
+const MIN_PROBE_GAIN: f64 = 1.02;
+const OPTIMISM: f64 = 1.8;
 /// What probes may lose: steps per step, the most that is saved up, and at the start.
 const PROBE_SHARE: f64 = 0.0075;
 const MAX_CREDIT: f64 = 2.0;
