@@ -144,3 +144,128 @@ impl AcceptanceHistory {
         Acceptance { rates, pause: FIRST_PAUSE, wait: FIRST_PAUSE, num_idle: Cell::new(0) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new() -> Acceptance {
+        AcceptanceHistory::new().start()
+    }
+
+    #[test]
+    fn what_is_expected_follows_the_records_at_each_position() {
+        let mut acceptance = new();
+        // The first token is always right, the second never.
+        for _ in 0..200 {
+            acceptance.record(3, 1);
+        }
+        for len in [1, 2, 3, 8] {
+            assert!((acceptance.expected(len) - 1.0).abs() < 0.1, "{}", acceptance.expected(len));
+        }
+        assert!(acceptance.expected(0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_longer_draft_never_lowers_the_expectation() {
+        let mut acceptance = new();
+        for accepted in [0, 3, 1, 2, 8, 0, 5] {
+            acceptance.record(8, accepted);
+            for len in 0..MAX_DRAFT_TOKENS {
+                assert!(acceptance.expected(len) <= acceptance.expected(len + 1));
+            }
+            assert!(acceptance.expected(8) <= 8.0);
+        }
+    }
+
+    #[test]
+    fn positions_that_were_never_tried_are_taken_to_be_like_the_one_before() {
+        let mut acceptance = new();
+        for _ in 0..300 {
+            acceptance.record(1, 1);
+        }
+        assert!(acceptance.expected(3) > 2.7, "{}", acceptance.expected(3));
+    }
+
+    #[test]
+    fn old_records_fade() {
+        let mut acceptance = new();
+        for _ in 0..100 {
+            acceptance.record(1, 1);
+        }
+        for _ in 0..30 {
+            acceptance.record(1, 0);
+        }
+        assert!(acceptance.expected(1) < 0.25, "{}", acceptance.expected(1));
+    }
+
+    #[test]
+    fn no_draft_is_no_record_and_counts_beyond_the_draft_are_cut() {
+        let mut acceptance = new();
+        let before = acceptance.expected(3);
+        acceptance.record(0, 0);
+        assert!((acceptance.expected(3) - before).abs() < 1e-9);
+        acceptance.record(20, 20);
+        acceptance.record(1, 5);
+        assert!(acceptance.expected(8) <= 8.0);
+    }
+
+    #[test]
+    fn a_new_sequence_starts_from_the_history_and_soon_goes_its_own_way() {
+        let mut history = AcceptanceHistory::new();
+        for _ in 0..300 {
+            history.record(3, 3);
+        }
+        let mut acceptance = history.start();
+        assert!(acceptance.expected(3) > 2.7);
+        for _ in 0..10 {
+            acceptance.record(3, 0);
+        }
+        assert!(acceptance.expected(3) < 0.5, "{}", acceptance.expected(3));
+    }
+
+    /// Steps without a draft before the next try is due.
+    fn wait(acceptance: &Acceptance) -> u32 {
+        (0..1000)
+            .find(|_| {
+                acceptance.is_due(1.0) || {
+                    acceptance.count_step();
+                    false
+                }
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn each_failed_try_doubles_the_pause_and_a_right_guess_ends_it() {
+        let mut acceptance = new();
+        let mut waits = Vec::new();
+        for _ in 0..7 {
+            waits.push(wait(&acceptance));
+            acceptance.record(1, 0);
+        }
+        assert_eq!(waits, [8, 8, 16, 32, 64, 128, 128]);
+        acceptance.record(1, 1);
+        assert_eq!(wait(&acceptance), 0);
+    }
+
+    #[test]
+    fn a_try_that_loses_little_is_due_sooner() {
+        let mut acceptance = new();
+        for _ in 0..5 {
+            acceptance.record(1, 0);
+        }
+        let steps = |acceptance: &Acceptance, loss| {
+            let acceptance = acceptance.clone();
+            (0..1000).find(|_| {
+                acceptance.is_due(loss) || {
+                    acceptance.count_step();
+                    false
+                }
+            })
+        };
+        assert_eq!(steps(&acceptance, 1.0), Some(128));
+        assert_eq!(steps(&acceptance, 0.125), Some(64));
+        assert_eq!(steps(&acceptance, 0.0), Some(8));
+    }
+}

@@ -76,8 +76,8 @@ struct Planned {
 struct Probe {
     /// What it was to lose.
     charged: f64,
-    /// Its expected tokens as a share of those of the best plan, and the best plan's cost.
-    tokens: f64,
+    /// Of the best plan.
+    best_tokens: f64,
     best_log_cost: f64,
 }
 
@@ -134,13 +134,18 @@ impl DraftController {
             is_head: num_heads > 0,
         };
         self.costs.record(shape, step.took.as_secs_f64());
-        match (num_heads, num_lookups) {
-            (0, asked) => self.lookups.record_found(asked, step.num_drafting),
-            (asked, 0) => {
-                self.heads.record_found(asked, step.num_drafting);
-                self.settle(probe, shape);
-            }
-            (_, _) => {}
+        let (asked, method) = match (num_heads, num_lookups) {
+            (0, asked) => (asked, &mut self.lookups),
+            (asked, 0) => (asked, &mut self.heads),
+            (_, _) => return,
+        };
+        method.record_found(asked, step.num_drafting);
+        if let Some(probe) = probe {
+            // Charged is what it lost by what is known now.
+            let time = (self.costs.estimate(shape).log_ratio - probe.best_log_cost).exp();
+            let tokens = step.num_decoding as f64 + step.num_drafting as f64 * method.expected_each();
+            let lost = time - tokens / probe.best_tokens;
+            self.credit += probe.charged - lost.clamp(0.0, MAX_CREDIT);
         }
     }
 
@@ -148,14 +153,6 @@ impl DraftController {
     pub(crate) fn record_acceptance(&mut self, is_head: bool, drafted: usize, accepted: usize) {
         let method = if is_head { &mut self.heads } else { &mut self.lookups };
         method.record(drafted, accepted);
-    }
-
-    /// Charges what a probe lost by what is known now.
-    fn settle(&mut self, probe: Option<Probe>, shape: Shape) {
-        if let Some(probe) = probe {
-            let lost = (self.costs.estimate(shape).log_ratio - probe.best_log_cost).exp() - probe.tokens;
-            self.credit += probe.charged - lost.clamp(0.0, MAX_CREDIT);
-        }
     }
 
     /// The best plan, or one that is to show what is not known.
@@ -180,8 +177,7 @@ impl DraftController {
         };
         let charged = probe.loss(best).max(0.0);
         self.credit -= charged;
-        self.planned.probe =
-            Some(Probe { charged, tokens: probe.tokens / best.tokens, best_log_cost: best.log_cost });
+        self.planned.probe = Some(Probe { charged, best_tokens: best.tokens, best_log_cost: best.log_cost });
         probe
     }
 }
@@ -251,14 +247,4 @@ fn second_try(outlook: &Outlook<'_>, best: &Plan) -> Option<Plan> {
     let loss = plan.loss(best);
     let mut joining = indices.filter(|&index| joining[index]);
     joining.any(|index| outlook.sequences[index].acceptance.is_due(loss)).then_some(plan)
-}
-impl DraftController {
-    pub(crate) fn describe(&self, c: usize) -> String {
-        let mut t = format!("credit {:.2} corr {:.2} base age {} ", self.credit, self.heads.correction(), self.costs.estimate(Shape::undrafted(c)).age);
-        for m in [2,4,8,12,16] { for k in 1..=3 {
-            let e = self.costs.estimate(Shape{num_decoding:c,num_drafting:m,draft_len:k,is_head:true});
-            if e.num_samples > 0 { t += &format!("| {m}x{k} {:.2}+-{:.3} n{} ", e.log_ratio.exp(), e.variance.sqrt(), e.num_samples); }
-        }}
-        t
-    }
 }

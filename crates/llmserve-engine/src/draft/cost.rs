@@ -95,8 +95,7 @@ impl StepCosts {
     pub(super) fn record(&mut self, shape: Shape, seconds: f64) {
         self.num_steps += 1;
         let estimate = self.estimate(shape);
-        let prior =
-            Prior { log_ratio: estimate.measured, variance: estimate.variance, share: shape.share() };
+        let prior = Prior { log_ratio: estimate.measured, variance: estimate.variance, share: shape.share() };
         let filter = self.filters.entry(count_class(shape.num_decoding)).or_insert_with(Filter::new);
         filter.record(shape.draft(), prior, seconds.max(1e-9).ln(), self.num_steps, &mut self.noise);
     }
@@ -207,4 +206,120 @@ fn share_factor(share: f64, measured: f64) -> f64 {
 fn count_class(num_decoding: usize) -> usize {
     let width = (num_decoding / 4).checked_ilog2().map_or(1, |bits| 1 << bits);
     num_decoding / width * width
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(num_decoding: usize, num_drafting: usize, draft_len: usize) -> Shape {
+        Shape { num_decoding, num_drafting, draft_len, is_head: draft_len > 0 }
+    }
+
+    fn ratio(costs: &StepCosts, shape: Shape) -> f64 {
+        costs.estimate(shape).log_ratio.exp()
+    }
+
+    /// Steps without and with drafts in turn, which take 20 ms and 30 ms.
+    fn measured() -> StepCosts {
+        let mut costs = StepCosts::new();
+        for _ in 0..20 {
+            costs.record(shape(1, 0, 0), 0.020);
+            costs.record(shape(1, 1, 2), 0.030);
+        }
+        costs
+    }
+
+    #[test]
+    fn ratios_are_learnt() {
+        let costs = measured();
+        assert!((ratio(&costs, shape(1, 1, 2)) - 1.5).abs() < 0.05);
+        assert_eq!(costs.estimate(shape(1, 1, 2)).num_samples, 20);
+        assert!(costs.estimate(shape(1, 1, 2)).variance.sqrt() < 0.05);
+    }
+
+    #[test]
+    fn a_disturbed_step_counts_for_nothing() {
+        let mut costs = measured();
+        for disturbed in [shape(1, 1, 2), shape(1, 0, 0)] {
+            costs.record(disturbed, 0.200);
+            costs.record(shape(1, 0, 0), 0.020);
+            assert!((ratio(&costs, shape(1, 1, 2)) - 1.5).abs() < 0.05);
+        }
+    }
+
+    #[test]
+    fn a_first_measurement_that_was_disturbed_is_corrected() {
+        let mut costs = StepCosts::new();
+        for step in 0..10 {
+            costs.record(shape(1, 0, 0), 0.020);
+            costs.record(shape(1, 1, 1), if step == 0 { 0.090 } else { 0.025 });
+        }
+        assert!((ratio(&costs, shape(1, 1, 1)) - 1.25).abs() < 0.1, "{}", ratio(&costs, shape(1, 1, 1)));
+    }
+
+    #[test]
+    fn another_speed_of_the_machine_leaves_ratios_as_they_are() {
+        for only_drafts in [false, true] {
+            let mut costs = measured();
+            for _ in 0..100 {
+                costs.record(shape(1, 1, 2), 0.060);
+                if !only_drafts {
+                    costs.record(shape(1, 0, 0), 0.040);
+                }
+            }
+            assert!((ratio(&costs, shape(1, 1, 2)) - 1.5).abs() < 0.1);
+        }
+    }
+
+    #[test]
+    fn a_ratio_that_changes_is_followed() {
+        let mut costs = measured();
+        for _ in 0..40 {
+            costs.record(shape(1, 0, 0), 0.020);
+            costs.record(shape(1, 1, 2), 0.060);
+        }
+        assert!((ratio(&costs, shape(1, 1, 2)) - 3.0).abs() < 0.2, "{}", ratio(&costs, shape(1, 1, 2)));
+    }
+
+    #[test]
+    fn what_was_not_measured_lies_between_or_on_the_line_and_is_less_certain() {
+        let costs = measured();
+        let between = costs.estimate(shape(1, 1, 1));
+        assert!((between.log_ratio.exp() - 1.25).abs() < 0.05);
+        let beyond = costs.estimate(shape(1, 1, 4));
+        assert!((beyond.log_ratio.exp() - 2.0).abs() < 0.1);
+        let elsewhere = costs.estimate(shape(8, 8, 2));
+        assert!((elsewhere.log_ratio.exp() - 1.5).abs() < 0.05);
+        for estimate in [between, beyond, elsewhere] {
+            assert_eq!(estimate.num_samples, 0);
+            assert!(estimate.variance > costs.estimate(shape(1, 1, 2)).variance);
+        }
+    }
+
+    #[test]
+    fn drafts_never_seem_to_make_a_step_shorter() {
+        let mut costs = StepCosts::new();
+        for _ in 0..20 {
+            costs.record(shape(2, 0, 0), 0.020);
+            costs.record(shape(2, 1, 2), 0.015);
+        }
+        assert!(ratio(&costs, shape(2, 1, 2)) >= 1.0);
+    }
+
+    #[test]
+    fn numbers_of_sequences_fall_into_classes() {
+        let classes: Vec<usize> = [1, 2, 3, 7, 8, 9, 10, 15, 16, 19, 20, 255].map(count_class).to_vec();
+        assert_eq!(classes, [1, 2, 3, 7, 8, 8, 10, 14, 16, 16, 20, 224]);
+    }
+
+    #[test]
+    fn odd_times_are_taken() {
+        let mut costs = StepCosts::new();
+        for seconds in [0.0, 1e9, 1e-12, 0.02] {
+            costs.record(shape(1, 0, 0), seconds);
+            costs.record(shape(1, 1, 3), seconds);
+            assert!(ratio(&costs, shape(1, 1, 3)).is_finite());
+        }
+    }
 }

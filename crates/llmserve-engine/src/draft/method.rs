@@ -52,6 +52,11 @@ impl Method {
         expected.len()
     }
 
+    /// Tokens that are expected to be accepted of each draft of the step at hand.
+    pub(super) fn expected_each(&self) -> f64 {
+        self.expected_each * self.correction()
+    }
+
     /// Enters how many of the asked sequences had a draft.
     pub(super) fn record_found(&mut self, asked: usize, found: usize) {
         if asked > 0 {
