@@ -221,7 +221,7 @@ mod tests {
         for _ in 0..10 {
             acceptance.record(3, 0);
         }
-        assert!(acceptance.expected(3) < 0.5, "{}", acceptance.expected(3));
+        assert!(acceptance.expected(1) < 0.25, "{}", acceptance.expected(1));
     }
 
     /// Steps without a draft before the next try is due.

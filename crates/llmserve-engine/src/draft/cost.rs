@@ -95,9 +95,14 @@ impl StepCosts {
     pub(super) fn record(&mut self, shape: Shape, seconds: f64) {
         self.num_steps += 1;
         let estimate = self.estimate(shape);
-        let prior = Prior { log_ratio: estimate.measured, variance: estimate.variance, share: shape.share() };
+        let prior = Prior {
+            draft: shape.draft(),
+            log_ratio: estimate.measured,
+            variance: estimate.variance,
+            share: shape.share(),
+        };
         let filter = self.filters.entry(count_class(shape.num_decoding)).or_insert_with(Filter::new);
-        filter.record(shape.draft(), prior, seconds.max(1e-9).ln(), self.num_steps, &mut self.noise);
+        filter.record(prior, seconds.max(1e-9).ln(), self.num_steps, &mut self.noise);
     }
 
     /// What a step takes, measured or by what is known of others.

@@ -89,6 +89,7 @@ pub(super) struct Filter {
 /// What is expected of a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prior {
+    pub(super) draft: Option<Draft>,
     /// Logarithm of the ratio to a step without drafts.
     pub(super) log_ratio: f64,
     /// Its variance if the kind of step is new.
@@ -143,9 +144,9 @@ impl Filter {
     }
 
     /// Enters the logarithm of what a step took.
-    pub(super) fn record(&mut self, draft: Option<Draft>, prior: Prior, log: f64, now: u64, noise: &mut f64) {
+    pub(super) fn record(&mut self, prior: Prior, log: f64, now: u64, noise: &mut f64) {
         self.drift(now);
-        let index = self.find(draft).unwrap_or_else(|| self.insert(draft, prior));
+        let index = self.find(prior.draft).unwrap_or_else(|| self.insert(prior));
         if self.tracks.iter().all(|track| track.num_samples == 0) {
             self.means[0] = log - prior.log_ratio;
         }
@@ -163,7 +164,7 @@ impl Filter {
             track.share += SHARE_WEIGHT * (prior.share - track.share);
             track.measured_at = now;
         }
-        if draft.is_some() {
+        if prior.draft.is_some() {
             self.last_drafted = Some(index);
         }
     }
@@ -180,8 +181,9 @@ impl Filter {
         }
     }
 
-    fn insert(&mut self, draft: Option<Draft>, prior: Prior) -> usize {
-        let (share, streak) = (prior.share, Streak::default());
+    fn insert(&mut self, prior: Prior) -> usize {
+        let Prior { draft, share, .. } = prior;
+        let streak = Streak::default();
         self.tracks.push(Track { draft, share, num_samples: 0, measured_at: self.updated_at, streak });
         self.means.push(prior.log_ratio);
         for row in &mut self.covariance {
