@@ -77,7 +77,7 @@ compare: model ## Measure against llama.cpp's own tools (builds them first, long
 	@$(BIN)/python build_support/run.py python -m benches $(or $(ARGS),all)
 
 .PHONY: lock
-lock: ## Pin the newest versions of all Python dependencies in requirements/dev.lock
+lock: ## Pin the newest versions of all Python dependencies in requirements/*.lock
 	@scripts/lock
 
 .PHONY: proto

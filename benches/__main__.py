@@ -25,6 +25,7 @@ BENCHES = {
     "gil": "gil",
     "load": "load",
     "memory": "memory",
+    "mtp": "mtp",
 }
 DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 

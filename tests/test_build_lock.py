@@ -1,4 +1,4 @@
-"""The lock file: everything the project asks for, pinned, hashed, from nowhere in particular."""
+"""The lock files: everything the project asks for, pinned, hashed, from nowhere in particular."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 
 from toolchain import ROOT
 
-LOCK = (ROOT / "requirements" / "dev.lock").read_text()
-ENTRIES = re.split(r"\n(?=[a-z0-9])", LOCK.split("\n", 2)[2].strip())
+FOLDER = ROOT / "requirements"
+LOCKS = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.lock"))}
+ENTRIES = {name: re.split(r"\n(?=[a-z0-9])", text.split("\n", 2)[2].strip()) for name, text in LOCKS.items()}
 # Arrays of strings in pyproject.toml whose items are requirements (tomllib came with Python 3.11).
 REQUIREMENTS = re.findall(
     r'^    "([A-Za-z0-9_-]+)[><=;~!]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
@@ -18,19 +19,34 @@ REQUIREMENTS = re.findall(
 
 def test_the_requirements_were_found() -> None:
     assert {"anyio", "starlette", "pytest", "maturin"} <= set(REQUIREMENTS)
+    assert {"dev", "clients", "sie-sdk"} == set(LOCKS)
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
 def test_every_requirement_is_pinned(name: str) -> None:
-    assert any(entry.startswith(f"{name}==") for entry in ENTRIES)
+    assert any(entry.startswith(f"{name}==") for entry in ENTRIES["dev"])
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.split(" ")[0])
+@pytest.mark.parametrize("name", ["clients", "sie-sdk"])
+def test_every_client_is_pinned(name: str) -> None:
+    lines = (FOLDER / f"{name}.in").read_text().splitlines()
+    wanted = [line for line in lines if not line.startswith("#")]
+    assert wanted
+    for client in wanted:
+        assert any(entry.startswith(f"{client}==") for entry in ENTRIES[name])
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entries in ENTRIES.values() for entry in entries],
+    ids=lambda entry: entry.split(" ")[0],
+)
 def test_every_entry_has_an_exact_version_and_hashes(entry: str) -> None:
     assert re.match(r"[a-z0-9.-]+==[a-z0-9.+]+ (;[^\\]+)?\\\n", entry)
     assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", entry)) >= 1
 
 
-def test_no_index_is_named() -> None:
-    assert "://" not in LOCK
-    assert "index" not in re.sub(r"^[a-z].*", "", LOCK, flags=re.MULTILINE)
+@pytest.mark.parametrize("text", LOCKS.values(), ids=LOCKS)
+def test_no_index_is_named(text: str) -> None:
+    assert "://" not in text
+    assert "index" not in re.sub(r"^[a-z].*", "", text, flags=re.MULTILINE)

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from llmserve._core import __version__
 from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.drafting import Drafting
+from llmserve.embeddings import Embeddings
 from llmserve.errors import (
     BudgetTooSmallError,
     ContextExceededError,
@@ -29,14 +31,17 @@ from llmserve.errors import (
     EngineClosedError,
     EngineDeadError,
     GenerationError,
+    InputTooLongError,
     InvalidParameterError,
     LlmserveError,
     LoadError,
+    NoDraftHeadError,
     QueueFullError,
     RequestError,
     SessionError,
     TemplateError,
     TokenizeError,
+    WrongModelKindError,
 )
 from llmserve.inspection import inspect_session
 from llmserve.model_config import LoraAdapter, ModelConfig
@@ -55,11 +60,13 @@ from llmserve.types import (
 
 if TYPE_CHECKING:
     from llmserve import sync
+    from llmserve.embedder import Embedder
     from llmserve.engine import Engine
     from llmserve.loading import Loading
     from llmserve.session import Session
     from llmserve.stream import Stream
     from llmserve.sync import SyncEngine, SyncSession
+    from llmserve.sync_embedder import SyncEmbedder
 
 __all__ = [
     "BudgetTooSmallError",
@@ -67,11 +74,15 @@ __all__ = [
     "Completion",
     "ContextExceededError",
     "Delta",
+    "Drafting",
+    "Embedder",
+    "Embeddings",
     "EmptyPromptError",
     "Engine",
     "EngineClosedError",
     "EngineDeadError",
     "GenerationError",
+    "InputTooLongError",
     "InvalidParameterError",
     "LlmserveError",
     "LoadError",
@@ -80,6 +91,7 @@ __all__ = [
     "ModelConfig",
     "ModelInfo",
     "NextTurn",
+    "NoDraftHeadError",
     "QueueFullError",
     "RequestError",
     "SamplingParams",
@@ -88,6 +100,7 @@ __all__ = [
     "SessionInfo",
     "Stats",
     "Stream",
+    "SyncEmbedder",
     "SyncEngine",
     "SyncSession",
     "TemplateError",
@@ -96,6 +109,7 @@ __all__ = [
     "TokenLogprobs",
     "TokenizeError",
     "Usage",
+    "WrongModelKindError",
     "__version__",
     "inspect_session",
     "sync",
@@ -103,10 +117,12 @@ __all__ = [
 
 # These import an event loop library, which not every program needs.
 _LAZY = {
+    "Embedder": "embedder",
     "Engine": "engine",
     "Loading": "loading",
     "Session": "session",
     "Stream": "stream",
+    "SyncEmbedder": "sync_embedder",
     "SyncEngine": "sync",
     "SyncSession": "sync",
 }

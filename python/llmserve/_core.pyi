@@ -10,8 +10,14 @@ from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
 
 __all__ = [
+    "MAX_DRAFT_TOKENS",
     "DetokenizeJob",
+    "EmbedJob",
+    "Embedder",
     "Engine",
+    "Head",
+    "HeadJob",
+    "InputBuffer",
     "Listener",
     "Load",
     "Request",
@@ -24,13 +30,16 @@ __all__ = [
     "begin_exit",
     "check_params",
     "inspect_session",
+    "json_vectors",
     "load",
+    "model_kind",
     "probe",
     "set_log_level",
     "take_log_records",
 ]
 
 __version__: str
+MAX_DRAFT_TOKENS: int
 
 _Special: TypeAlias = Literal["plain", "control", "marked"]
 _Logprobs: TypeAlias = tuple[float, tuple[tuple[int, float], ...]]
@@ -51,7 +60,9 @@ _Event: TypeAlias = (
     | tuple[Literal["failed"], LlmserveError]
 )
 _LoadEvent: TypeAlias = (
-    tuple[Literal["progress"], float] | tuple[Literal["ready"], Engine] | tuple[Literal["failed"], LoadError]
+    tuple[Literal["progress"], float]
+    | tuple[Literal["ready"], Engine | Embedder]
+    | tuple[Literal["failed"], LoadError]
 )
 
 @final
@@ -71,12 +82,15 @@ class Engine:
     def submit(
         self,
         input: tuple[
-            tuple[str | Sequence[int], bool, _Special], tuple[Session, bool | NextTurn, bool] | None
+            tuple[str | Sequence[int], bool, _Special],
+            tuple[Session, bool | NextTurn, bool] | None,
+            tuple[Head | None, int, bool] | None,
         ],
         params: SamplingParams,
         at_end: bool,
         listener: Listener,
     ) -> Request: ...
+    def open_head(self, listener: Listener) -> HeadJob: ...
     def session(self) -> Session: ...
     def copy_session(self, session: Session) -> Session: ...
     def tokenize(
@@ -91,11 +105,45 @@ class Engine:
     def join(self) -> None: ...
 
 @final
+class Embedder:
+    def embed(
+        self, inputs: InputBuffer, dimensions: int | None, normalize: bool, listener: Listener
+    ) -> EmbedJob: ...
+    def tokenize(
+        self, text: str, add_special: bool, special: _Special, listener: Listener
+    ) -> TokenizeJob: ...
+    def detokenize(self, tokens: TokenBuffer, render_special: bool, listener: Listener) -> DetokenizeJob: ...
+    def stats(self) -> dict[str, Any]: ...
+    def info(self) -> dict[str, Any]: ...
+    def check_alive(self) -> None: ...
+    def is_shut_down(self) -> bool: ...
+    def shutdown(self) -> None: ...
+    def join(self) -> None: ...
+
+@final
+class InputBuffer:
+    def __new__(cls) -> InputBuffer: ...
+    def append(self, input: str | Sequence[int], add_special: bool, special: _Special) -> None: ...
+
+@final
+class EmbedJob:
+    def take(self) -> tuple[bytes, int, list[int]] | None: ...
+    def cancel(self) -> None: ...
+
+@final
 class Request:
     @property
     def id(self) -> int: ...
     def take(self, limit: int) -> list[_Event] | None: ...
     def abort(self) -> None: ...
+
+@final
+class Head: ...
+
+@final
+class HeadJob:
+    def take(self) -> Head | None: ...
+    def cancel(self) -> None: ...
 
 @final
 class Session:
@@ -130,9 +178,15 @@ class DetokenizeJob:
     def take(self) -> bytes | None: ...
 
 def load(
-    path: str | PathLike[str], config: ModelConfig, probe_command: Sequence[str] | None, listener: Listener
+    path: str | PathLike[str],
+    config: ModelConfig,
+    probe_command: Sequence[str] | None,
+    listener: Listener,
+    wanted: Literal["any", "generation", "embedding"],
 ) -> Load: ...
+def model_kind(path: str | PathLike[str], config: ModelConfig) -> Literal["generation", "embedding"]: ...
 def probe(path: str | PathLike[str]) -> int: ...
+def json_vectors(data: bytes, dimensions: int) -> list[bytes]: ...
 def inspect_session(path: str | PathLike[str]) -> dict[str, Any]: ...
 def check_params(params: SamplingParams) -> None: ...
 def begin_exit() -> None: ...

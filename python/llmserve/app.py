@@ -46,6 +46,7 @@ from llmserve.server_logs import configure_logging
 from llmserve.services import Services
 from llmserve.settings import Settings, SettingsError, parse_settings
 from llmserve.signals import SignalChain
+from llmserve.stale_files import remove_stale_files
 from llmserve.workers import OneWorkerLock, SeveralWorkersError
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class Application:
         except GrpcStartError:
             self._lock.release()
             raise
+        if (folder := self.services.settings.sessions_dir) is not None:
+            await asyncio.to_thread(remove_stale_files, folder)
         if self._signals is not None:
             self._signals.install()
         self._first_model.start()

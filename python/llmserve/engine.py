@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
-import anyio
-import anyio.lowlevel
 import anyio.to_thread
 
-from llmserve import _core
+from llmserve import _core, native_calls
 from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
 from llmserve.loaded import (
     LoadedModel,
     Prompt,
@@ -32,9 +30,6 @@ from llmserve.types import ChatMessage, Completion
 from llmserve.wakeups import Mailbox
 
 __all__ = ["Engine"]
-
-# Token ids that are converted at a time; between two pieces the event loop serves others.
-_PIECE = 16_384
 
 
 class Engine(LoadedModel):
@@ -59,7 +54,7 @@ class Engine(LoadedModel):
 
         `on_progress` gets floats from 0 to 1 that never fall, at most one for each percent. Cancelling the
         task cancels the load, unless another caller loads the same file with the same options. Raises
-        `LoadError`.
+        `LoadError`, and `WrongModelKindError` for an embedding model: that is for `Embedder`.
         """
         async with cls.loading(path, config) as loading:
             async for progress in loading:
@@ -73,7 +68,7 @@ class Engine(LoadedModel):
 
         `async for progress in loading`, then `await loading.engine()`. Needs a running event loop.
         """
-        return Loading(path, config or ModelConfig())
+        return Loading(path, config or ModelConfig(), "generation")
 
     async def generate(
         self,
@@ -85,6 +80,7 @@ class Engine(LoadedModel):
         session: Session | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
+        drafting: Drafting | Literal[False] | None = None,
         **overrides: Any,
     ) -> Completion:
         """Generate a whole text for a prompt (a text, token ids, or what `chat_prompt` gives).
@@ -98,6 +94,9 @@ class Engine(LoadedModel):
         False: it is the whole; a `NextTurn` follows in place of the prompt, unless the session is empty or
         not templated. Prompt and output are the session afterwards, which is then `templated` or not.
 
+        `drafting` is how the next tokens are guessed, which changes no text: what `open_drafting` gave, False
+        for not at all, or `None` for the engine's default (`enable_mtp`, `enable_prompt_lookup`).
+
         Cancelling the task aborts the request within a step. Raises `RequestError` if the
         request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails.
         """
@@ -109,6 +108,7 @@ class Engine(LoadedModel):
             session=session,
             append=append,
             templated=templated,
+            drafting=drafting,
             at_end=True,
             **overrides,
         ) as stream:
@@ -140,6 +140,7 @@ class Engine(LoadedModel):
         session: Session | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
+        drafting: Drafting | Literal[False] | None = None,
         at_end: bool = False,
         **overrides: Any,
     ) -> Stream:
@@ -150,7 +151,8 @@ class Engine(LoadedModel):
         raise from the stream.
         """
         used = None if session is None else (session.core, append, templated)
-        arguments = prompt_arguments(prompt, add_special, parse_special), used
+        drafts = self._drafting.argument(drafting)
+        arguments = prompt_arguments(prompt, add_special, parse_special), used, drafts
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:
@@ -168,18 +170,48 @@ class Engine(LoadedModel):
         core = self._core
         return Session(core.session() if copy is None else core.copy_session(copy.core))
 
+    async def open_drafting(self, method: DraftMethod, draft_len: int = 3, adaptive: bool = True) -> Drafting:
+        """A way to draft, for the `drafting` argument of requests: `mtp` or `prompt_lookup`.
+
+        `mtp` drafts with the model's own head, whose draft context is made if there is none, and is kept by
+        the `Drafting`. `draft_len` is the most tokens of one draft, 1 to 8; with `adaptive` drafts get
+        shorter, or rest, where they do not pay. Raises `InvalidParameterError`, `NoDraftHeadError` where the
+        model has no head, `GenerationError` if the draft context cannot be made, `EngineClosedError` and
+        `EngineDeadError`.
+        """
+        options = DraftingOptions(method, draft_len, adaptive)
+        if method == "prompt_lookup":
+            self._core.check_alive()
+            return Drafting(options, None)
+        mailbox = Mailbox()
+        job = self._core.open_head(mailbox.listener)
+        try:
+            return Drafting(options, await mailbox.next(job.take))
+        finally:
+            job.cancel()
+
+    async def enable_mtp(self, draft_len: int = 3, adaptive: bool = True) -> None:
+        """Let later requests draft with the model's own head, unless they say otherwise.
+
+        Arguments and errors are those of `open_drafting`; where it fails, or the task is cancelled, all stays
+        as it was. Replaces what was enabled; of calls that overlap the one that was begun last counts.
+        """
+        call = self._drafting.begin()
+        self._drafting.set(call, await self.open_drafting("mtp", draft_len, adaptive))
+
+    async def enable_prompt_lookup(self, draft_len: int = 3, adaptive: bool = True) -> None:
+        """`enable_mtp` with drafts from prompt and output: what followed the last tokens where they occurred.
+
+        It works with every model, and pays where the output repeats its prompt.
+        """
+        call = self._drafting.begin()
+        self._drafting.set(call, await self.open_drafting("prompt_lookup", draft_len, adaptive))
+
     async def tokenize(
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
         """The token ids of a text; the options are those of `generate`. Raises `TokenizeError`."""
-        mailbox = Mailbox()
-        job = self._core.tokenize(*text_arguments(text, add_special, parse_special), mailbox.listener)
-        take = functools.partial(job.take, _PIECE)
-        tokens = await mailbox.next(take)
-        while piece := take():
-            tokens += piece
-            await anyio.lowlevel.checkpoint()
-        return tokens
+        return await native_calls.tokenize(self._core, *text_arguments(text, add_special, parse_special))
 
     async def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
         """The text of token ids; with `render_special` that of control tokens too.
@@ -202,14 +234,7 @@ class Engine(LoadedModel):
 
     async def detokenize_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
         """`detokenize` without decoding: the bytes of some tokens need not be whole characters."""
-        mailbox = Mailbox()
-        buffer = _core.TokenBuffer()
-        for start in range(0, len(tokens), _PIECE):
-            buffer.extend(tokens[start : start + _PIECE])
-            if len(tokens) > _PIECE:
-                await anyio.lowlevel.checkpoint()
-        job = self._core.detokenize(buffer, render_special, mailbox.listener)
-        return await mailbox.next(job.take)
+        return await native_calls.detokenize(self._core, tokens, render_special)
 
     async def chat_prompt(
         self,
@@ -262,10 +287,8 @@ class Engine(LoadedModel):
 
         Where two loads of one file ran at the same time, both gave one engine: it goes with the second close.
         """
-        self._core.shutdown()
-        # The engine ends within a step; its memory is not to be left behind by a cancelled task.
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._core.join)
+        self.disable_drafting()
+        await native_calls.close(self._core)
 
     async def __aenter__(self) -> Engine:
         return self

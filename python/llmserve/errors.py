@@ -2,11 +2,14 @@
 
     LlmserveError
      ├─ LoadError                    a model could not be loaded
+     │   └─ WrongModelKindError      it is for something else: to generate, or to embed
      ├─ RequestError                 a request was refused
      │   ├─ InvalidParameterError    a field is out of range
      │   ├─ EmptyPromptError         the prompt has no token
      │   ├─ ContextExceededError     the prompt is longer than a sequence may be
+     │   │   └─ InputTooLongError    so is an input of an embedding model
      │   ├─ BudgetTooSmallError      the tokens do not hold the shortest document
+     │   ├─ NoDraftHeadError         the model has no head that drafts
      │   ├─ QueueFullError           too many requests are waiting
      │   ├─ SessionError             a session file could not be written or read
      │   └─ TokenizeError            the vocabulary cannot express the text or the ids
@@ -28,14 +31,17 @@ __all__ = [
     "EngineClosedError",
     "EngineDeadError",
     "GenerationError",
+    "InputTooLongError",
     "InvalidParameterError",
     "LlmserveError",
     "LoadError",
+    "NoDraftHeadError",
     "QueueFullError",
     "RequestError",
     "SessionError",
     "TemplateError",
     "TokenizeError",
+    "WrongModelKindError",
 ]
 
 
@@ -58,8 +64,8 @@ class LoadError(LlmserveError):
 
     `reason` is a stable name: `not_found`, `not_readable`, `not_gguf`, `unsupported_version`, `truncated`,
     `damaged`, `missing_part`, `wrong_part`, `unsupported`, `not_enough_memory`, `invalid_option`,
-    `cancelled`, `probe_failed` or `load_failed`. `detail` holds llama.cpp's own words, for logs; it is no
-    part of `str()`.
+    `cancelled`, `wrong_kind`, `probe_failed` or `load_failed`. `detail` holds llama.cpp's own words, for
+    logs; it is no part of `str()`.
     """
 
     code = "load_failed"
@@ -68,6 +74,15 @@ class LoadError(LlmserveError):
         super().__init__(message)
         self.reason = reason
         self.detail = detail
+
+
+class WrongModelKindError(LoadError):
+    """The model is for something else: it gives embeddings and generates no text, or the reverse."""
+
+    code = "wrong_model_kind"
+
+    def __init__(self, message: str, *, reason: str = "wrong_kind", detail: str = "") -> None:
+        super().__init__(message, reason=reason, detail=detail)
 
 
 class RequestError(LlmserveError):
@@ -105,6 +120,22 @@ class ContextExceededError(RequestError):
         self.context_length = context_length
 
 
+class InputTooLongError(ContextExceededError):
+    """An input of an embedding model is longer than inputs may be; `index` says which one, from 0."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        prompt_tokens: int = 0,
+        context_length: int = 0,
+        index: int = 0,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message, prompt_tokens=prompt_tokens, context_length=context_length, code=code)
+        self.index = index
+
+
 class BudgetTooSmallError(RequestError):
     """The tokens that may be generated do not hold the shortest document of a constraint.
 
@@ -117,6 +148,12 @@ class BudgetTooSmallError(RequestError):
         super().__init__(message, code=code)
         self.minimum = minimum
         self.budget = budget
+
+
+class NoDraftHeadError(RequestError):
+    """The model has no head for multi-token prediction (MTP), so it cannot draft for itself."""
+
+    code = "no_draft_head"
 
 
 class QueueFullError(RequestError):
@@ -154,7 +191,11 @@ class TokenizeError(RequestError):
 
 
 class GenerationError(LlmserveError):
-    """The model failed to compute: `code` is `decode_failed`, `invalid_logits` or `constraint_failed`."""
+    """The model failed to compute.
+
+    `code` is `decode_failed`, `invalid_logits`, `invalid_embedding`, `constraint_failed` or
+    `draft_context_failed`.
+    """
 
     code = "decode_failed"
 

@@ -73,6 +73,16 @@ class FirstModel:
     def _report(self, model: Model) -> None:
         if self._observer is not None:
             self._observer.on_ready(model)
+        elif model.embedder is not None:
+            embedding = model.embedder.info
+            logger.info(
+                "serving %s: embeddings of %d values (%s pooling), context length %d, %d inputs at once",
+                model.id,
+                embedding.embedding_length,
+                embedding.pooling,
+                embedding.context_length,
+                embedding.num_slots,
+            )
         elif model.engine is not None:
             info = model.engine.info
             logger.info(

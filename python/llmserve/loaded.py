@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llmserve import _core
 from llmserve.chat import ChatPrompt
+from llmserve.drafting import DefaultDrafting, Drafting
 from llmserve.errors import ContextExceededError, TemplateError
+from llmserve.model_handle import ModelHandle
 from llmserve.sampling_params import SamplingParams
-from llmserve.types import ChatMessage, ModelInfo, Stats
+from llmserve.types import ChatMessage, ModelInfo
 
 if TYPE_CHECKING:
     from llmserve.templates import ChatTemplates
@@ -20,27 +22,17 @@ Prompt: TypeAlias = str | Sequence[int] | ChatPrompt
 _Special: TypeAlias = Literal["plain", "control", "marked"]
 
 
-class LoadedModel:
+class LoadedModel(ModelHandle[_core.Engine]):
     """A handle on a loaded model, and what can be asked of it at once."""
 
-    __slots__ = ("__weakref__", "_chat_templates", "_core", "_info", "_pieces")
+    __slots__ = ("_chat_templates", "_drafting", "_pieces")
 
     def __init__(self, core: _core.Engine) -> None:
-        self._core = core
-        self._info = ModelInfo(**core.info())
+        super().__init__(core)
         self._chat_templates: ChatTemplates | None = None
+        self._drafting = DefaultDrafting()
         # Bytes of tokens that were asked for; bounded by the vocabulary.
         self._pieces: dict[int, bytes] = {}
-
-    @property
-    def info(self) -> ModelInfo:
-        """What is known of the model."""
-        return self._info
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The model file's metadata as text; arrays are left out."""
-        return self._info.metadata
 
     @property
     def chat_template(self) -> str | None:
@@ -71,18 +63,17 @@ class LoadedModel:
             self._chat_templates = ChatTemplates(self._info)
         return self._chat_templates
 
-    def stats(self) -> Stats:
-        """Counters and gauges, without stopping the engine."""
-        return Stats(**self._core.stats())
-
-    def check_alive(self) -> None:
-        """Raise `EngineDeadError` or `EngineClosedError` if the engine cannot be used any more."""
-        self._core.check_alive()
-
     @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._core.is_shut_down()
+    def drafting(self) -> Drafting | None:
+        """What requests draft with that do not say so themselves; `None`: they do not draft."""
+        return self._drafting.current
+
+    def disable_drafting(self) -> None:
+        """Later requests do not draft unless they say so; ends what `enable_mtp` and the like began.
+
+        The draft context goes with the last request that uses it.
+        """
+        self._drafting.set(self._drafting.begin(), None)
 
 
 _DEFAULT_PARAMS = SamplingParams()

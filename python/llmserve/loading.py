@@ -8,17 +8,21 @@ import sys
 from collections import deque
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llmserve import _core, logs
-from llmserve.errors import LoadError
+from llmserve.errors import LoadError, WrongModelKindError
 from llmserve.model_config import ModelConfig
 from llmserve.wakeups import Mailbox
 
 if TYPE_CHECKING:
+    from llmserve.embedder import Embedder
     from llmserve.engine import Engine
 
-__all__ = ["Loading", "WholePercents", "begin"]
+__all__ = ["Loading", "Wanted", "WholePercents", "begin"]
+
+Wanted: TypeAlias = Literal["any", "generation", "embedding"]
+"""What a model is loaded for."""
 
 _logger = logging.getLogger("llmserve.engine")
 
@@ -27,22 +31,23 @@ class Loading:
     """The progress of one load: an async iterator of floats from 0 to 1 that never fall, one a percent.
 
     It belongs to the event loop in which it was made. Leaving `async with`, `aclose()`, or dropping it before
-    the end cancels the load, unless another caller loads the same file with the same options.
+    the end cancels the load, unless another caller loads the same file with the same options for the same
+    use.
     """
 
-    __slots__ = ("_engine", "_error", "_load", "_mailbox", "_percents", "_progress")
+    __slots__ = ("_error", "_load", "_mailbox", "_model", "_percents", "_progress")
 
-    def __init__(self, path: str | os.PathLike[str], config: ModelConfig) -> None:
+    def __init__(self, path: str | os.PathLike[str], config: ModelConfig, wanted: Wanted = "any") -> None:
         self._mailbox = Mailbox()
         # The first is always 0.
         self._progress: deque[float] = deque([0.0])
         self._percents = WholePercents()
-        self._engine: Engine | None = None
+        self._model: Engine | Embedder | None = None
         self._error: LoadError | None = None
         # None once it is over or closed.
         self._load: _core.Load | None = None
         try:
-            self._load = begin(path, config, self._mailbox.listener)
+            self._load = begin(path, config, self._mailbox.listener, wanted)
         except LoadError as error:
             self._error = error
 
@@ -59,15 +64,33 @@ class Loading:
             await self._receive(self._load)
         return self._progress.popleft()
 
-    async def engine(self) -> Engine:
-        """The loaded engine; waits for it. Raises `LoadError` if the load failed or was closed."""
+    async def model(self) -> Engine | Embedder:
+        """The loaded model; waits for it. Raises `LoadError` if the load failed or was closed."""
         while self._load is not None:
             await self._receive(self._load)
         if self._error is not None:
             raise self._error
-        if self._engine is None:
+        if self._model is None:
             raise LoadError("the load was cancelled", reason="cancelled")
-        return self._engine
+        return self._model
+
+    async def engine(self) -> Engine:
+        """`model`, where it generates. Raises `WrongModelKindError` for an embedding model."""
+        from llmserve.engine import Engine
+
+        model = await self.model()
+        if not isinstance(model, Engine):
+            raise WrongModelKindError("the model gives embeddings and generates no text")
+        return model
+
+    async def embedder(self) -> Embedder:
+        """`model`, where it gives embeddings. Raises `WrongModelKindError` for a model that generates."""
+        from llmserve.embedder import Embedder
+
+        model = await self.model()
+        if not isinstance(model, Embedder):
+            raise WrongModelKindError("the model generates text and gives no embeddings")
+        return model
 
     async def aclose(self) -> None:
         """Cancel the load, if it is not over, and end the iteration. A fetched engine stays open."""
@@ -90,13 +113,22 @@ class Loading:
                 if self._percents.admits(event[1]):
                     self._progress.append(event[1])
             elif event[0] == "ready":
-                from llmserve.engine import Engine
-
                 self._load = None
-                self._engine = Engine(event[1])
+                self._model = _handle(event[1])
             elif event[0] == "failed":
                 self._load = None
                 self._error = event[1]
+
+
+def _handle(core: _core.Engine | _core.Embedder) -> Engine | Embedder:
+    # Here, since both import this module.
+    if isinstance(core, _core.Embedder):
+        from llmserve.embedder import Embedder
+
+        return Embedder(core)
+    from llmserve.engine import Engine
+
+    return Engine(core)
 
 
 class WholePercents:
@@ -116,10 +148,12 @@ class WholePercents:
         return True
 
 
-def begin(path: str | os.PathLike[str], config: ModelConfig, listener: _core.Listener) -> _core.Load:
+def begin(
+    path: str | os.PathLike[str], config: ModelConfig, listener: _core.Listener, wanted: Wanted
+) -> _core.Load:
     """Begin to load a model. Raises `LoadError` if an option is of the wrong type."""
     logs.start()
-    return _core.load(path, config, _probe_command(), listener)
+    return _core.load(path, config, _probe_command(), listener, wanted)
 
 
 def _probe_command() -> list[str] | None:

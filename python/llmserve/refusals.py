@@ -12,8 +12,8 @@ native log lines.
           │    └── UnsupportedFieldError, FieldTooLongError
           ├── UnsafeModelIdError
           ├── PathNotAllowedError, PathNotLocalError
-          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError
-          ├── NotInitializedError, OtherLoadRunningError, OtherModelError, NoDraftHeadError
+          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError
+          ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, SessionsFullError, CallCancelledError
           ├── GenerationTimeoutError, GenerationCancelledError
           ├── UnauthorizedError, ForeignHostError, ForeignOriginError
@@ -22,6 +22,8 @@ native log lines.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from llmserve.errors import LlmserveError
 
@@ -128,6 +130,20 @@ class ModelLoadingError(Refusal):
         super().__init__("the model is not ready: it is still being loaded")
 
 
+class ModelKindError(Refusal):
+    """The model is for something else than the request wants; ``wanted`` is that."""
+
+    code = "wrong_model_kind"
+
+    def __init__(self, wanted: Literal["generation", "embedding"]) -> None:
+        super().__init__(
+            "the model gives embeddings and generates no text: it is for /v1/embeddings"
+            if wanted == "generation"
+            else "the model generates text and gives no embeddings"
+        )
+        self.wanted = wanted
+
+
 class LoadAbandonedError(Refusal):
     """Nobody waited for the load any more."""
 
@@ -162,15 +178,6 @@ class OtherModelError(Refusal):
 
     def __init__(self, field: str) -> None:
         super().__init__(f"{field} must be the path of the loaded model")
-
-
-class NoDraftHeadError(Refusal):
-    """The model cannot draft for itself."""
-
-    code = "no_draft_head"
-
-    def __init__(self) -> None:
-        super().__init__("the model has no usable draft head")
 
 
 class SessionExpiredError(Refusal):

@@ -4,10 +4,30 @@ from __future__ import annotations
 
 import logging
 import sys
+import unicodedata
 
 from llmserve.http.request_id import RequestIdFilter
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"
+
+
+class OneLineFormatter(logging.Formatter):
+    """Writes control characters and line ends of a message as escapes.
+
+    Messages quote clients, who could else write lines of their own, or to the operator's terminal.
+    Tracebacks, which are below the message, keep their lines.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """The line of a record."""
+        line = super().formatMessage(record)
+        return "".join(map(_escaped, line)) if not line.isprintable() else line
+
+
+def _escaped(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode()
+    return character
 
 
 def configure_logging(level: str) -> None:
@@ -22,6 +42,6 @@ def configure_logging(level: str) -> None:
     ):
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setFormatter(OneLineFormatter(_FORMAT))
     handler.addFilter(RequestIdFilter())
     logger.addHandler(handler)

@@ -8,6 +8,7 @@ from llmserve.http.counters import HttpCounters
 from llmserve.lifecycle import Lifecycle
 from llmserve.paths import AllowedFolder
 from llmserve.registry import Catalogue, OnDemand, Registry, SessionMoves, SessionTable
+from llmserve.rpc_counters import RpcCounters
 from llmserve.settings import Settings
 
 
@@ -25,6 +26,7 @@ class Services:
     models_folder: AllowedFolder
     sessions_folder: AllowedFolder
     http_counters: HttpCounters
+    rpc_counters: RpcCounters
 
     @classmethod
     def create(cls, settings: Settings) -> Services:
@@ -39,6 +41,7 @@ class Services:
         registry.on_retire.append(sessions.forget_model)
         registry.on_ready.append(moves.bring_back)
         catalogue = Catalogue(settings, registry)
+        registry.drafting_of = catalogue.drafting_of
         wait_s, limit = settings.load_wait_s, settings.model_memory_bytes
         return cls(
             settings=settings,
@@ -51,4 +54,5 @@ class Services:
             sessions_folder=AllowedFolder(settings.sessions_dir, "SESSIONS_DIR"),
             models_folder=AllowedFolder(settings.models_dir, "MODELS_DIR"),
             http_counters=HttpCounters(),
+            rpc_counters=RpcCounters(),
         )

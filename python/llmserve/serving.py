@@ -48,9 +48,9 @@ class Announcer:
         """Prints the model, its sizes and the address."""
         self._line.show(1.0)
         self._line.close()
-        if model.engine is not None:
+        if model.handle is not None:
             needs_key = bool(self._settings.api_key)
-            text = describe(model, model.engine.info, self._url(), needs_key=needs_key, grpc=self._grpc())
+            text = describe(model, model.handle.info, self._url(), needs_key=needs_key, grpc=self._grpc())
             self._stream.write(text)
             self._stream.flush()
 
@@ -74,20 +74,49 @@ class Announcer:
 
 def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False, grpc: str = "") -> str:
     """What is served, and a first request to try; ``grpc`` is the line about that service."""
-    body = orjson.dumps(
-        {"model": shown(model.path), "prompt": "Once upon a time", "max_tokens": 32, "stream": True}
-    ).decode()
     key = '-H "Authorization: Bearer $LLMSERVE_API_KEY" ' if needs_key else ""
     return (
         f"llmserve {version()} serves {model.id} ({info.description})\n"
+        f"{_embedding_sizes(info) if model.kind == 'embedding' else _generation_sizes(info)}"
+        f"  threads         {info.num_threads}\n{_drafting(model)}"
+        f"  address         {url}\n{grpc}"
+        f"  documentation   {url}/docs\n"
+        f"try: curl -N {key}{url}{_first_request(model)}\n"
+    )
+
+
+def _drafting(model: Model) -> str:
+    drafting = None if model.engine is None else model.engine.drafting
+    if drafting is None:
+        return ""
+    adaptive = "adaptive" if drafting.adaptive else "not adaptive"
+    return f"  drafting        {drafting.method}, up to {drafting.draft_len} tokens, {adaptive}\n"
+
+
+def _generation_sizes(info: ModelInfo) -> str:
+    return (
         f"  context length  {info.context_length} tokens a sequence\n"
         f"  KV cells        {info.num_cells} ({info.kv_layout}, {info.kv_type_k}/{info.kv_type_v})\n"
         f"  sequences       {info.num_slots} at once\n"
-        f"  threads         {info.num_threads}\n"
-        f"  address         {url}\n{grpc}"
-        f"  documentation   {url}/docs\n"
-        f"try: curl -N {key}{url}/completions -d {shlex.quote(body)}\n"
     )
+
+
+def _embedding_sizes(info: ModelInfo) -> str:
+    return (
+        f"  embeddings      {info.embedding_length} values ({info.pooling} pooling)\n"
+        f"  context length  {info.context_length} tokens an input\n"
+        f"  inputs          {info.num_slots} at once\n"
+    )
+
+
+def _first_request(model: Model) -> str:
+    body: dict[str, object]
+    if model.kind == "embedding":
+        path, body = "/v1/embeddings", {"model": model.id, "input": "Once upon a time"}
+    else:
+        generation = {"prompt": "Once upon a time", "max_tokens": 32, "stream": True}
+        path, body = "/completions", {"model": shown(model.path), **generation}
+    return f"{path} -d {shlex.quote(orjson.dumps(body).decode())}"
 
 
 def serve(settings: Settings) -> int:

@@ -7,11 +7,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal
 
-from llmserve import _core, loading
+from llmserve import _core
+from llmserve.blocking import Mailbox as _Mailbox
+from llmserve.blocking import wait_for_load
 from llmserve.chat import ChatPrompt, NextTurn
-from llmserve.errors import ContextExceededError
+from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
+from llmserve.errors import ContextExceededError, WrongModelKindError
 from llmserve.loaded import (
     LoadedModel,
     Prompt,
@@ -27,27 +30,6 @@ from llmserve.transcript import PIECE, Transcript
 from llmserve.types import ChatMessage, Completion, Delta
 
 __all__ = ["SyncEngine", "SyncSession", "SyncStream", "load"]
-
-T = TypeVar("T")
-
-# Ctrl-C is noticed between two waits.
-_WAIT_S = 0.1
-
-
-class _Mailbox:
-    """Where a thread waits for one native handle."""
-
-    __slots__ = ("_wakeup", "listener")
-
-    def __init__(self) -> None:
-        self._wakeup = _core.Wakeup()
-        self.listener = self._wakeup.listener(0)
-
-    def next(self, take: Callable[[], T | None]) -> T:
-        while (taken := take()) is None:
-            self._wakeup.wait(_WAIT_S)
-            self._wakeup.drain()
-        return taken
 
 
 class SyncEngine(LoadedModel):
@@ -67,19 +49,10 @@ class SyncEngine(LoadedModel):
         on_progress: Callable[[float], object] | None = None,
     ) -> SyncEngine:
         """Load a model. Raises `LoadError`."""
-        mailbox = _Mailbox()
-        load = loading.begin(path, config or ModelConfig(), mailbox.listener)
-        percents = loading.WholePercents()
-        if on_progress is not None:
-            on_progress(0.0)
-        while True:
-            for event in mailbox.next(load.take):
-                if event[0] == "ready":
-                    return cls(event[1])
-                if event[0] == "failed":
-                    raise event[1]
-                if on_progress is not None and percents.admits(event[1]):
-                    on_progress(event[1])
+        core = wait_for_load(path, config or ModelConfig(), "generation", on_progress)
+        if isinstance(core, _core.Embedder):
+            raise WrongModelKindError("the model gives embeddings and generates no text")
+        return cls(core)
 
     def generate(
         self,
@@ -91,6 +64,7 @@ class SyncEngine(LoadedModel):
         session: SyncSession | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
+        drafting: Drafting | Literal[False] | None = None,
         **overrides: Any,
     ) -> Completion:
         """Generate a whole text for a prompt."""
@@ -102,6 +76,7 @@ class SyncEngine(LoadedModel):
             session=session,
             append=append,
             templated=templated,
+            drafting=drafting,
             at_end=True,
             **overrides,
         ) as stream:
@@ -128,12 +103,14 @@ class SyncEngine(LoadedModel):
         session: SyncSession | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
+        drafting: Drafting | Literal[False] | None = None,
         at_end: bool = False,
         **overrides: Any,
     ) -> SyncStream:
         """Submit a request and return at once."""
         used = None if session is None else (session.core, append, templated)
-        arguments = prompt_arguments(prompt, add_special, parse_special), used
+        drafts = self._drafting.argument(drafting)
+        arguments = prompt_arguments(prompt, add_special, parse_special), used, drafts
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:
@@ -145,6 +122,29 @@ class SyncEngine(LoadedModel):
     def session(self) -> SyncSession:
         """A new, empty session."""
         return SyncSession(self._core.session())
+
+    def open_drafting(self, method: DraftMethod, draft_len: int = 3, adaptive: bool = True) -> Drafting:
+        """A way to draft, for the `drafting` argument of requests: `mtp` or `prompt_lookup`."""
+        options = DraftingOptions(method, draft_len, adaptive)
+        if method == "prompt_lookup":
+            self._core.check_alive()
+            return Drafting(options, None)
+        mailbox = _Mailbox()
+        job = self._core.open_head(mailbox.listener)
+        try:
+            return Drafting(options, mailbox.next(job.take))
+        finally:
+            job.cancel()
+
+    def enable_mtp(self, draft_len: int = 3, adaptive: bool = True) -> None:
+        """Let later requests draft with the model's own head, unless they say otherwise."""
+        call = self._drafting.begin()
+        self._drafting.set(call, self.open_drafting("mtp", draft_len, adaptive))
+
+    def enable_prompt_lookup(self, draft_len: int = 3, adaptive: bool = True) -> None:
+        """Let later requests draft from what prompt and output repeat, unless they say otherwise."""
+        call = self._drafting.begin()
+        self._drafting.set(call, self.open_drafting("prompt_lookup", draft_len, adaptive))
 
     def tokenize(
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
@@ -189,6 +189,7 @@ class SyncEngine(LoadedModel):
 
     def close(self) -> None:
         """End every request with `EngineClosedError` and free the memory before returning."""
+        self.disable_drafting()
         self._core.shutdown()
         self._core.join()
 

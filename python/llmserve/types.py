@@ -158,7 +158,9 @@ class ModelInfo:
     vocabulary_size: int
     """Number of tokens in the vocabulary."""
     embedding_length: int
-    """Width of the hidden state."""
+    """Width of the hidden state; of an embedding model, of its vectors."""
+    pooling: str
+    """How an embedding model makes one vector of many: `mean`, `cls` or `last`; empty for other models."""
     metadata: Mapping[str, str]
     """The file's metadata as text; arrays are left out."""
     chat_template: str | None
@@ -187,6 +189,8 @@ class ModelInfo:
     """`per_sequence` or `unified`."""
     is_recurrent: bool
     """Whether the model keeps a recurrent state, of which no part can be taken back."""
+    has_draft_head: bool
+    """Whether the model has a head of its own that drafts (multi-token prediction, MTP)."""
     sliding_window: int
     """Tokens of the attention window where the model has one, else 0."""
     fingerprint: str
@@ -237,6 +241,11 @@ class Stats:
     """Tokens proposed by drafters."""
     accepted_tokens: int
     """Proposed tokens that were accepted."""
+    draft_seconds: float
+    """Seconds spent in the draft context."""
+    num_draft_users: int
+    """How many hold the draft context open: one for each `Drafting` of `mtp`, until it is closed and the last
+    request that uses it is over."""
     preemptions: int
     """Sequences that lost their slot to others and came back later."""
     steps: int
@@ -247,6 +256,11 @@ class Stats:
     """Seconds spent in llama.cpp."""
     overhead_seconds: float
     """Seconds spent in steps outside llama.cpp."""
+
+    @property
+    def acceptance(self) -> float | None:
+        """Share of proposed tokens that were accepted, 0 to 1; `None` where none was proposed."""
+        return self.accepted_tokens / self.draft_tokens if self.draft_tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,17 @@ def test_every_route_but_health_wants_the_key(locked: ServerProcess, method: str
         assert ask(locked.port, method, path, headers).status != 401
 
 
+def test_every_described_route_wants_the_key(locked: ServerProcess) -> None:
+    document = get(locked.port, "/openapi.json", headers=BEARER).json
+    paths = document["paths"]
+    assert len(paths) > 30
+    for path, methods in paths.items():
+        for method in methods:
+            if path != "/health":
+                answer = ask(locked.port, method.upper(), path.replace("{", "").replace("}", ""), {})
+                assert answer.status == 401, path
+
+
 def test_health_answers_without(locked: ServerProcess) -> None:
     assert get(locked.port, "/health").status == 200
     assert get(locked.port, "/health", method="HEAD").status == 200

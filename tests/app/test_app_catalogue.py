@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from llmserve import LoadError
-from llmserve.refusals import ModelLoadingError, ServerStoppingError, UnknownModelError
+from llmserve.refusals import ModelKindError, ModelLoadingError, ServerStoppingError, UnknownModelError
 from llmserve.registry import on_demand
 from llmserve.registry.memory import held_bytes, kv_bytes
 from llmserve.services import Services
@@ -222,6 +222,31 @@ def test_the_longest_idle_model_makes_room(folder: Path, tiny_model: Path) -> No
         assert len(set(texts)) == 1
         assert sorted(model.id for model in services.registry.models) == ["a", "c"]
         assert held_bytes(services.registry.models) <= 2 * one
+
+    run(scenario, MODELS_DIR=folder, LLMSERVE_MODEL_MEMORY_BYTES=2 * one)
+
+
+def test_embedding_models_make_room_and_are_made_room_for(folder: Path, tiny_models: Path) -> None:
+    one = measure(tiny_models / "embed-last.gguf")
+    for name in "de":
+        shutil.copy(tiny_models / "embed-last.gguf", folder / f"{name}.gguf")
+
+    async def embed(services: Services, model_id: str) -> int:
+        async with services.on_demand.use_embedder(model_id) as used:
+            return (await used.embedder.embed("sea")).dimensions
+
+    async def scenario(services: Services) -> None:
+        await say(services, "a")
+        assert await embed(services, "d") == await embed(services, "e")
+        assert sorted(model.id for model in services.registry.models) == ["d", "e"]
+        assert held_bytes(services.registry.models) <= 2 * one
+        await say(services, "b")
+        assert sorted(model.id for model in services.registry.models) == ["b", "e"]
+        for wanted, use in (("d", say), ("a", embed)):
+            with pytest.raises(ModelKindError):
+                await use(services, wanted)
+        # Nothing had to go for a model that is of no use.
+        assert sorted(model.id for model in services.registry.models) == ["b", "e"]
 
     run(scenario, MODELS_DIR=folder, LLMSERVE_MODEL_MEMORY_BYTES=2 * one)
 

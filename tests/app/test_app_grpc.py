@@ -303,3 +303,37 @@ def test_a_model_that_http_has_loaded_is_there(both: Both, tiny_model: Path) -> 
     assert post(both.server.port, "/models/load", {"path": str(tiny_model)}).text.endswith("[DONE]\n\n")
     assert len(both.client.stream(model=str(tiny_model), max_tokens=3)) == 3
     assert [message.progress for message in both.client.load(tiny_model)] == [1]
+
+
+def calls(both: Both, method: str, status: str) -> float:
+    name = f'llmserve_grpc_requests_total{{method="{method}",status="{status}"}}'
+    return read_metrics(both.server.port).get(name, 0)
+
+
+def test_calls_are_counted_by_method_and_status(both: Both) -> None:
+    predict = "proto.LLMServer/Predict"
+
+    def counts() -> list[float]:
+        statuses = ("OK", "INVALID_ARGUMENT", "CANCELLED")
+        return [
+            *(calls(both, predict, status) for status in statuses),
+            calls(both, "proto.LLMServer/Ping", "OK"),
+            calls(both, "other", "UNIMPLEMENTED"),
+        ]
+
+    both.wait_idle()
+    before = counts()
+    both.client.ping()
+    both.client.text(max_tokens=2)
+    both.client.stream(max_tokens=2)
+    failure(both.client.call(max_tokens=2, top_p=2.0))
+    failure(partial(both.client.channel.unary_unary("/proto.LLMServer/Delete", None, None), b""))
+    call = both.client.call(prompt="1 2 3 4 5", max_tokens=1900, stream=True)
+    next(call)
+    assert read_metrics(both.server.port)["llmserve_grpc_requests_open"] == 1
+    call.cancel()
+    both.wait_idle()
+    wait_until(lambda: read_metrics(both.server.port)["llmserve_grpc_requests_open"] == 0)
+    added = [now - then for now, then in zip(counts(), before, strict=True)]
+    assert added == [2, 1, 1, 1, 1]
+    assert read_metrics(both.server.port)[f'llmserve_grpc_request_seconds_total{{method="{predict}"}}'] > 0

@@ -15,6 +15,7 @@ from serving.llamatik import joined
 pytestmark = pytest.mark.model
 
 SCHEMA = '{"type":"object","properties":{"city":{"type":"string"},"country":{"type":"string"}}}'
+NO_HEAD = "the model has no head for multi-token prediction (MTP) that can draft"
 PARAMS = {
     "temperature": 0.7,
     "maxTokens": 512,
@@ -141,7 +142,7 @@ def test_parameters_sessions_and_the_rest(running: ServerProcess, model_path: Pa
         assert (answer.status, answer.json) == (200, {"prompt": rendered})
     # Multi-token prediction
     answer = api.post("mtp/init", {"modelPath": str(model_path), "draftLen": 3})
-    assert (answer.status, answer.json) == (400, {"error": "the model has no usable draft head"})
+    assert (answer.status, answer.json) == (400, {"error": NO_HEAD})
     assert api.text("generate", prompt="Once upon a time", maxTokens=8, temperature=0) == first
     api.ok("mtp/shutdown")
     api.ok("shutdown")

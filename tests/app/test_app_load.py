@@ -217,3 +217,13 @@ def test_a_first_model_that_fails_ends_llmserve_serve_but_not_uvicorn(tmp_path: 
         server.wait_until_listening()
         wait_until(lambda: states(server) == {"bad": "failed"})
         assert get(server.port, "/health").json["status"] == "ok"
+
+
+def test_a_path_writes_no_line_of_its_own_into_the_log(empty_server: ServerProcess) -> None:
+    answer = load(empty_server, "no\nWARNING forged\x1b[2J.gguf")
+    assert events(answer.text)[-2] == "event: error"
+    wait_until(lambda: "forged" in empty_server.log)
+    lines = [line for line in empty_server.log.splitlines() if "forged" in line]
+    assert len(lines) == 1
+    assert "no\\nWARNING forged\\x1b[2J.gguf failed: " in lines[0]
+    assert "\nNo such file" not in empty_server.log

@@ -170,7 +170,7 @@ def test_fields_without_effect_are_named(server: ServerProcess) -> None:
         ("chat/completions", {"messages": "hi"}, 400, "invalid_value"),
         ("chat/completions", {}, 400, "invalid_value"),
         ("responses", {"input": "x", "previous_response_id": "r"}, 400, "invalid_value"),
-        ("embeddings", {"input": "x"}, 501, "not_supported"),
+        ("embeddings", {"input": "x"}, 400, "wrong_model_kind"),
     ],
 )
 def test_refusals(server: ServerProcess, path: str, body: dict[str, Any], status: int, code: str) -> None:

@@ -20,6 +20,16 @@ pytestmark = pytest.mark.model
 
 TEMPLATES = Path(__file__).parent.parent / "data" / "templates" / "jinja"
 
+CALLING = (
+    "qwen-3",
+    "qwen-3-coder",
+    "glm-4.6",
+    "mistral-nemo",
+    "mistral-small-3.2",
+    "ministral-3",
+    "llama-3.1",
+)
+
 # Shows reasoning of former turns, so that the model goes on with it.
 THINKING = """\
 {% for m in messages %}<|im_start|>{{ m.role }}
@@ -43,10 +53,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server with the default model under several templates, loaded on demand."""
     folder = tmp_path_factory.mktemp("templated")
-    templates = {
-        name: (TEMPLATES / f"{name}.jinja").read_text()
-        for name in ("qwen-3", "mistral-nemo", "llama-3.1", "ministral-3")
-    }
+    templates = {name: (TEMPLATES / f"{name}.jinja").read_text() for name in CALLING}
     for name, template in {**templates, "thinking": THINKING}.items():
         write_with_template(model_path, template, folder / f"{name}.gguf")
     with serve_models(folder) as server:
@@ -140,19 +147,52 @@ def collected(body: str) -> tuple[str, str, list[tuple[str, str]], str]:
 PARIS = ("get_weather", '{"city":"Paris"}')
 
 
-@pytest.mark.parametrize("model", ["qwen-3", "mistral-nemo", "llama-3.1", "ministral-3"])
+@pytest.mark.parametrize("model", CALLING)
 def test_required_calls(models: ServerProcess, model: str) -> None:
     choice = chat(models, model, calling(1), tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
     assert shown(choice) == ("", "", [PARIS], "tool_calls")
     ids = [call["id"] for call in choice["message"]["tool_calls"]]
-    if "mistral" in model or "ministral" in model:
+    if "istral" in model:
         assert all(len(id_) == 9 and id_.isalnum() for id_ in ids)
 
 
+@pytest.mark.parametrize("model", ["qwen-3", "qwen-3-coder"])
 @pytest.mark.parametrize("is_parallel", [True, False])
-def test_calls_after_their_trigger(models: ServerProcess, is_parallel: bool) -> None:
-    choice = chat(models, "qwen-3", calling(2), tools=TOOLS, parallel_tool_calls=is_parallel)
+def test_calls_after_their_trigger(models: ServerProcess, model: str, is_parallel: bool) -> None:
+    choice = chat(models, model, calling(2), tools=TOOLS, parallel_tool_calls=is_parallel)
     assert shown(choice) == ("", "", [PARIS] * (2 if is_parallel else 1), "tool_calls")
+
+
+CODE = 'print("<b>x</b>")\n\nreturn {"a": 1}'
+
+
+@pytest.mark.parametrize("model", ["qwen-3-coder", "glm-4.6"])
+def test_texts_between_tags_are_taken_as_they_are(models: ServerProcess, model: str) -> None:
+    """Quotes, line ends and other tags: the model copies the text that it has been shown."""
+    arguments = json.dumps({"code": CODE, "times": 3})
+    function = {"name": "run_code", "arguments": arguments}
+    messages: list[dict[str, Any]] = []
+    for number in range(3):
+        call = {"id": f"call{number}", "type": "function", "function": function}
+        messages += [
+            {"role": "user", "content": "Run it."},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"call{number}", "content": "1"},
+            {"role": "assistant", "content": "It is 1."},
+        ]
+    properties = {"code": {"type": "string"}, "times": {"type": "integer"}, "note": {"type": "string"}}
+    parameters = {"type": "object", "properties": properties, "required": ["code"]}
+    tools = [{"type": "function", "function": {"name": "run_code", "parameters": parameters}}]
+    choice = chat(
+        models,
+        model,
+        [*messages, messages[0]],
+        tools=tools,
+        tool_choice="required",
+        parallel_tool_calls=False,
+    )
+    ((_, made),) = shown(choice)[2]
+    assert json.loads(made)["code"] == CODE
 
 
 def test_calls_and_an_answer_with_a_schema(models: ServerProcess) -> None:

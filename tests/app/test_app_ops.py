@@ -57,7 +57,10 @@ def document(server: ServerProcess) -> dict[str, Any]:
 def test_health(server: ServerProcess, model_path: Path) -> None:
     answer = get(server.port, "/health")
     assert answer.status == 200
-    assert answer.json == {"status": "ok", "models": [{"id": model_path.stem, "state": "ready"}]}
+    assert answer.json == {
+        "status": "ok",
+        "models": [{"id": model_path.stem, "state": "ready", "has_draft_head": False}],
+    }
 
 
 def test_health_says_busy_and_answers_during_a_long_prompt(server: ServerProcess, model_path: Path) -> None:

@@ -20,6 +20,7 @@ from llmserve.apis.ops import metrics
 from llmserve.http.counters import HttpCounters
 from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
 from llmserve.registry import ModelReport, Registry
+from llmserve.rpc_counters import RpcCounters
 
 CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)
 Scenario = Callable[[Registry], Awaitable[None]]
@@ -72,9 +73,9 @@ def test_while_a_model_is_loading_it_cannot_be_used(tiny_model: Path) -> None:
             with pytest.raises(ModelLoadingError), registry.use(tiny_model):
                 pass
             await ticket.wait()
-        assert registry.states() == [ModelReport("llama", "ready")]
+        assert registry.states() == [ModelReport("llama", "ready", has_draft_head=False)]
         with registry.use(tiny_model):
-            assert registry.states() == [ModelReport("llama", "busy")]
+            assert registry.states() == [ModelReport("llama", "busy", has_draft_head=False)]
 
     run(scenario)
 
@@ -129,7 +130,7 @@ def test_a_file_name_that_is_no_text_can_be_shown(tiny_model: Path, tmp_path: Pa
             await load(registry, path, "a")
         assert registry.states() == [ModelReport("caf\ufffd", "failed")]
         assert orjson.dumps([report.id for report in registry.states()]) == '["caf\ufffd"]'.encode()
-        text = metrics.render(registry, HttpCounters())
+        text = metrics.render(registry, HttpCounters(), RpcCounters())
         assert 'llmserve_model_state{model="caf\ufffd",state="failed"} 1' in text
         assert text.encode()
 
@@ -159,7 +160,7 @@ def test_failures_reach_every_caller_and_can_be_tried_again(tiny_model: Path, tm
             pass
         shutil.copy(tiny_model, path)
         await load(registry, path, "a")
-        assert registry.states() == [ModelReport("model", "ready")]
+        assert registry.states() == [ModelReport("model", "ready", has_draft_head=False)]
 
     run(scenario)
 

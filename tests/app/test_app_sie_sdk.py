@@ -1,68 +1,33 @@
 """The client `sie-sdk`, as it comes from PyPI, against a real server.
 
-It needs Python 3.12 or newer. It gets an environment of its own, in the cache, made with such an interpreter;
-where the machine has none, or the package index cannot be reached, this is skipped.
+It needs Python 3.12 or newer, in an environment of its own (`clients`); where the machine has none, or no
+package index can be reached, this is skipped.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clients.environment import client_python
 from serving import ServerProcess, serve
 from serving.process import TESTS, environment
 
 pytestmark = pytest.mark.model
 
-REQUIREMENT = "sie-sdk==0.10.1"
 PROMPT = "The capital of France is"
-
-
-def new_pythons() -> Iterator[str]:
-    """Interpreters that are new enough, as far as their names tell."""
-    if sys.version_info >= (3, 12):
-        yield sys.executable
-    names = [f"python3.{minor}" for minor in (12, 13, 14)]
-    for folder in sorted((Path.home() / ".pyenv" / "versions").glob("3.1[2-9].*")):
-        yield str(folder / "bin" / "python")
-    yield from filter(None, map(shutil.which, names))
 
 
 @pytest.fixture(scope="module")
 def sdk_python() -> str:
     """An interpreter that has the client."""
-    cache = Path(os.environ.get("LLMSERVE_CACHE_DIR") or Path.home() / ".cache" / "llmserve")
-    folder = cache / "test-clients" / REQUIREMENT.replace("==", "-")
-    python = folder / "bin" / "python"
-    if _works(python, "import sie_sdk"):
-        return str(python)
-    base = next((name for name in new_pythons() if _works(name, "import venv, ensurepip")), None)
-    if base is None:
-        pytest.skip(f"{REQUIREMENT} needs Python 3.12 or newer, and there is none")
-    subprocess.run([base, "-m", "venv", "--clear", str(folder)], check=True)
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", REQUIREMENT]
-    made = subprocess.run(install, capture_output=True, text=True)
-    if made.returncode != 0:
-        shutil.rmtree(folder)
-        pytest.skip(f"{REQUIREMENT} cannot be installed: {made.stderr.strip()[-200:]}")
-    return str(python)
-
-
-def _works(python: str | Path, statement: str) -> bool:
-    try:
-        code = f"import sys; assert sys.version_info >= (3, 12); {statement}"
-        return subprocess.run([str(python), "-c", code], capture_output=True).returncode == 0
-    except OSError:
-        return False
+    return client_python("sie-sdk", oldest=(3, 12))
 
 
 class Sdk:
@@ -111,7 +76,7 @@ def server_of_org(
 @pytest.fixture(scope="module")
 def sdk(sdk_python: str, server_of_org: tuple[ServerProcess, str]) -> Iterator[Sdk]:
     server, model = server_of_org
-    command = [sdk_python, str(TESTS / "serving" / "sie_calls.py"), f"http://127.0.0.1:{server.port}"]
+    command = [sdk_python, str(TESTS / "clients" / "sie_calls.py"), f"http://127.0.0.1:{server.port}"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment({})
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,17 @@ def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Comple
     return subprocess.run(
         command, env=environment(env or {}), capture_output=True, text=True, check=False, timeout=120
     )
+
+
+def test_half_written_sessions_of_a_killed_server_go(tiny_model: Path, tmp_path: Path) -> None:
+    stale, other = tmp_path / ".llmserve-1-0.tmp", tmp_path / "kept.session"
+    for path in (stale, other):
+        path.write_bytes(b"x")
+        os.utime(path, (0, 0))
+    with serve(tmp_path, tiny_model, env={"SESSIONS_DIR": str(tmp_path)}) as server:
+        server.wait_until_ready()
+        assert not stale.exists()
+        assert other.exists()
 
 
 def test_serve_prints_what_it_serves(tiny_model: Path, tmp_path: Path) -> None:

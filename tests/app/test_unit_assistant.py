@@ -14,19 +14,28 @@ from llmserve.assistant import Tool, closed
 from llmserve.assistant.fallback import with_tools
 from llmserve.assistant.reasoning import tags_of
 from llmserve.assistant.tool_formats import (
+    DEEPSEEK,
+    DEEPSEEK_FENCED,
     FUNCTION_TAG,
+    GLM_XML,
     HERMES,
     LLAMA_3,
+    MINIMAX_XML,
     MISTRAL,
     MISTRAL_ARGS,
+    MISTRAL_IDS,
     PLAIN,
+    QWEN_XML,
+    SEED_XML,
     TOOL_CALL_TOKEN,
+    TOOLCALL,
     ToolFormat,
     format_of,
 )
 from llmserve.assistant.trim import Trim
 
-TEMPLATES = Path(__file__).parent.parent / "data" / "templates" / "jinja"
+DATA = Path(__file__).parent.parent / "data" / "templates"
+TEMPLATES, EXPECTED = DATA / "jinja", DATA / "expected"
 
 
 def template(name: str) -> str:
@@ -41,11 +50,21 @@ def template(name: str) -> str:
         ("qwen-3", HERMES),
         ("qwq", HERMES),
         ("granite-4.0", HERMES),
+        ("qwen-3-coder", QWEN_XML),
+        ("qwen-3.5", QWEN_XML),
+        ("nemotron-3-nano", QWEN_XML),
+        ("glm-4.6", GLM_XML),
+        ("seed-oss", SEED_XML),
+        ("minimax-m2", MINIMAX_XML),
+        ("nemotron-nano-2", TOOLCALL),
+        ("deepseek-v3.1", DEEPSEEK),
+        ("deepseek-r1-llama", DEEPSEEK_FENCED),
         ("llama-3.1", LLAMA_3),
         ("llama-3.2", LLAMA_3),
         ("mistral-v3", MISTRAL),
         ("mistral-nemo", MISTRAL),
-        ("mistral-small-3.2", MISTRAL_ARGS),
+        ("mistral-small-3.2", MISTRAL_IDS),
+        ("devstral", MISTRAL_ARGS),
         ("ministral-3", MISTRAL_ARGS),
         ("functionary-3.1", FUNCTION_TAG),
         ("granite-3.3", TOOL_CALL_TOKEN),
@@ -56,6 +75,46 @@ def template(name: str) -> str:
 )
 def test_the_template_chooses_the_format(name: str, expected: ToolFormat) -> None:
     assert format_of(template(name)) is expected
+
+
+def two_calls(tool_format: ToolFormat) -> str:
+    """What a model writes that looks twice for the weather."""
+    heads = (tool_format.head, tool_format.next_head)
+    text = ""
+    for head, city, number in zip(heads, ("Oslo", "Åre"), ("a1B2c3D4e", "f5G6h7I8j"), strict=True):
+        tags = tool_format.tags
+        arguments = json.dumps({"city": city}, ensure_ascii=False)
+        if tags is not None:
+            arguments = f"{tags.before_name}city{tags.after_name}{city}{tags.after_value}"
+        after_name = tool_format.after_name.replace("{id}", number)
+        text += f"{head}get_weather{after_name}{arguments}{tool_format.after_arguments}"
+    return text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "qwen-2.5",
+        "qwen-3",
+        "granite-4.0",
+        "qwen-3-coder",
+        "qwen-3.5",
+        "nemotron-3-nano",
+        "glm-4.6",
+        "seed-oss",
+        "minimax-m2",
+        "mistral-small-3.2",
+        "devstral",
+        "ministral-3",
+        "deepseek-v3.1",
+        "nemotron-nano-2",
+    ],
+)
+def test_calls_are_put_in_as_the_template_shows_them(name: str) -> None:
+    expected = json.loads((EXPECTED / f"{name}.json").read_text())["two tool calls"]["text"]
+    written = two_calls(format_of(template(name)))
+    # Blanks of JSON and the line end before another call differ, harmlessly.
+    assert re.sub(r"\s", "", written) in re.sub(r"\s", "", expected)
 
 
 @pytest.mark.parametrize("tool_format", [HERMES, LLAMA_3, MISTRAL, TOOL_CALL_TOKEN, PLAIN])

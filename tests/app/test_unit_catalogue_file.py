@@ -10,15 +10,16 @@ import pytest
 from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.registry import CatalogueEntry
 from llmserve.registry.catalogue_file import read_catalogue
-from llmserve.settings import SettingsError
+from llmserve.settings import DraftSettings, SettingsError
 
 DEFAULTS = ModelConfig(threads=3, context_length=2048)
+DRAFTING = DraftSettings(draft="prompt_lookup", draft_len=2)
 
 
 def read(folder: Path, text: str) -> tuple[CatalogueEntry, ...]:
     file = folder / "models.toml"
     file.write_text(text)
-    return read_catalogue(file, DEFAULTS)
+    return read_catalogue(file, DEFAULTS, DRAFTING)
 
 
 def test_entries_have_the_servers_options_where_they_set_none(tmp_path: Path) -> None:
@@ -34,6 +35,9 @@ def test_entries_have_the_servers_options_where_they_set_none(tmp_path: Path) ->
         path = "below/full.gguf"
         max_new_tokens = 64
         context_length = 512
+        draft = "auto"
+        draft_len = 5
+        draft_adaptive = false
         flash_attention = "auto"
         use_mmap = false
         kv_type_k = "q8_0"
@@ -42,7 +46,8 @@ def test_entries_have_the_servers_options_where_they_set_none(tmp_path: Path) ->
         lora = ["a.gguf", "/b.gguf=0.5"]
         """,
     )
-    assert plain == CatalogueEntry("Org/Plain", Path("/srv/plain.gguf"), DEFAULTS, None)
+    assert plain == CatalogueEntry("Org/Plain", Path("/srv/plain.gguf"), DEFAULTS, None, DRAFTING)
+    assert full.drafting == DraftSettings(draft="auto", draft_len=5, draft_adaptive=False)
     folder = Path(os.path.realpath(tmp_path))
     assert (full.id, full.path, full.max_new_tokens) == ("full", folder / "below" / "full.gguf", 64)
     assert full.config == ModelConfig(
@@ -63,6 +68,7 @@ def test_paths_follow_links(tmp_path: Path) -> None:
     assert entry.path == Path(os.path.realpath(tmp_path)) / "real.gguf"
 
 
+ORG = "catalogue entry 'Org/Name':"
 GOOD = '[[models]]\nid = "Org/Name"\npath = "/a.gguf"\n'
 
 
@@ -86,6 +92,13 @@ GOOD = '[[models]]\nid = "Org/Name"\npath = "/a.gguf"\n'
         (
             GOOD + "max_new_tokens = 0",
             "catalogue entry 'Org/Name': max_new_tokens must be from 1 to 2147483647, got 0",
+        ),
+        (GOOD + "draft = 'head'", f"{ORG} draft must be one of off, auto, mtp, prompt_lookup, got 'head'"),
+        (GOOD + "draft_len = 0", f"{ORG} draft_len must be from 1 to 8, got 0"),
+        (
+            GOOD + '[[models]]\nid = "other"\npath = "/a.gguf"\ndraft = "mtp"',
+            "catalogue: 'other' and 'Org/Name' are one model, since their file and load options are the "
+            "same; they cannot draft differently",
         ),
         ("[[models]]\npath = 'a'", "catalogue entry 1: id must be a text, got nothing"),
         ("[[models]]\nid = 'a'", "catalogue entry 'a': path must be a text, got nothing"),

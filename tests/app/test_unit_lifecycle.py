@@ -2,6 +2,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from llmserve.http.draining import DrainMiddleware
+from llmserve.http.sse import ClientStalledError
 from llmserve.lifecycle import Lifecycle
 
 
@@ -50,3 +55,27 @@ def test_each_change_of_the_state_is_told() -> None:
     assert not second.is_set()
     lifecycle.stop()
     assert second.is_set()
+
+
+@pytest.mark.parametrize("is_stopping", [True, False])
+def test_a_stopping_server_that_gives_up_on_a_client_is_no_fault(is_stopping: bool) -> None:
+    async def main() -> None:
+        lifecycle, has_begun = Lifecycle(), asyncio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            has_begun.set()
+            await asyncio.Event().wait()
+
+        async def unused(*arguments: object) -> None:
+            raise AssertionError
+
+        middleware = DrainMiddleware(app, lifecycle, ())
+        serving = asyncio.create_task(middleware({"path": "/"}, unused, unused))  # type: ignore[arg-type]
+        await has_begun.wait()
+        if is_stopping:
+            lifecycle.stop()
+        serving.cancel()
+        with pytest.raises(ClientStalledError if is_stopping else asyncio.CancelledError):
+            await serving
+
+    asyncio.run(main())

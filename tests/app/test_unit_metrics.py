@@ -7,6 +7,7 @@ from llmserve.apis.ops.metrics import STATS_METRICS, render
 from llmserve.http.counters import HttpCounters
 from llmserve.model_config import ModelConfig
 from llmserve.registry import Registry
+from llmserve.rpc_counters import RpcCounters
 from llmserve.types import Stats
 
 SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? (-?[0-9.e+-]+)')
@@ -25,7 +26,10 @@ def test_the_exposition_is_well_formed() -> None:
     http = HttpCounters()
     http.requests["/completions", "POST", 200] += 2
     http.seconds["/completions"] += 1.5
-    text = render(Registry(ModelConfig()), http)
+    rpc = RpcCounters()
+    rpc.requests["proto.LLMServer/Predict", "OK"] += 3
+    rpc.seconds["proto.LLMServer/Predict"] += 2.5
+    text = render(Registry(ModelConfig()), http, rpc)
     assert text.endswith("\n")
     names: list[str] = []
     for line in text.splitlines():
@@ -41,3 +45,6 @@ def test_the_exposition_is_well_formed() -> None:
     assert len(names) == len(set(names))
     assert 'llmserve_http_requests_total{route="/completions",method="POST",status="200"} 2' in text
     assert 'llmserve_http_request_seconds_total{route="/completions"} 1.5' in text
+    assert 'llmserve_grpc_requests_total{method="proto.LLMServer/Predict",status="OK"} 3' in text
+    assert 'llmserve_grpc_request_seconds_total{method="proto.LLMServer/Predict"} 2.5' in text
+    assert "llmserve_grpc_requests_open 0" in text

@@ -124,6 +124,7 @@ def test_random_seeds_are_drawn() -> None:
         ({"stream_options": 5}, "stream_options must be an object, got the number 5"),
         ({"tools": {}}, "tools must be an array, got an object"),
         ({"response_format": "json"}, "response_format must be an object, got a string"),
+        ({"grammar": {"type": "gbnf"}}, "grammar must be a string, got an object"),
         ({"top_logprobs": 21}, "top_logprobs must be at most 20, got 21"),
         ({"model": ""}, "model is required"),
         ({"model": 5}, "model must be a string, got the number 5"),
@@ -140,7 +141,6 @@ def test_wrong_fields_are_named(body: dict[str, Any], message: str) -> None:
     [
         ({"top_logprobs": 2}, "top_logprobs needs logprobs to be true"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
-        ({"grammar": "root ::= x"}, "grammar is not taken: use response_format"),
         ({"functions": [{}]}, "functions is the old form of tools"),
         ({"modalities": ["audio"]}, "modalities must be [text]"),
         ({"response_format": {}}, "response_format.type must be text, json_object or json_schema, got null"),
@@ -416,6 +416,9 @@ def test_usage_counts_each_prompt_once() -> None:
     }
     timed = answers.timings(Cost(prompt_tokens=12, cached_tokens=2, completion_tokens=5, decode_s=0.5))
     assert (timed["prompt_n"], timed["cache_n"], timed["predicted_per_second"]) == (10, 2, 10.0)
+    assert "draft_n" not in timed
+    drafted = answers.timings(cost(10))
+    assert (drafted["draft_n"], drafted["draft_n_accepted"]) == (4, 3)
 
 
 async def count(limit: int) -> AsyncGenerator[int, None]:

@@ -13,7 +13,6 @@ from llmserve.http.errors import fault_of
     [
         (refusals.FieldError("a.b", "is required"), "invalid_request_error", "a.b", "invalid_value"),
         (errors.InvalidParameterError("x", field="stop"), "invalid_request_error", "stop", "invalid_value"),
-        (errors.ContextExceededError("x"), "invalid_request_error", None, "context_length_exceeded"),
         (refusals.UnknownModelError("m"), "invalid_request_error", "model", "model_not_found"),
         (refusals.UnauthorizedError(was_given=True), "authentication_error", None, "invalid_api_key"),
         (errors.QueueFullError("full"), "overloaded_error", None, "queue_full"),
@@ -37,3 +36,17 @@ def test_every_route_that_is_not_supported_is_refused_in_this_shape() -> None:
 
 def test_a_long_id_is_not_sent_back_whole() -> None:
     assert len(str(refusals.UnknownModelError("x" * 10_000))) < 250
+
+
+def test_a_prompt_over_the_context_is_told_in_the_words_that_clients_look_for() -> None:
+    error = errors.ContextExceededError("x", prompt_tokens=9, context_length=8)
+    shown = render(fault_of(error, DIALECT))
+    assert shown == {
+        "error": {
+            "message": "This model's maximum context length is 8 tokens: a prompt of 9 tokens leaves no "
+            "room for output (context_length_exceeded)",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": "context_length_exceeded",
+        }
+    }

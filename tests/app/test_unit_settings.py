@@ -7,13 +7,16 @@ import pytest
 
 from llmserve.cli import build_parser
 from llmserve.model_config import LoraAdapter, ModelConfig
-from llmserve.settings import VARIABLES, Settings, SettingsError, parse_settings
-from llmserve.settings.variables import MODEL_VARIABLES, SERVER_VARIABLES
+from llmserve.settings import VARIABLES, DraftSettings, Settings, SettingsError, parse_settings
+from llmserve.settings.variables import DRAFT_VARIABLES, MODEL_VARIABLES, SERVER_VARIABLES
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
     settings = parse_settings({"HOME": "/home/x"})
     assert settings.model_config == ModelConfig()
+    assert (
+        settings.drafting == DraftSettings() == DraftSettings(draft="off", draft_len=3, draft_adaptive=True)
+    )
     assert (settings.host, settings.port) == ("127.0.0.1", 8082)
     assert settings.max_body_bytes == 16 * 1024 * 1024
     assert (settings.sse_ping_s, settings.grace_s, settings.stall_s) == (10, 10, 60)
@@ -27,7 +30,9 @@ def test_every_field_of_the_model_config_is_a_variable() -> None:
 
 def test_every_field_of_the_settings_is_a_variable() -> None:
     fields = [field.name for field in dataclasses.fields(Settings)]
-    assert [v.name for v in SERVER_VARIABLES] == fields[:-1]
+    assert [v.name for v in SERVER_VARIABLES] == fields[:-2]
+    assert fields[-2:] == ["drafting", "model_config"]
+    assert [v.name for v in DRAFT_VARIABLES] == [field.name for field in dataclasses.fields(DraftSettings)]
 
 
 def test_defaults_of_the_table_are_those_of_the_model_config() -> None:
@@ -55,11 +60,15 @@ def test_values_of_all_kinds() -> None:
             "LLMSERVE_ROPE_SCALING": "yarn",
             "LLMSERVE_METADATA_OVERRIDES": '{"llama.rope.freq_base": 5e5, "x": true}',
             "LLMSERVE_LORA": "/a.gguf,/b.gguf=0.5",
+            "LLMSERVE_DRAFT": "MTP",
+            "LLMSERVE_DRAFT_LEN": "5",
+            "LLMSERVE_DRAFT_ADAPTIVE": "off",
         }
     )
     assert settings.port == 0
     assert (settings.models_dir, settings.sessions_dir) == (Path("/srv/models"), Path("/srv/sessions"))
     assert settings.cache_dir == Path("/cache")
+    assert settings.drafting == DraftSettings(draft="mtp", draft_len=5, draft_adaptive=False)
     assert settings.cors_origins == ("https://a.example", "https://b.example")
     assert settings.model_config == ModelConfig(
         threads=3,
@@ -90,6 +99,11 @@ def test_options_win_over_the_environment() -> None:
             {"LLMSERVE_KV_LAYOUT": "both"},
             "LLMSERVE_KV_LAYOUT must be one of auto, per_sequence, unified, got 'both'",
         ),
+        (
+            {"LLMSERVE_DRAFT": "eagle"},
+            "LLMSERVE_DRAFT must be one of off, auto, mtp, prompt_lookup, got 'eagle'",
+        ),
+        ({"LLMSERVE_DRAFT_LEN": "9"}, "LLMSERVE_DRAFT_LEN must be from 1 to 8, got 9"),
         ({"LLMSERVE_METADATA_OVERRIDES": "[]"}, "LLMSERVE_METADATA_OVERRIDES must be a JSON object"),
         (
             {"LLMSERVE_CONTEXT_LENGHT": "1"},

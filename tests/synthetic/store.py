@@ -8,9 +8,13 @@ import tempfile
 from pathlib import Path
 
 import gguf
+import numpy as np
 
 from . import sentencepiece
 from .architectures import HEAD_SIZE, KINDS, NUM_HEADS, NUM_LAYERS, WIDTH, Kind, Model, build
+from .draft_head import MEMORY_BOUND, build_draft_model
+from .draft_hybrid import build_hybrid_draft_model
+from .embedding_models import EMBEDDING_FILES
 from .vocabulary import describe as describe_vocabulary
 from .weights import Weights
 
@@ -18,6 +22,11 @@ SPLIT_FILES = ("split-00001-of-00002.gguf", "split-00002-of-00002.gguf")
 ADAPTER_FILE = "lora.gguf"
 SENTENCEPIECE_FILE = "sentencepiece.gguf"
 STAMP_FILE = "version.txt"
+# A draft head that is right after this share of tokens, one that never is, one that is announced only.
+DRAFT_HEAD_FILE, DRAFT_AGREEMENT = "draft_head.gguf", 0.75
+WRONG_HEAD_FILE = "wrong_head.gguf"
+MISSING_HEAD_FILE = "missing_head.gguf"
+HYBRID_HEAD_FILE = "hybrid_head.gguf"
 LORA_RANK = 4
 LORA_ALPHA = 4.0
 
@@ -27,7 +36,15 @@ def main_file(kind: Kind) -> str:
     return f"{kind}.gguf"
 
 
-FILES = (*(main_file(kind) for kind in KINDS), *SPLIT_FILES, ADAPTER_FILE, SENTENCEPIECE_FILE)
+DRAFT_FILES = (DRAFT_HEAD_FILE, WRONG_HEAD_FILE, MISSING_HEAD_FILE, HYBRID_HEAD_FILE)
+FILES = (
+    *(main_file(kind) for kind in KINDS),
+    *SPLIT_FILES,
+    ADAPTER_FILE,
+    SENTENCEPIECE_FILE,
+    *DRAFT_FILES,
+    *EMBEDDING_FILES,
+)
 
 
 def write_all(folder: Path) -> None:
@@ -43,6 +60,9 @@ def write_all(folder: Path) -> None:
     write_split(folder)
     write_adapter(folder / ADAPTER_FILE)
     write_sentencepiece(folder / SENTENCEPIECE_FILE)
+    write_draft_models(folder)
+    for name in EMBEDDING_FILES:
+        write_embedding_model(name, folder)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         fresh = Path(scratch, STAMP_FILE)
         fresh.write_text(version)
@@ -75,6 +95,31 @@ def write_sentencepiece(path: Path) -> None:
         fresh.replace(path)
 
 
+def write_draft_models(folder: Path) -> None:
+    """Writes `DRAFT_FILES` to `folder`.
+
+    Three have one language, and a head that is often right, always wrong, and missing; the last one has a
+    recurrent layer, and a language with a memory.
+    """
+    _write(build_draft_model(DRAFT_AGREEMENT), folder, (DRAFT_HEAD_FILE,))
+    _write(build_draft_model(0.0), folder, (WRONG_HEAD_FILE,))
+    _write(build_draft_model(1.0, head="missing"), folder, (MISSING_HEAD_FILE,))
+    _write(build_hybrid_draft_model(1.0), folder, (HYBRID_HEAD_FILE,))
+
+
+def write_memory_bound(path: Path, agreement: float) -> None:
+    """Writes a large model (670 MB, F16) whose head is right after the share `agreement` of all tokens."""
+    _write(build_draft_model(agreement, MEMORY_BOUND), path.parent, (path.name,), half=True)
+
+
+def write_embedding_model(name: str, folder: Path) -> None:
+    """Writes one of `EMBEDDING_FILES` to `folder`."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        fresh = Path(scratch, name)
+        _flush(EMBEDDING_FILES[name](fresh))
+        fresh.replace(folder / name)
+
+
 def write_adapter(path: Path) -> None:
     """Writes a LoRA adapter for the `llama` model to `path`, changing two matrices a layer."""
     weights = Weights(5)
@@ -96,18 +141,19 @@ def write_adapter(path: Path) -> None:
         fresh.replace(path)
 
 
-def _write(model: Model, folder: Path, names: tuple[str, ...]) -> None:
+def _write(model: Model, folder: Path, names: tuple[str, ...], *, half: bool = False) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         per_part = -(-len(model.tensors) // len(names)) if len(names) > 1 else 0
         # For a split model the writer makes the names of the parts from this one.
         fresh = Path(scratch, "split.gguf" if per_part else names[0])
         writer = gguf.GGUFWriter(fresh, model.architecture, split_max_tensors=per_part)
         writer.add_name(f"synthetic {model.architecture}")
-        writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+        writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16 if half else gguf.LlamaFileType.ALL_F32)
         model.describe(writer)
         describe_vocabulary(writer)
         for name, tensor in model.tensors.items():
-            writer.add_tensor(name, tensor)
+            is_half = half and name.startswith("blk.") and tensor.ndim > 1
+            writer.add_tensor(name, tensor.astype(np.float16) if is_half else tensor)
         _flush(writer)
         for name in names:
             Path(scratch, name).replace(folder / name)

@@ -24,6 +24,12 @@ bool llama_memory_seq_rm(llama_memory_i *, int32_t seq, int32_t p0, int32_t p1);
 void llama_memory_seq_cp(llama_memory_i *, int32_t src, int32_t dst, int32_t p0, int32_t p1);
 }
 
+// Of llama-ext.h, which has no C linkage.
+void llama_set_embeddings_nextn(llama_context *, bool value, bool masked);
+void llama_set_embeddings_layer_inp(llama_context *, uint32_t layer, bool value);
+float * llama_get_embeddings_nextn(llama_context *);
+float * llama_get_embeddings_nextn_ith(llama_context *, int32_t i);
+
 namespace {
 
 // Room for what() of an exception; written with snprintf, always terminated.
@@ -87,6 +93,21 @@ bool llmserve_seq_cp(llama_memory_i * mem, int32_t src, int32_t dst, char * err,
         llama_memory_seq_cp(mem, src, dst, -1, -1);
         return true;
     });
+}
+
+void llmserve_set_hidden_rows(llama_context * ctx, bool value, bool masked) {
+    llama_set_embeddings_nextn(ctx, value, masked);
+    // Has the graphs made anew: llama.cpp would go on with one of before where a batch has the shape of the last.
+    llama_set_embeddings_layer_inp(ctx, 0, false);
+}
+
+const float * llmserve_hidden_rows(llama_context * ctx, char * err, size_t err_size) {
+    return guarded<const float *>({ err, err_size }, nullptr, [&] { return llama_get_embeddings_nextn(ctx); });
+}
+
+const float * llmserve_hidden_row(llama_context * ctx, int32_t index, char * err, size_t err_size) {
+    return guarded<const float *>({ err, err_size }, nullptr,
+                                  [&] { return llama_get_embeddings_nextn_ith(ctx, index); });
 }
 
 }  // extern "C"

@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use crate::config::SchedulerConfig;
 use crate::constraint::Compiler;
 use crate::core::{Command, Core};
-use crate::draft::Drafter;
+use crate::draft::{DraftMethod, Drafter, Drafting, Head};
 use crate::error::{Error, LoadError, LoadErrorReason};
 use crate::event::Event;
 use crate::ids::{RequestId, TokenId};
@@ -26,10 +26,11 @@ use crate::request::{GenerationRequest, Special};
 use crate::session::{self, Call, Session};
 use crate::shared::Shared;
 use crate::stats::Stats;
+use crate::tokenizer::TokenJob;
 
 /// Texts to tokenize and the like that may wait beside the requests.
-const MAX_SMALL_JOBS: usize = 64;
-const PANICKED: &str = "its thread ended by a fault";
+pub(crate) const MAX_SMALL_JOBS: usize = 64;
+pub(crate) const PANICKED: &str = "its thread ended by a fault";
 
 /// Makes the context, on the thread that will use it.
 pub type OpenContext = Box<dyn FnOnce() -> Result<Box<dyn Context>, LoadError> + Send>;
@@ -186,7 +187,12 @@ impl Engine {
         listener: Option<Listener>,
     ) -> Job<Vec<TokenId>> {
         let (result, job) = job::job(listener);
-        self.inner.jobs.start(prepare::Job::Tokenize { text, add_special, special, result });
+        self.inner.jobs.start(prepare::Job::Tokens(TokenJob::Tokenize {
+            text,
+            add_special,
+            special,
+            result,
+        }));
         job
     }
 
@@ -200,7 +206,28 @@ impl Engine {
         listener: Option<Listener>,
     ) -> Job<Vec<u8>> {
         let (result, job) = job::job(listener);
-        self.inner.jobs.start(prepare::Job::Detokenize { tokens, render_special, result });
+        self.inner.jobs.start(prepare::Job::Tokens(TokenJob::Detokenize { tokens, render_special, result }));
+        job
+    }
+
+    /// Makes the draft context of the model's own head, if there is none, and holds it.
+    ///
+    /// # Errors
+    /// The job fails with [`Error::NoDraftHead`] where the model has no head, and with
+    /// [`Error::DraftContext`] where llama.cpp could not make the context.
+    #[must_use]
+    pub fn open_head(&self, listener: Option<Listener>) -> Job<Head> {
+        let (result, job) = job::job(listener);
+        if !self.inner.owner.is_current() {
+            result.send(Err(Error::EngineDead { reason: FORKED }));
+        } else if let Some(error) = self.inner.shared.refusal() {
+            result.send(Err(error));
+        } else {
+            let commands = self.inner.commands.clone();
+            let sent = self.inner.commands.send(Command::OpenHead { result, commands });
+            // The job ends with the command that was not taken.
+            drop(sent);
+        }
         job
     }
 
@@ -275,6 +302,12 @@ impl Inner {
             return Err(error);
         }
         let session = request.session.as_ref().map(|session| session.session.clone());
+        if let Some(Drafting { method: DraftMethod::Head(head), .. }) = &request.drafting
+            && !head.is_of(&self.commands)
+        {
+            let reason = "must be of the engine that it is used with".to_owned();
+            return Err(Error::InvalidParameter { field: "drafting", reason });
+        }
         if session.as_ref().is_some_and(|session| !session.is_of(&self.jobs)) {
             let reason = "must be of the engine that it is used with".to_owned();
             return Err(Error::InvalidParameter { field: "session", reason });
@@ -362,7 +395,7 @@ impl CoreThread {
 }
 
 /// Notes that the engine thread ends by a fault.
-struct Alarm<'a>(&'a Shared);
+pub(crate) struct Alarm<'a>(pub(crate) &'a Shared);
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
@@ -373,6 +406,6 @@ impl Drop for Alarm<'_> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn no_thread(error: std::io::Error) -> LoadError {
+pub(crate) fn no_thread(error: std::io::Error) -> LoadError {
     LoadError::new(LoadErrorReason::Other, "a thread could not be started").with_detail(error.to_string())
 }

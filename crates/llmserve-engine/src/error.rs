@@ -39,6 +39,27 @@ pub enum Error {
         /// The most tokens that one sequence may hold.
         context_length: usize,
     },
+    /// An input of an embedding request that cannot be computed.
+    #[error("input[{index}]: {reason}")]
+    InvalidInput {
+        /// Which one, from 0.
+        index: usize,
+        /// What is wrong with it, with the limit and the value.
+        reason: String,
+    },
+    /// An input of an embedding request that is longer than inputs may be.
+    #[error("input[{index}]: {}{num_tokens} tokens exceed the context length of {limit} tokens",
+        if *.is_exact { "" } else { "at least " })]
+    InputTooLong {
+        /// Which one, from 0.
+        index: usize,
+        /// Its tokens, or how many it has at least.
+        num_tokens: usize,
+        /// Whether they were counted. A text that is far too long is not tokenized.
+        is_exact: bool,
+        /// The most tokens that one input may have.
+        limit: usize,
+    },
     /// A constraint that cannot be compiled.
     #[error("{field}: {reason}")]
     InvalidConstraint {
@@ -80,6 +101,18 @@ pub enum Error {
     /// The model's output for this request holds no usable number.
     #[error("the model produced no finite logits")]
     InvalidLogits,
+    /// Drafting with the model's own head was asked for, and it has none.
+    #[error("the model has no head for multi-token prediction (MTP) that can draft")]
+    NoDraftHead,
+    /// The draft context could not be made.
+    #[error("the draft context could not be made: {reason}")]
+    DraftContext {
+        /// Why.
+        reason: &'static str,
+    },
+    /// The model's vector for an input holds a value that is no number.
+    #[error("the model produced no finite embedding")]
+    InvalidEmbedding,
     /// The engine was shut down while the request was waiting or running.
     #[error("the engine was shut down")]
     ShutDown,
@@ -107,13 +140,19 @@ impl Error {
         match self {
             Self::InvalidParameter { .. } => "invalid_parameter",
             Self::EmptyPrompt => "empty_prompt",
-            Self::ContextExceeded { .. } | Self::TextTooLong { .. } => "context_exceeded",
+            Self::ContextExceeded { .. } | Self::TextTooLong { .. } | Self::InputTooLong { .. } => {
+                "context_exceeded"
+            }
+            Self::InvalidInput { .. } => "invalid_input",
+            Self::InvalidEmbedding => "invalid_embedding",
             Self::InvalidConstraint { .. } => "invalid_constraint",
             Self::BudgetTooSmall { .. } => "budget_too_small",
             Self::ConstraintFailed { .. } => "constraint_failed",
             Self::QueueFull { .. } => "queue_full",
             Self::DecodeFailed { .. } => "decode_failed",
             Self::InvalidLogits => "invalid_logits",
+            Self::NoDraftHead => "no_draft_head",
+            Self::DraftContext { .. } => "draft_context_failed",
             Self::ShutDown => "shut_down",
             Self::EngineDead { .. } => "engine_dead",
             Self::Tokenize { .. } => "tokenize_failed",
@@ -143,6 +182,8 @@ pub enum LoadErrorReason {
     WrongPart,
     /// llama.cpp does not know the model's architecture, tokenizer or a tensor type.
     Unsupported,
+    /// The model is for something else than its caller wants it for.
+    WrongKind,
     /// Neither weights nor KV cache fit into memory.
     NotEnoughMemory,
     /// A load option is out of range or does not suit the model.
@@ -169,6 +210,7 @@ impl LoadErrorReason {
             Self::MissingPart => "missing_part",
             Self::WrongPart => "wrong_part",
             Self::Unsupported => "unsupported",
+            Self::WrongKind => "wrong_kind",
             Self::NotEnoughMemory => "not_enough_memory",
             Self::InvalidOption => "invalid_option",
             Self::Cancelled => "cancelled",
@@ -180,7 +222,7 @@ impl LoadErrorReason {
     /// The reason with this code: the inverse of [`LoadErrorReason::code`].
     #[must_use]
     pub fn from_code(code: &str) -> Option<Self> {
-        const ALL: [LoadErrorReason; 14] = [
+        const ALL: [LoadErrorReason; 15] = [
             LoadErrorReason::NotFound,
             LoadErrorReason::NotReadable,
             LoadErrorReason::NotGguf,
@@ -190,6 +232,7 @@ impl LoadErrorReason {
             LoadErrorReason::MissingPart,
             LoadErrorReason::WrongPart,
             LoadErrorReason::Unsupported,
+            LoadErrorReason::WrongKind,
             LoadErrorReason::NotEnoughMemory,
             LoadErrorReason::InvalidOption,
             LoadErrorReason::Cancelled,

@@ -1,5 +1,5 @@
-//! The llmserve engine: loads GGUF models with llama.cpp and generates text for many requests in
-//! one batch.
+//! The llmserve engine: loads GGUF models with llama.cpp, and generates text or computes embeddings
+//! for many requests in one batch.
 //!
 //! [`load()`] opens a model off-thread, with progress. The [`Engine`] that it gives is a handle on
 //! one thread, which owns the model's context: [`Engine::submit`] never blocks, and every request
@@ -13,6 +13,7 @@
 //!     match loading.recv() {
 //!         Some(LoadEvent::Ready(engine)) => break engine,
 //!         Some(LoadEvent::Progress(share)) => println!("{:.0} %", share * 100.0),
+//!         Some(LoadEvent::ReadyEmbedder(_)) => return println!("the model gives embeddings"),
 //!         Some(LoadEvent::Failed(error)) => return println!("{error}"),
 //!         None => return,
 //!     }
@@ -26,6 +27,9 @@
 //!     }
 //! }
 //! ```
+//!
+//! A file of an embedding model gives an [`Embedder`] instead, by its header: [`Embedder::embed`] turns
+//! texts into vectors. [`LoadOptions::wanted`] says which of both is wanted.
 
 mod cache;
 pub mod config;
@@ -34,6 +38,7 @@ mod constraint;
 mod core;
 pub mod detokenizer;
 pub mod draft;
+mod embed;
 mod engine;
 pub mod error;
 pub mod event;
@@ -60,16 +65,19 @@ mod sequence;
 pub mod session;
 mod shared;
 pub mod stats;
+mod tokenizer;
 
 pub use config::*;
 pub use constraint::Mask;
-pub use draft::{Drafter, MAX_DRAFT_TOKENS};
+pub use draft::{DraftMethod, Drafter, Drafting, Head, MAX_DRAFT_TOKENS};
+pub use embed::{Embedder, EmbedderParts, EmbeddingRequest, Embeddings, OpenEmbedding};
 pub use engine::{Engine, EngineParts, OpenContext};
 pub use error::*;
 pub use event::*;
+pub use gguf::ModelKind;
 pub use ids::*;
 pub use job::Job;
-pub use load::{LoadEvent, LoadHandle, LoadOptions, join_loads, load, probe_model};
+pub use load::{LoadEvent, LoadHandle, LoadOptions, Wanted, join_loads, load, model_kind, probe_model};
 pub use model::ModelInfo;
 pub use notify::{Listener, Notify};
 pub use outbox::RequestHandle;

@@ -15,30 +15,22 @@ use crate::draft::Drafter;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished, Timings, Usage};
 use crate::ids::TokenId;
-use crate::job::JobSender;
-use crate::marked;
 use crate::model::Vocabulary;
 use crate::outbox::Outbox;
 use crate::queue::Place;
-use crate::request::{GenerationRequest, Prompt, Special};
+use crate::request::{GenerationRequest, Prompt};
 use crate::sequence::Prepared;
 use crate::session::Turn;
 use crate::shared::Shared;
+use crate::tokenizer::{STACK_BYTES, TokenJob, Tokenizer, lower_priority};
 
 /// Number of prepare threads of an engine: a second one lets short prompts pass a long one.
 pub(crate) const NUM_THREADS: usize = 2;
 
-/// Stack of a prepare thread; the pages are only touched when needed.
-const STACK_BYTES: usize = 256 << 20;
-/// Stack for each byte of a text. Many of llama.cpp's pre-tokenizers use `std::regex`, which recurses
-/// for each character of a match: a long run of letters would overflow any fixed stack.
-const STACK_PER_BYTE: usize = 1 << 10;
-
 /// Work for a prepare thread.
 pub(crate) enum Job {
     Request(Box<NewRequest>),
-    Tokenize { text: String, add_special: bool, special: Special, result: JobSender<Vec<TokenId>> },
-    Detokenize { tokens: Vec<TokenId>, render_special: bool, result: JobSender<Vec<u8>> },
+    Tokens(TokenJob),
 }
 
 impl Job {
@@ -49,8 +41,7 @@ impl Job {
                 shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
                 shared.refuse(&new.outbox, error);
             }
-            Self::Tokenize { result, .. } => result.send(Err(error)),
-            Self::Detokenize { result, .. } => result.send(Err(error)),
+            Self::Tokens(job) => job.refuse(error),
         }
     }
 }
@@ -90,15 +81,6 @@ pub(crate) fn spawn(preparer: Preparer, jobs: Receiver<Job>) -> std::io::Result<
     Ok(())
 }
 
-/// Tokenizing a large prompt must not take a core from the compute threads, which wait for each
-/// other several hundred times a step. On Linux the call is for the calling thread only.
-fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, 10) {
-        log::debug!("the priority of a prepare thread was not lowered: {error}");
-    }
-}
-
 impl Preparer {
     fn run(&self, job: Job) {
         match job {
@@ -108,22 +90,8 @@ impl Preparer {
                     self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
                 }
             }
-            Job::Tokenize { text, add_special, special, result } => {
-                if !result.is_cancelled() && self.shared.refusal().is_none() {
-                    result.send(self.tokenize(&text, add_special, special));
-                }
-            }
-            Job::Detokenize { tokens, render_special, result } => {
-                if !result.is_cancelled() && self.shared.refusal().is_none() {
-                    result.send(self.detokenize(&tokens, render_special));
-                }
-            }
+            Job::Tokens(job) => job.run(&self.tokenizer(), &self.shared),
         }
-    }
-
-    fn detokenize(&self, tokens: &[TokenId], render_special: bool) -> Result<Vec<u8>, Error> {
-        self.check_tokens("tokens", tokens)?;
-        Ok(tokens.iter().flat_map(|&token| self.vocabulary.piece(token, render_special)).collect())
     }
 
     /// Whether the request is in the queue now.
@@ -169,53 +137,7 @@ impl Preparer {
     }
 
     pub(crate) fn tokens_of(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
-        match prompt {
-            Prompt::Tokens(tokens) => {
-                self.check_tokens("prompt", &tokens)?;
-                Ok(tokens)
-            }
-            Prompt::Text { text, add_special, special } => {
-                self.check_bytes(text.len())?;
-                self.tokenize(&text, add_special, special)
-            }
-        }
-    }
-
-    /// Refuses a text that cannot fit without tokenizing it.
-    fn check_bytes(&self, len: usize) -> Result<(), Error> {
-        let fewest = len / self.vocabulary.max_piece_bytes().max(1);
-        // Near the limit the exact count is worth its time.
-        if fewest <= 2 * self.context_length {
-            return Ok(());
-        }
-        Err(Error::TextTooLong { fewest_tokens: fewest, context_length: self.context_length })
-    }
-
-    /// Tokenizes with a stack that the text cannot overflow.
-    fn tokenize(&self, text: &str, add_special: bool, special: Special) -> Result<Vec<TokenId>, Error> {
-        let vocabulary = &*self.vocabulary;
-        let tokenize = || match special {
-            Special::Plain => vocabulary.tokenize(text, add_special, false),
-            Special::Control => vocabulary.tokenize(text, add_special, true),
-            Special::Marked => marked::tokenize(vocabulary, text, add_special),
-        };
-        let stack = text.len().saturating_mul(STACK_PER_BYTE);
-        if stack <= STACK_BYTES {
-            return tokenize();
-        }
-        let failed = |_| Error::Tokenize { reason: format!("a text of {} bytes is too long", text.len()) };
-        std::thread::scope(|scope| {
-            let work = || {
-                lower_priority();
-                tokenize()
-            };
-            let thread = std::thread::Builder::new().name("llmserve-prepare".to_owned()).stack_size(stack);
-            thread
-                .spawn_scoped(scope, work)
-                .map_err(failed)?
-                .join()
-                .unwrap_or(Err(Error::Tokenize { reason: "the text could not be tokenized".to_owned() }))
-        })
+        self.tokenizer().tokens_of(prompt)
     }
 
     /// The request's constraint, if the tokens that may be generated hold a document.
@@ -251,14 +173,11 @@ impl Preparer {
     }
 
     fn check_tokens(&self, field: &'static str, tokens: &[TokenId]) -> Result<(), Error> {
-        let size = self.vocabulary.size();
-        match tokens.iter().find(|token| usize::try_from(token.0).map_or(true, |id| id >= size)) {
-            None => Ok(()),
-            Some(token) => Err(Error::InvalidParameter {
-                field,
-                reason: format!("token {} is outside the vocabulary of {size} tokens", token.0),
-            }),
-        }
+        self.tokenizer().check_tokens(field, tokens)
+    }
+
+    fn tokenizer(&self) -> Tokenizer<'_> {
+        Tokenizer { vocabulary: &*self.vocabulary, context_length: self.context_length, bounds_texts: true }
     }
 
     fn enqueue(&self, prepared: Prepared, place: Place) -> bool {

@@ -1,5 +1,6 @@
 //! What a client asks for. A [`GenerationRequest`] is valid once built.
 
+use crate::draft::Drafting;
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::session::SessionUse;
@@ -148,6 +149,8 @@ pub struct RequestParts {
     pub constraint: Option<ConstraintSpec>,
     /// The session that the request goes on from and leaves its tokens to.
     pub session: Option<SessionUse>,
+    /// How its next tokens are guessed; `None`: not at all.
+    pub drafting: Option<Drafting>,
     /// Report log-probabilities with this many alternatives (0: of the drawn token only).
     pub logprobs: Option<u32>,
     /// Reuse cached cells of an equal prefix, and leave this request's cells to others.
@@ -180,6 +183,7 @@ impl RequestParts {
             stopping: StopParams { max_tokens: Some(max_tokens), ..StopParams::default() },
             constraint: None,
             session: None,
+            drafting: None,
             logprobs: None,
             cache_prompt: true,
             prefill_step_size: None,
@@ -209,6 +213,9 @@ impl GenerationRequest {
     pub fn new(parts: RequestParts) -> Result<Self, Error> {
         check_sampling(&parts.sampling)?;
         check_stopping(&parts.stopping)?;
+        if let Some(drafting) = &parts.drafting {
+            drafting.check()?;
+        }
         if let Some(n) = parts.logprobs
             && n > MAX_TOP_LOGPROBS
         {

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use crate::constrained::{Constrained, Guide, Settled};
 use crate::detokenizer::Detokenizer;
-use crate::draft::Drafter;
+use crate::draft::{Drafter, SequenceDrafts};
 use crate::error::Error;
 use crate::event::{Delta, FinishReason, Timings, TokenRecord, Usage};
 use crate::ids::{RequestId, SlotId, TokenId};
-use crate::model::Vocabulary;
+use crate::model::{DraftRequest, Vocabulary};
 use crate::outbox::Outbox;
 use crate::request::GenerationRequest;
 use crate::sampler::{Bans, Sampled, Sampler, Scratch};
@@ -59,7 +59,7 @@ pub(crate) struct Sequence {
     seed: u64,
     sampler: Sampler,
     detokenizer: Detokenizer,
-    drafter: Option<Box<dyn Drafter>>,
+    pub(crate) drafts: Option<SequenceDrafts>,
     guide: Guide,
     turn: Option<Turn>,
     usage: Usage,
@@ -80,8 +80,8 @@ pub(crate) struct End {
 }
 
 impl Sequence {
-    pub(crate) fn new(prepared: Prepared, arrival: u64) -> Self {
-        let Prepared { request, prompt, max_tokens, seed, outbox, drafter, constrained, turn, submitted } =
+    pub(crate) fn new(prepared: Prepared, arrival: u64, drafts: Option<SequenceDrafts>) -> Self {
+        let Prepared { request, prompt, max_tokens, seed, outbox, constrained, turn, submitted, .. } =
             prepared;
         let sampler = Sampler::new(&request.sampling, seed, request.logprobs, &prompt);
         // A stop string could cut a document short.
@@ -102,7 +102,7 @@ impl Sequence {
             seed,
             sampler,
             detokenizer,
-            drafter,
+            drafts,
             guide: constrained.map_or(Guide::Free, Guide::Here),
             turn,
             clock: Clock { submitted, admitted: None, first_token: None, last_token: None },
@@ -146,27 +146,46 @@ impl Sequence {
         true
     }
 
-    /// Guesses for the rows after the pending token, so many that all could be accepted.
+    /// How many tokens after the next one may be generated: more need not be drafted.
+    pub(crate) fn draft_room(&self) -> usize {
+        self.max_tokens.saturating_sub(self.tokens.len() + 1)
+    }
+
+    /// What the model's own head is asked for, if it drafts for this sequence.
+    pub(crate) fn draft_request(&self, max: usize) -> Option<DraftRequest> {
+        self.drafts.as_ref().filter(|drafts| drafts.is_head())?;
+        let position = self.num_computed as u32;
+        Some(DraftRequest { slot: self.slot?, token: *self.tokens.last()?, position, max })
+    }
+
+    /// Guesses of the sequence's own drafter for the rows after the pending tokens.
     pub(crate) fn draft(&mut self, max: usize) -> Vec<TokenId> {
-        let room = self.max_tokens.saturating_sub(self.tokens.len() + 1).min(max);
-        let Some(drafter) = &mut self.drafter else {
+        let Some(drafter) = self.drafts.as_mut().and_then(SequenceDrafts::drafter) else {
             return Vec::new();
         };
-        let mut draft = drafter.draft(&self.tokens, room);
-        draft.truncate(room);
-        if let Ok(Some(constrained)) = self.guide.get() {
-            draft.truncate(constrained.num_valid(&draft));
-        }
+        let mut draft = drafter.draft(&self.tokens, max);
+        draft.truncate(max);
         draft
+    }
+
+    /// Cuts off of a draft what cannot be accepted: what is no token, what the constraint forbids, and what
+    /// follows an end of the generation.
+    pub(crate) fn cut_draft(&mut self, draft: &mut Vec<TokenId>, vocabulary: &dyn Vocabulary) {
+        if draft.is_empty() {
+            return;
+        }
+        let is_token = |token: &TokenId| usize::try_from(token.0).is_ok_and(|id| id < vocabulary.size());
+        let ends = |token: &TokenId| vocabulary.is_end_of_generation(*token);
+        let len = draft.iter().position(|token| !is_token(token)).unwrap_or(draft.len());
+        draft.truncate(draft.iter().position(ends).map_or(len, |end| len.min(end + 1)));
+        if let Ok(Some(constrained)) = self.guide.get() {
+            draft.truncate(constrained.num_valid(draft));
+        }
     }
 
     /// Whether its next rows are the drawn token and what was forced behind it, and nothing older.
     pub(crate) fn is_decoding(&self) -> bool {
         self.num_generated() > 0 && self.num_pending() <= self.num_generated()
-    }
-
-    pub(crate) fn has_drafter(&self) -> bool {
-        self.drafter.is_some()
     }
 
     pub(crate) fn note_draft(&mut self, drafted: usize, accepted: usize) {
@@ -420,7 +439,7 @@ mod tests {
             turn: None,
             submitted: Instant::now(),
         };
-        Sequence::new(prepared, 0)
+        Sequence::new(prepared, 0, None)
     }
 
     fn append(sequence: &mut Sequence, text: &str) -> String {

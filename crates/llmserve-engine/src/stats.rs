@@ -39,6 +39,10 @@ pub struct Stats {
     pub cached_tokens: u64,
     /// Drawn tokens.
     pub completion_tokens: u64,
+    /// Seconds spent on making drafts.
+    pub draft_seconds: f64,
+    /// How many hold the draft context open.
+    pub num_draft_users: usize,
     /// Tokens proposed by drafters.
     pub draft_tokens: u64,
     /// Proposed tokens that were accepted.
@@ -49,8 +53,15 @@ pub struct Stats {
     pub steps: u64,
     /// Rows of all steps.
     pub rows: u64,
-    /// Seconds spent in llama.cpp.
+    /// Seconds spent in llama.cpp, drafts not counted.
     pub decode_seconds: f64,
     /// Seconds spent in steps outside llama.cpp.
     pub overhead_seconds: f64,
+}
+
+impl Stats {
+    /// Seconds spent in llama.cpp, the draft context included.
+    pub(crate) fn compute_seconds(&self) -> f64 {
+        self.decode_seconds + self.draft_seconds
+    }
 }

@@ -130,7 +130,7 @@ fn parts_of_other_models_are_refused() {
 fn overrides_are_checked_with_the_metadata() {
     let directory = TempDir::new();
     let model = check(&directory.write("model.gguf", &Gguf::model().write().bytes)).unwrap();
-    let overridden = |key: &str, value| model.check_overrides(&[(key.to_owned(), value)]);
+    let overridden = |key: &str, value| model.clone().with_overrides(&[(key.to_owned(), value)]).map(drop);
     assert_eq!(overridden("llama.context_length", MetadataValue::Int(128)), Ok(()));
     assert_eq!(overridden("tokenizer.ggml.add_eos_token", MetadataValue::Bool(true)), Ok(()));
     for (key, value) in [

@@ -1,74 +1,62 @@
 //! An engine and its requests as Python objects. Every method returns at once, but for `join`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use llmserve_engine::{Delivery, Engine, Error, RequestHandle};
+use llmserve_engine::{Delivery, Engine, RequestHandle};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::drafting::{DraftingArgument, HeadJob};
 use crate::errors::{exception, invalid_parameter};
 use crate::events::Pending;
 use crate::fields::Field;
 use crate::fork::OwnedByProcess;
-use crate::registry::{self, SharedEngine};
+use crate::held::Held;
 use crate::request::{PromptArgument, SpecialArgument, generation_request};
 use crate::session::{PySession, SessionArgument};
 use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
 use crate::wakeup::PyListener;
 use crate::{events, exit, info};
 
+/// What a request is made of, beside its parameters.
+type Input<'py> = (PromptArgument<'py>, Option<SessionArgument<'py>>, Option<DraftingArgument<'py>>);
+
 /// A loaded model.
 #[pyclass(frozen, name = "Engine", module = "llmserve._core")]
 pub(crate) struct PyEngine {
-    shared: OwnedByProcess<Arc<SharedEngine>>,
-    is_shut_down: AtomicBool,
-    is_joined: AtomicBool,
+    held: Held<Engine>,
 }
 
 impl PyEngine {
     pub(crate) fn new(engine: Engine) -> Self {
-        Self {
-            shared: OwnedByProcess::new(registry::adopt(engine)),
-            is_shut_down: AtomicBool::new(false),
-            is_joined: AtomicBool::new(false),
-        }
+        Self { held: Held::new(engine) }
     }
 
     /// The engine, unless this is a forked child or it was shut down.
     fn open(&self, py: Python<'_>) -> PyResult<&Engine> {
-        exit::hold_caller_at_exit(py);
-        let shared = self.shared.get().map_err(|error| exception(py, &error))?;
-        if self.is_shut_down.load(Ordering::Acquire) {
-            return Err(exception(py, &Error::ShutDown));
-        }
-        Ok(&shared.engine)
-    }
-
-    fn leave(&self, shared: &SharedEngine) {
-        if !self.is_shut_down.swap(true, Ordering::AcqRel) {
-            shared.leave();
-        }
+        self.held.open(py)
     }
 }
 
 #[pymethods]
 impl PyEngine {
     /// Submits a request; a refusal by the engine arrives as an event. `input` is (prompt, session or
-    /// `None`): the prompt is (text or token ids, `add_special`, `special`: plain, control or marked), the session (session, what
-    /// the prompt is to it, `templated`). With `at_end` there are wake-ups for acceptance and the end only.
+    /// `None`, drafting or `None`): the prompt is (text or token ids, `add_special`, `special`: plain, control or marked), the session (session, what
+    /// the prompt is to it, `templated`),
+    /// the drafting (head or `None` for prompt lookup, `draft_len`, `adaptive`). With `at_end` there are wake-ups for acceptance and the end only.
     fn submit(
         slf: &Bound<'_, Self>,
-        input: (PromptArgument<'_>, Option<SessionArgument<'_>>),
+        input: Input<'_>,
         params: &Bound<'_, PyAny>,
         at_end: bool,
         listener: &PyListener,
     ) -> PyResult<Request> {
         let delivery = if at_end { Delivery::AtEnd } else { Delivery::Streaming };
         let engine = slf.get().open(params.py())?;
-        let (prompt, session) = input;
+        let (prompt, session, drafting) = input;
         let session = session.map(SessionArgument::into_use).transpose()?;
-        let request = generation_request(prompt.into_prompt()?, params, session, delivery)?;
+        let drafting = drafting.map(DraftingArgument::into_drafting).transpose()?;
+        let request = generation_request(prompt.into_prompt()?, params, (session, drafting), delivery)?;
         let handle = engine.submit(request, Some(listener.0.clone()));
         let handle = OwnedByProcess::new(handle);
         Ok(Request { handle, pending: Mutex::default(), _engine: slf.clone().unbind() })
@@ -85,6 +73,11 @@ impl PyEngine {
     fn session(slf: &Bound<'_, Self>) -> PyResult<PySession> {
         let session = slf.get().open(slf.py())?.new_session();
         Ok(PySession::new(session, slf.clone().unbind()))
+    }
+
+    /// Begins to open the model's own draft head.
+    fn open_head(&self, py: Python<'_>, listener: &PyListener) -> PyResult<HeadJob> {
+        Ok(HeadJob::new(self.open(py)?.open_head(Some(listener.0.clone()))))
     }
 
     /// Begins to tokenize a text.
@@ -116,63 +109,33 @@ impl PyEngine {
 
     /// Counters and gauges: the fields of `llmserve.Stats`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let shared = self.shared.get().map_err(|error| exception(py, &error))?;
-        info::stats(py, &shared.engine.stats())
+        info::stats(py, &self.held.get(py)?.stats())
     }
 
     /// What is known of the model: the fields of `llmserve.ModelInfo`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let shared = self.shared.get().map_err(|error| exception(py, &error))?;
-        info::model_info(py, shared.engine.info())
+        info::model_info(py, self.held.get(py)?.info())
     }
 
     /// Raises `EngineDeadError` or `EngineClosedError` if it cannot be used any more.
     fn check_alive(&self, py: Python<'_>) -> PyResult<()> {
-        match self.open(py)?.dead_reason() {
-            Some(reason) => Err(exception(py, &Error::EngineDead { reason })),
-            None => Ok(()),
-        }
+        self.held.check_alive(py)
     }
 
     /// Whether `shutdown` was called.
     fn is_shut_down(&self) -> bool {
-        self.is_shut_down.load(Ordering::Acquire)
+        self.held.is_shut_down()
     }
 
     /// Ends every request, unless another load shares this engine; returns at once.
     fn shutdown(&self) {
-        if let Ok(shared) = self.shared.get() {
-            self.leave(shared);
-        }
+        self.held.shutdown();
     }
 
     /// Blocks, without the GIL, until the memory is free; at once if another load shares this
     /// engine.
     fn join(&self, py: Python<'_>) {
-        let Ok(shared) = self.shared.get() else {
-            return;
-        };
-        if !shared.is_shut_down() {
-            return;
-        }
-        py.detach(|| {
-            shared.engine.join();
-            exit::hold_thread_at_exit();
-        });
-        self.is_joined.store(true, Ordering::Release);
-    }
-}
-
-impl Drop for PyEngine {
-    fn drop(&mut self) {
-        let Some(shared) = self.shared.take() else {
-            return;
-        };
-        self.leave(&shared);
-        if self.is_joined.load(Ordering::Acquire) {
-            return;
-        }
-        registry::release(shared);
+        self.held.join(py);
     }
 }
 

@@ -25,6 +25,16 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("context_length", context_length)?;
             "ContextExceededError"
         }
+        Error::InvalidInput { index, .. } => {
+            fields.set_item("field", format!("input[{index}]"))?;
+            "InvalidParameterError"
+        }
+        Error::InputTooLong { index, num_tokens, limit, .. } => {
+            fields.set_item("prompt_tokens", num_tokens)?;
+            fields.set_item("context_length", limit)?;
+            fields.set_item("index", index)?;
+            "InputTooLongError"
+        }
         Error::BudgetTooSmall { minimum, budget } => {
             fields.set_item("minimum", minimum)?;
             fields.set_item("budget", budget)?;
@@ -34,9 +44,12 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("retry_after_s", retry_after.as_secs_f64())?;
             "QueueFullError"
         }
-        Error::DecodeFailed { .. } | Error::InvalidLogits | Error::ConstraintFailed { .. } => {
-            "GenerationError"
-        }
+        Error::DecodeFailed { .. }
+        | Error::InvalidLogits
+        | Error::InvalidEmbedding
+        | Error::ConstraintFailed { .. }
+        | Error::DraftContext { .. } => "GenerationError",
+        Error::NoDraftHead => "NoDraftHeadError",
         Error::ShutDown => "EngineClosedError",
         Error::EngineDead { .. } => "EngineDeadError",
         Error::Tokenize { .. } => "TokenizeError",
@@ -55,7 +68,9 @@ pub(crate) fn load_exception(py: Python<'_>, error: &LoadError) -> PyErr {
         let fields = PyDict::new(py);
         fields.set_item("reason", error.reason.code())?;
         fields.set_item("detail", &error.detail)?;
-        instance(py, "LoadError", &error.message, &fields)
+        let class =
+            if error.reason == LoadErrorReason::WrongKind { "WrongModelKindError" } else { "LoadError" };
+        instance(py, class, &error.message, &fields)
     };
     build().unwrap_or_else(|failure| failure)
 }

@@ -2,12 +2,15 @@
 //! loops. It decides nothing; the classes that programs use are in the Python package.
 
 mod config;
+mod drafting;
+mod embedder;
 mod engine;
 mod errors;
 mod events;
 mod exit;
 mod fields;
 mod fork;
+mod held;
 mod info;
 mod load;
 mod logging;
@@ -23,11 +26,15 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::drafting::{HeadJob, PyHead};
+    #[pymodule_export]
+    use crate::embedder::{EmbedJob, InputBuffer, PyEmbedder, json_vectors};
+    #[pymodule_export]
     use crate::engine::{PyEngine, Request};
     #[pymodule_export]
     use crate::exit::begin_exit;
     #[pymodule_export]
-    use crate::load::{Load, load, probe};
+    use crate::load::{Load, load, model_kind, probe};
     #[pymodule_export]
     use crate::logging::{set_log_level, take_log_records};
     #[pymodule_export]
@@ -42,6 +49,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::logging::install();
+        module.add("MAX_DRAFT_TOKENS", llmserve_engine::MAX_DRAFT_TOKENS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

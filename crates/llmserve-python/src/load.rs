@@ -4,20 +4,25 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use llmserve_engine::{LoadEvent, LoadHandle, LoadOptions};
+use llmserve_engine::{LoadEvent, LoadHandle, LoadOptions, ModelKind, Wanted};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::config::model_config;
+use crate::embedder::PyEmbedder;
 use crate::engine::PyEngine;
-use crate::errors::{exception, load_exception};
+use crate::errors::{exception, invalid_option, load_exception};
+use crate::fields::Field;
 use crate::fork::OwnedByProcess;
 use crate::wakeup::PyListener;
 use crate::{exit, registry};
 
+const WANTED: &[(&str, Wanted)] =
+    &[("any", Wanted::Any), ("generation", Wanted::Generation), ("embedding", Wanted::Embedding)];
+
 /// Begins to load a model. `probe_command` is the program that opens the file in a process of its
-/// own first; the path is appended.
+/// own first; the path is appended. `wanted` is what the model is for: `any`, `generation` or `embedding`.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python's path objects convert to an owned path")]
 pub(crate) fn load(
@@ -25,8 +30,10 @@ pub(crate) fn load(
     config: &Bound<'_, PyAny>,
     probe_command: Option<Vec<OsString>>,
     listener: &PyListener,
+    wanted: &Bound<'_, PyAny>,
 ) -> PyResult<Load> {
-    let options = LoadOptions { probe_command };
+    let wanted = Field::new("wanted", wanted.clone(), invalid_option).choice(WANTED)?;
+    let options = LoadOptions { probe_command, wanted };
     let handle = llmserve_engine::load(&path, model_config(config)?, options, Some(listener.0.clone()));
     let handle = Arc::new(handle);
     registry::track_load(&handle);
@@ -38,6 +45,23 @@ pub(crate) fn load(
 #[pyfunction]
 pub(crate) fn probe(py: Python<'_>, path: PathBuf) -> i32 {
     py.detach(move || llmserve_engine::probe::run_probe(&path, llmserve_engine::probe_model))
+}
+
+/// What the model in a file would be for if it were loaded so, by its header, which is read without the GIL:
+/// `generation` or `embedding`. Raises `LoadError`.
+#[pyfunction]
+pub(crate) fn model_kind(path: PathBuf, config: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    let py = config.py();
+    let overrides = model_config(config)?.weights.metadata_overrides;
+    let kind = py.detach(move || {
+        let kind = llmserve_engine::model_kind(&path, &overrides);
+        exit::hold_thread_at_exit();
+        kind
+    });
+    match kind.map_err(|error| load_exception(py, &error))? {
+        ModelKind::Generation => Ok("generation"),
+        ModelKind::Embedding(_) => Ok("embedding"),
+    }
 }
 
 /// A model that is being loaded. Dropping it cancels the load, unless others share it.
@@ -55,7 +79,7 @@ impl Drop for Load {
 
 #[pymethods]
 impl Load {
-    /// The events since the last call, or `None`: `("progress", 0 to 1)`, `("ready", Engine)`,
+    /// The events since the last call, or `None`: `("progress", 0 to 1)`, `("ready", Engine or Embedder)`,
     /// `("failed", LoadError)`.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
         let handle = self.0.get().map_err(|error| exception(py, &error))?;
@@ -79,6 +103,9 @@ fn load_event(py: Python<'_>, event: LoadEvent) -> PyResult<Bound<'_, PyTuple>> 
     match event {
         LoadEvent::Progress(progress) => (intern!(py, "progress"), progress).into_pyobject(py),
         LoadEvent::Ready(engine) => (intern!(py, "ready"), PyEngine::new(engine)).into_pyobject(py),
+        LoadEvent::ReadyEmbedder(embedder) => {
+            (intern!(py, "ready"), PyEmbedder::new(embedder)).into_pyobject(py)
+        }
         LoadEvent::Failed(error) => (intern!(py, "failed"), load_exception(py, &error)).into_pyobject(py),
     }
 }

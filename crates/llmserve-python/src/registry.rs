@@ -1,4 +1,4 @@
-//! The engines and loads of this process: who shares one engine, and what is to end at exit.
+//! The models and loads of this process: who shares one model, and what is to end at exit.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use llmserve_engine::{Engine, LoadEvent, LoadHandle};
+use llmserve_engine::{Embedder, Engine, LoadEvent, LoadHandle, ModelInfo};
 
 use crate::fork::Process;
 
@@ -14,20 +14,65 @@ use crate::fork::Process;
 /// tensor, but not while it makes a context.
 const LOAD_END: Duration = Duration::from_secs(10);
 
-/// An engine and how many Python engines hold it: two loads of one file that ran at the same
+/// A loaded model of the engine crate.
+pub(crate) trait LoadedModel: Clone + Send + Sync + 'static {
+    fn num_handles(&self) -> usize;
+    fn shutdown(&self);
+    fn join(&self);
+    fn dead_reason(&self) -> Option<&'static str>;
+    /// Clones of one share the description of its model.
+    fn info(&self) -> &ModelInfo;
+    /// Those of its type that Python holds.
+    fn all(registry: &mut Registry) -> &mut Vec<Weak<Shared<Self>>>;
+}
+
+macro_rules! loaded_model {
+    ($name:ty, $all:ident) => {
+        impl LoadedModel for $name {
+            fn num_handles(&self) -> usize {
+                self.num_handles()
+            }
+
+            fn shutdown(&self) {
+                self.shutdown();
+            }
+
+            fn join(&self) {
+                self.join();
+            }
+
+            fn dead_reason(&self) -> Option<&'static str> {
+                self.dead_reason()
+            }
+
+            fn info(&self) -> &ModelInfo {
+                self.info()
+            }
+
+            fn all(registry: &mut Registry) -> &mut Vec<Weak<Shared<Self>>> {
+                &mut registry.$all
+            }
+        }
+    };
+}
+
+loaded_model!(Engine, engines);
+loaded_model!(Embedder, embedders);
+
+/// A loaded model and how many Python objects hold it: two loads of one file that ran at the same
 /// time gave the same one, and closing one of them must leave it to the other.
-pub(crate) struct SharedEngine {
-    pub(crate) engine: Engine,
+pub(crate) struct Shared<T> {
+    pub(crate) model: T,
     owners: AtomicUsize,
     is_shut_down: AtomicBool,
 }
 
-impl SharedEngine {
-    /// Gives up one holder's part; the last one shuts the engine down, unless another load that
+impl<T: LoadedModel> Shared<T> {
+    /// Gives up one holder's part; the last one shuts the model down, unless another load that
     /// shared it has not taken its handle yet.
     pub(crate) fn leave(&self) {
-        if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 && self.engine.num_handles() == 1 {
-            self.engine.shutdown();
+        if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 && self.model.num_handles() == 1 {
+            self.model.shutdown();
             self.is_shut_down.store(true, Ordering::Release);
         }
     }
@@ -38,10 +83,11 @@ impl SharedEngine {
     }
 }
 
-struct Registry {
+pub(crate) struct Registry {
     /// Whose entries these are: those of a parent process are forgotten in its child.
     process: Option<Process>,
-    engines: Vec<Weak<SharedEngine>>,
+    engines: Vec<Weak<Shared<Engine>>>,
+    embedders: Vec<Weak<Shared<Embedder>>>,
     loads: Vec<Weak<LoadHandle>>,
     /// Whether this process ever began a load.
     has_loaded: bool,
@@ -51,6 +97,7 @@ struct Registry {
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     process: None,
     engines: Vec::new(),
+    embedders: Vec::new(),
     loads: Vec::new(),
     has_loaded: false,
     releases: Vec::new(),
@@ -63,6 +110,7 @@ fn registry() -> MutexGuard<'static, Registry> {
         registry.process = Some(Process::current());
         // Weak references: dropping them touches no lock of the parent's.
         registry.engines.clear();
+        registry.embedders.clear();
         registry.loads.clear();
         registry.has_loaded = false;
         // The threads do not exist here: they must not even be detached.
@@ -71,21 +119,19 @@ fn registry() -> MutexGuard<'static, Registry> {
     registry
 }
 
-/// The shared form of an engine that a load gave, with one more owner.
-pub(crate) fn adopt(engine: Engine) -> Arc<SharedEngine> {
+/// The shared form of a model that a load gave, with one more owner.
+pub(crate) fn adopt<T: LoadedModel>(model: T) -> Arc<Shared<T>> {
     let mut registry = registry();
-    registry.engines.retain(|known| known.strong_count() > 0);
-    let known = registry.engines.iter().filter_map(Weak::upgrade).find(|known| {
-        // Clones of one engine share the description of its model.
-        std::ptr::eq(known.engine.info(), engine.info())
-    });
-    if let Some(shared) = known {
+    let all = T::all(&mut registry);
+    all.retain(|known| known.strong_count() > 0);
+    let is_same = |known: &Arc<Shared<T>>| std::ptr::eq(known.model.info(), model.info());
+    if let Some(shared) = all.iter().filter_map(Weak::upgrade).find(is_same) {
         shared.owners.fetch_add(1, Ordering::AcqRel);
         return shared;
     }
     let owners = AtomicUsize::new(1);
-    let shared = Arc::new(SharedEngine { engine, owners, is_shut_down: AtomicBool::new(false) });
-    registry.engines.push(Arc::downgrade(&shared));
+    let shared = Arc::new(Shared { model, owners, is_shut_down: AtomicBool::new(false) });
+    all.push(Arc::downgrade(&shared));
     shared
 }
 
@@ -113,7 +159,8 @@ pub(crate) fn release(value: impl Send + 'static) {
 
 /// What is to end before the process does.
 pub(crate) struct Everything {
-    engines: Vec<Arc<SharedEngine>>,
+    engines: Vec<Arc<Shared<Engine>>>,
+    embedders: Vec<Arc<Shared<Embedder>>>,
     loads: Vec<Arc<LoadHandle>>,
     /// Load threads may be running, also those of loads that nobody holds any more.
     has_loaded: bool,
@@ -126,6 +173,7 @@ pub(crate) fn everything() -> Everything {
     Everything {
         releases: mem::take(&mut registry.releases),
         engines: registry.engines.iter().filter_map(Weak::upgrade).collect(),
+        embedders: registry.embedders.iter().filter_map(Weak::upgrade).collect(),
         loads: registry.loads.iter().filter_map(Weak::upgrade).collect(),
         has_loaded: registry.has_loaded,
     }
@@ -138,9 +186,8 @@ impl Everything {
         for load in &self.loads {
             load.cancel();
         }
-        for shared in &self.engines {
-            shared.engine.shutdown();
-        }
+        shut_down(&self.engines);
+        shut_down(&self.embedders);
         // A load that was cancelled says so at once, while llama.cpp may still work on it.
         if self.has_loaded && !llmserve_engine::join_loads(LOAD_END) {
             log::warn!("the process ends while llama.cpp still loads a model");
@@ -149,13 +196,24 @@ impl Everything {
         for load in &self.loads {
             while let Some(LoadEvent::Progress(_)) = load.recv() {}
         }
-        for shared in &self.engines {
-            shared.engine.join();
-        }
+        join(&self.engines);
+        join(&self.embedders);
         for release in self.releases {
             if release.join().is_err() {
                 log::error!("an engine could not be released");
             }
         }
+    }
+}
+
+fn shut_down<T: LoadedModel>(models: &[Arc<Shared<T>>]) {
+    for shared in models {
+        shared.model.shutdown();
+    }
+}
+
+fn join<T: LoadedModel>(models: &[Arc<Shared<T>>]) {
+    for shared in models {
+        shared.model.join();
     }
 }

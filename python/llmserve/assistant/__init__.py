@@ -2,7 +2,9 @@
 
 `tool_formats` is the table of how models write calls, `reasoning` that of how they mark reasoning, `fallback`
 gives tools to models whose template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs
-one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`.
+one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`. Where
+arguments of calls stand between tags, `argument_rules` says what each may be, `argument_values` makes JSON of
+its text, and a `tagged_call` joins them to whole arguments.
 """
 
 from llmserve.assistant.closing import closed

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from weakref import WeakKeyDictionary
 
+from llmserve.assistant.argument_rules import Argument, FreeText, arguments_of
+from llmserve.assistant.argument_values import constraint_of
+from llmserve.assistant.tagged_call import PricedArgument
+from llmserve.assistant.tool_formats import ArgumentTags
 from llmserve.assistant.tools import Tool
 from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError, InvalidParameterError
@@ -15,6 +20,9 @@ _MAX_KNOWN = 4096
 
 # Schemas that were taken, by engine; the longest unused first.
 _known: WeakKeyDictionary[Engine, OrderedDict[str, None]] = WeakKeyDictionary()
+_prices: WeakKeyDictionary[Engine, OrderedDict[tuple[ArgumentTags, Argument], PricedArgument]] = (
+    WeakKeyDictionary()
+)
 
 
 async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
@@ -43,3 +51,43 @@ async def _compile(engine: Engine, tool: Tool, schema: str) -> None:
     except InvalidParameterError as error:
         reason = str(error).removeprefix(f"{error.field}: ")
         raise InvalidParameterError(f"tools: parameters of {tool.name}: {reason}", field="tools") from None
+
+
+async def price_arguments(
+    engine: Engine, tools: Sequence[Tool], tags: ArgumentTags
+) -> Mapping[str, tuple[PricedArgument, ...]]:
+    """What the arguments of tools take between such tags, by tool; without those whose arguments are one
+    JSON object all the same. The tools must have been checked.
+    """
+    priced = {}
+    for tool in tools:
+        arguments = arguments_of(tool.schema)
+        if arguments is not None:
+            priced[tool.name] = tuple([await _price(engine, argument, tags) for argument in arguments])
+    return priced
+
+
+async def _price(engine: Engine, argument: Argument, tags: ArgumentTags) -> PricedArgument:
+    known = _prices.setdefault(engine, OrderedDict())
+    key = (tags, argument)
+    if key not in known:
+        texts = (tags.before_name + argument.name + tags.after_name, tags.after_value)
+        ids = [await engine.tokenize(text, add_special=False) for text in texts]
+        minimum = 0
+        if not isinstance(argument.rule, FreeText):
+            minimum = await _shortest(engine, constraint_of(argument.rule, tags))
+        known[key] = PricedArgument(argument, minimum, sum(map(len, ids)))
+    known.move_to_end(key)
+    if len(known) > _MAX_KNOWN:
+        known.popitem(last=False)
+    return known[key]
+
+
+async def _shortest(engine: Engine, constraint: Mapping[str, Any]) -> int:
+    """The tokens of the shortest text that a constraint takes."""
+    try:
+        async with engine.stream([0], **constraint, max_tokens=1, cache_prompt=False) as stream:
+            await stream.accepted()
+    except BudgetTooSmallError as error:
+        return error.minimum
+    return 1

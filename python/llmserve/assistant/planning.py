@@ -9,8 +9,9 @@ from typing import Any
 import anyio.to_thread
 
 from llmserve.assistant import fallback
-from llmserve.assistant.checking import check_tools
+from llmserve.assistant.checking import check_tools, price_arguments
 from llmserve.assistant.reasoning import tags_of
+from llmserve.assistant.tagged_call import PricedArgument
 from llmserve.assistant.tool_formats import PLAIN, format_of
 from llmserve.assistant.tools import Tool, ToolMode
 from llmserve.assistant.turn_plan import TurnPlan
@@ -66,6 +67,9 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         messages = fallback.with_tools(messages, ())
     if conversation.mode != "none":
         await check_tools(engine, conversation.callable_tools)
+    arguments: Mapping[str, tuple[PricedArgument, ...]] = {}
+    if conversation.mode != "none" and tool_format.tags is not None:
+        arguments = await price_arguments(engine, conversation.callable_tools, tool_format.tags)
     prompt = await engine.chat_prompt(messages, tools=in_template, **conversation.variables)
     return TurnPlan(
         prompt=prompt,
@@ -74,6 +78,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         mode=conversation.mode,
         is_parallel=conversation.is_parallel,
         format=tool_format,
+        arguments=arguments,
         tags=tags_of(source),
     )
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from llmserve.assistant.argument_rules import FreeText
+from llmserve.assistant.argument_values import constraint_of
 from llmserve.assistant.segments import SegmentRequest, find_cues
 from llmserve.assistant.state import TurnState
+from llmserve.assistant.tagged_call import TaggedCall
 from llmserve.assistant.turn_plan import TurnPlan
 from llmserve.engine import Engine
 from llmserve.loaded import Prompt
@@ -42,8 +45,16 @@ class SegmentRequests:
             prompt = await state.with_text(state.head)
             return self._make(params.replace(regex=pattern, **_CALL), prompt)
         if state.step == "arguments" and state.tool is not None:
-            await state.put(f"{state.head}{state.tool.name}{plan.format.after_name}")
-            return self._make(params.replace(json_schema=json.dumps(state.tool.schema), **_CALL))
+            await state.put(f"{state.head}{state.tool.name}{state.after_name}")
+            arguments, tags = plan.arguments.get(state.tool.name), plan.format.tags
+            if arguments is None or tags is None:
+                return self._make(params.replace(json_schema=json.dumps(state.tool.schema), **_CALL))
+            context_length = self._engine.info.context_length
+            state.call = TaggedCall(state, tags, arguments, context_length)
+            state.call.check_start(budget)
+            state.step = "tagged"
+        if state.step == "tagged" and state.call is not None:
+            return await self._tagged(params, state.call)
         if state.step == "more":
             again = [plan.format.again] if plan.format.again else []
             return await self._free(params.replace(**_CALL), again, _never)
@@ -62,8 +73,19 @@ class SegmentRequests:
         has_brace = plan.mode == "auto" and plan.format.begins_with_brace
         return await self._free(params, texts, _begins_without_brace if has_brace else None)
 
+    async def _tagged(self, params: SamplingParams, call: TaggedCall) -> SegmentRequest:
+        params = params.replace(max_tokens=call.room(params.max_tokens), **_CALL)
+        tags, argument = self._plan.format.tags, call.argument
+        if argument is None or tags is None:
+            return self._make(params.replace(regex=call.key_pattern()))
+        if isinstance(argument.rule, FreeText):
+            # Some models leave out the line end.
+            closers = dict.fromkeys((tags.after_value.rstrip(), tags.after_value.strip()))
+            return await self._free(params, closers)
+        return self._make(params.replace(**constraint_of(argument.rule, tags)))
+
     async def _free(
-        self, params: SamplingParams, texts: Sequence[str], goes_on: Callable[[str], bool] | None = None
+        self, params: SamplingParams, texts: Iterable[str], goes_on: Callable[[str], bool] | None = None
     ) -> SegmentRequest:
         return SegmentRequest(
             prompt=self._prompt(),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import secrets
+import string
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llmserve.assistant.segments import Cue, ids_before
 from llmserve.assistant.tools import Tool
@@ -10,9 +12,14 @@ from llmserve.assistant.turn_plan import TurnPlan
 from llmserve.engine import Engine
 from llmserve.types import Completion
 
-Step: TypeAlias = Literal["think", "answer", "constrained", "name", "arguments", "more"]
+if TYPE_CHECKING:
+    from llmserve.assistant.tagged_call import TaggedCall
+
+Step: TypeAlias = Literal["think", "answer", "constrained", "name", "arguments", "tagged", "more"]
 """What a segment is for: reasoning, free text (or what may come before a document), the document itself,
-a tool's name, its arguments, or whether another call follows."""
+a tool's name, its arguments, a part of those between tags, or whether another call follows."""
+
+_ID_LETTERS = string.ascii_letters + string.digits
 
 
 class TurnState:
@@ -29,6 +36,9 @@ class TurnState:
         self.has_thought = False
         self.num_segments = 0
         self.num_calls = 0
+        self.call: TaggedCall | None = None
+        """The call whose arguments stand between tags."""
+        self.call_id = ""
         self.tool: Tool | None = None
         """The tool that is called; `None` while its name is not known."""
         if plan.tags is not None:
@@ -37,6 +47,18 @@ class TurnState:
             self.step = "think"
         elif plan.mode == "required":
             self.begin_call()
+
+    @property
+    def after_name(self) -> str:
+        """What comes between the name of a call and its arguments."""
+        return self._plan.format.after_name.replace("{id}", self.call_id)
+
+    @property
+    def after_arguments(self) -> str:
+        """What closes a call."""
+        format_ = self._plan.format
+        is_object = format_.tags is not None and self.call is None
+        return f"\n{format_.after_arguments}" if is_object else format_.after_arguments
 
     @property
     def head(self) -> str:
@@ -48,6 +70,9 @@ class TurnState:
         tools = self._plan.tools
         self.tool = tools[0] if len(tools) == 1 else None
         self.step = "name" if self.tool is None else "arguments"
+        self.call = None
+        letters = "".join(secrets.choice(_ID_LETTERS) for _ in range(9))
+        self.call_id = letters if self._plan.format.id_style == "short" else f"call_{letters}"
 
     def choose_tool(self, name: str) -> bool:
         """The next segment has the arguments of a tool; false if there is none of this name."""

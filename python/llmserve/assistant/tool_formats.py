@@ -5,11 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
+
+IdStyle: TypeAlias = Literal["openai", "short"]
+"""`call_` and nine letters and digits, or these nine alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentTags:
+    """The texts around each argument, where it stands between tags of its own, strings without quotes."""
+
+    before_name: str
+    after_name: str
+    after_value: str
+    end: str
+    """What follows the last argument: the beginning of what closes the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFormat:
-    """The texts around the name and the arguments of a call; the arguments are always a JSON object."""
+    """The texts around the name and the arguments of a call."""
 
     triggers: tuple[str, ...] = ()
     """Texts that begin calls in free text."""
@@ -18,15 +35,18 @@ class ToolFormat:
     head: str
     """From the beginning of the first call to its name."""
     after_name: str
-    """Between name and arguments. Without a blank at its end: that would be half of a token."""
+    """Between name and arguments, with `{id}` for the call's id. Before JSON without a blank at its end: that
+    would be half of a token."""
+    tags: ArgumentTags | None = None
+    """`None`: the arguments are a JSON object."""
     after_arguments: str
     """What closes a call."""
     again: str | None = None
     """What begins another call; `None` where there is one only."""
     next_head: str = ""
     """From the end of a call to the name of another."""
-    has_short_ids: bool = False
-    """Whether the template wants ids of nine letters and digits."""
+    id_style: IdStyle = "openai"
+    """What the template wants."""
 
     def name_pattern(self, names: Iterable[str]) -> str:
         """A regular expression for one of the names.
@@ -34,7 +54,12 @@ class ToolFormat:
         The first character after the name belongs to it, so that no name is taken for the beginning of
         another one.
         """
-        return f"(?:{'|'.join(re.escape(name) for name in names)}){re.escape(self.after_name[0])}"
+        return f"(?:{'|'.join(map(literal, names))}){literal(self.after_name[0])}"
+
+
+def literal(text: str) -> str:
+    """A regular expression for this text alone."""
+    return _SPECIAL.sub(r"\\\g<0>", text).replace("\n", "\\n")
 
 
 HERMES = ToolFormat(
@@ -45,7 +70,62 @@ HERMES = ToolFormat(
     again="<tool_call>",
     next_head='\n<tool_call>\n{"name": "',
 )
-"""Hermes, Qwen and many more. Models that write XML between these tags are held to JSON."""
+"""Hermes, Qwen 2.5 and 3, Granite 4 and many more."""
+
+QWEN_XML = ToolFormat(
+    triggers=("<tool_call>",),
+    head="<tool_call>\n<function=",
+    after_name=">\n",
+    tags=ArgumentTags(
+        before_name="<parameter=", after_name=">\n", after_value="\n</parameter>\n", end="</function>"
+    ),
+    after_arguments="</function>\n</tool_call>",
+    again="<tool_call>",
+    next_head="\n<tool_call>\n<function=",
+)
+"""Qwen3-Coder, Qwen 3.5, Nemotron 3."""
+
+SEED_XML = ToolFormat(
+    triggers=("<seed:tool_call>",),
+    head="<seed:tool_call>\n<function=",
+    after_name=">\n",
+    tags=ArgumentTags(
+        before_name="<parameter=", after_name=">", after_value="</parameter>\n", end="</function>"
+    ),
+    after_arguments="</function>\n</seed:tool_call>",
+    again="<seed:tool_call>",
+    next_head="\n<seed:tool_call>\n<function=",
+)
+"""Seed-OSS."""
+
+MINIMAX_XML = ToolFormat(
+    triggers=("<minimax:tool_call>",),
+    head='<minimax:tool_call>\n<invoke name="',
+    after_name='">\n',
+    tags=ArgumentTags(
+        before_name='<parameter name="', after_name='">', after_value="</parameter>\n", end="</invoke>"
+    ),
+    after_arguments="</invoke>",
+    again="<invoke",
+    next_head='\n<invoke name="',
+)
+"""MiniMax M2: one element of all calls."""
+
+GLM_XML = ToolFormat(
+    triggers=("<tool_call>",),
+    head="<tool_call>",
+    after_name="\n",
+    tags=ArgumentTags(
+        before_name="<arg_key>",
+        after_name="</arg_key>\n<arg_value>",
+        after_value="</arg_value>\n",
+        end="</tool_call>",
+    ),
+    after_arguments="</tool_call>",
+    again="<tool_call>",
+    next_head="\n<tool_call>",
+)
+"""GLM 4.5 and newer."""
 
 LLAMA_3 = ToolFormat(
     triggers=("<|python_tag|>",),
@@ -62,7 +142,7 @@ MISTRAL = ToolFormat(
     after_arguments="}",
     again=",",
     next_head=', {"name": "',
-    has_short_ids=True,
+    id_style="short",
 )
 """One array of all calls."""
 
@@ -73,9 +153,30 @@ MISTRAL_ARGS = ToolFormat(
     after_arguments="",
     again="[TOOL_CALLS]",
     next_head="[TOOL_CALLS]",
-    has_short_ids=True,
+    id_style="short",
 )
-"""Mistral's newer models."""
+"""Devstral, Ministral 3."""
+
+MISTRAL_IDS = ToolFormat(
+    triggers=("[TOOL_CALLS]",),
+    head="[TOOL_CALLS]",
+    after_name="[CALL_ID]{id}[ARGS]",
+    after_arguments="",
+    again="[TOOL_CALLS]",
+    next_head="[TOOL_CALLS]",
+    id_style="short",
+)
+"""Mistral Small 3.2: the model is shown the call's id."""
+
+DEEPSEEK = ToolFormat(
+    triggers=("<｜tool▁calls▁begin｜>",),
+    head="<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
+    after_name="<｜tool▁sep｜>",
+    after_arguments="<｜tool▁call▁end｜>",
+    again="<｜tool▁call▁begin｜>",
+    next_head="<｜tool▁call▁begin｜>",
+)
+"""DeepSeek 3.1."""
 
 TOOL_CALL_TOKEN = ToolFormat(
     triggers=("<|tool_call|>",),
@@ -86,6 +187,16 @@ TOOL_CALL_TOKEN = ToolFormat(
     next_head=', {"name": "',
 )
 """Granite 3 and Phi-4."""
+
+TOOLCALL = ToolFormat(
+    triggers=("<TOOLCALL>",),
+    head='<TOOLCALL>[{"name": "',
+    after_name='", "arguments":',
+    after_arguments="}",
+    again=",",
+    next_head=', {"name": "',
+)
+"""Nemotron Nano 2."""
 
 FUNCTION_TAG = ToolFormat(
     triggers=("<function=",),
@@ -105,18 +216,36 @@ PLAIN = ToolFormat(
 )
 """A JSON object, for all other models."""
 
-# The first text that a template has decides.
-_BY_TEXT: tuple[tuple[str, ToolFormat], ...] = (
-    ("[ARGS]", MISTRAL_ARGS),
-    ("[TOOL_CALLS]", MISTRAL),
-    ("<tool_call>", HERMES),
-    ("<|tool_call|>", TOOL_CALL_TOKEN),
-    ("<function=", FUNCTION_TAG),
-    ("<|python_tag|>", LLAMA_3),
-    ('"parameters": ', LLAMA_3),
+DEEPSEEK_FENCED = ToolFormat(
+    triggers=("<｜tool▁calls▁begin｜>",),
+    head="<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+    after_name="\n```json\n",
+    after_arguments="\n```<｜tool▁call▁end｜>",
+    again="<｜tool▁call▁begin｜>",
+    next_head="\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+)
+"""DeepSeek 3 and R1."""
+
+# The first line whose texts a template has all decides.
+_BY_TEXTS: tuple[tuple[tuple[str, ...], ToolFormat], ...] = (
+    (("[CALL_ID]",), MISTRAL_IDS),
+    (("[ARGS]",), MISTRAL_ARGS),
+    (("[TOOL_CALLS]",), MISTRAL),
+    (("<seed:tool_call>",), SEED_XML),
+    (("<minimax:tool_call>",), MINIMAX_XML),
+    (("<tool_call>", "<arg_key>"), GLM_XML),
+    (("<tool_call>", "<parameter="), QWEN_XML),
+    (("<tool_call>",), HERMES),
+    (("<|tool_call|>",), TOOL_CALL_TOKEN),
+    (("<｜tool▁sep｜>", "```json"), DEEPSEEK_FENCED),
+    (("<｜tool▁sep｜>",), DEEPSEEK),
+    (("<TOOLCALL>",), TOOLCALL),
+    (("<function=",), FUNCTION_TAG),
+    (("<|python_tag|>",), LLAMA_3),
+    (('"parameters": ',), LLAMA_3),
 )
 
 
 def format_of(template: str) -> ToolFormat:
     """The format in which a model with this chat template writes its calls."""
-    return next((format_ for text, format_ in _BY_TEXT if text in template), PLAIN)
+    return next((format_ for texts, format_ in _BY_TEXTS if all(text in template for text in texts)), PLAIN)

@@ -8,8 +8,6 @@ texts around them are the format's: they are put in, not drawn.
 
 from __future__ import annotations
 
-import secrets
-import string
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -28,8 +26,6 @@ from llmserve.types import Completion, FinishReason
 
 _MAX_WAIT_S = 1.0
 """How long a turn waits before it asks again for a place in a full queue, in seconds."""
-
-_ID_LETTERS = string.ascii_letters + string.digits
 
 
 class Turn:
@@ -91,7 +87,10 @@ class Turn:
         """Submits the next segment; false where no room is left for it."""
         if self._ledger.budget == 0:
             return False
-        request = await self._requests.next(self._ledger.budget)
+        try:
+            request = await self._requests.next(self._ledger.budget)
+        except BudgetTooSmallError:
+            return False
         while True:
             try:
                 await self._start(request).stream.accepted()
@@ -112,6 +111,11 @@ class Turn:
 
     async def _pieces_of(self, segment: Segment) -> AsyncGenerator[Piece, None]:
         state, step = self._state, self._state.step
+        if step == "tagged":
+            async with aclosing(self._tagged_pieces(segment)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
         is_thought = step == "think"
         trim = Trim(
             start=is_thought or (step == "answer" and state.has_thought),
@@ -119,7 +123,7 @@ class Turn:
         )
         texts: list[str] = []
         if step == "arguments" and state.tool is not None:
-            yield CallBegin(state.num_calls, self._call_id(), state.tool.name)
+            yield CallBegin(state.num_calls, state.call_id, state.tool.name)
         async with aclosing(segment.deltas()) as deltas:
             async for delta in deltas:
                 texts.append(delta.text)
@@ -204,20 +208,45 @@ class Turn:
         return None
 
     async def _after_arguments(self, completion: Completion) -> None:
+        is_cut = completion.finish_reason == "length"
+        if not is_cut:
+            await self._state.keep(completion, None)
+        await self._after_call(is_cut=is_cut)
+
+    async def _tagged_pieces(self, segment: Segment) -> AsyncGenerator[Piece, None]:
+        state, call = self._state, self._state.call
+        if call is None or state.tool is None:
+            raise RuntimeError("there is no call")
+        if call.is_new:
+            call.is_new = False
+            yield CallBegin(state.num_calls, state.call_id, state.tool.name)
+        texts: list[str] = []
+        async with aclosing(segment.deltas()) as deltas:
+            async for delta in deltas:
+                texts.append(delta.text)
+                if shown := call.push(delta.text):
+                    yield CallArguments(state.num_calls, shown)
+        completion = await segment.completion()
+        self._ledger.add(completion, is_reasoning=False)
+        if completion.finish_reason == "cancelled":
+            self._finish("cancelled", completion)
+            return
+        shown = await call.take("".join(texts), completion, segment.cue(completion))
+        if shown := shown + await call.settle(self._ledger.budget):
+            yield CallArguments(state.num_calls, shown)
+        if call.step == "done":
+            await self._after_call(is_cut=call.is_cut)
+
+    async def _after_call(self, *, is_cut: bool) -> None:
         state, plan = self._state, self._plan
         state.num_calls += 1
-        if completion.finish_reason == "length":
-            self._finish("length", completion)
+        if is_cut:
+            self._finish("length")
         elif not plan.is_parallel or plan.format.again is None:
-            self._finish("stop", completion)
+            self._finish("stop")
         else:
-            await state.keep(completion, None)
-            await state.put(plan.format.after_arguments)
+            await state.put(state.after_arguments)
             state.step = "more"
-
-    def _call_id(self) -> str:
-        letters = "".join(secrets.choice(_ID_LETTERS) for _ in range(9))
-        return letters if self._plan.format.has_short_ids else f"call_{letters}"
 
     def _finish(self, reason: FinishReason, completion: Completion | None = None) -> None:
         self._end = self._ledger.end(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from llmserve.assistant.reasoning import ReasoningTags
 from llmserve.assistant.tool_formats import PLAIN, ToolFormat
@@ -10,6 +12,9 @@ from llmserve.assistant.tools import Tool, ToolMode
 from llmserve.chat import ChatPrompt
 from llmserve.sampling_params import SamplingParams
 from llmserve.session import Session
+
+if TYPE_CHECKING:
+    from llmserve.assistant.tagged_call import PricedArgument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,8 @@ class TurnPlan:
     is_parallel: bool = True
     """Whether there may be several calls."""
     format: ToolFormat = PLAIN
+    arguments: Mapping[str, tuple[PricedArgument, ...]] = field(default_factory=dict)
+    """By tool, where they stand between tags of their own; a tool that is missing takes a JSON object."""
     tags: ReasoningTags | None = None
     at_end: bool = False
     """The output is wanted as a whole."""

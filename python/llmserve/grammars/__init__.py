@@ -13,7 +13,15 @@ from llmserve.grammars.lexemes import cut_lexemes
 from llmserve.grammars.recursion import without_linear_recursion
 from llmserve.grammars.simplify import simplified
 
-__all__ = ["GrammarSyntaxError", "gbnf_to_lark"]
+__all__ = ["GrammarSyntaxError", "ebnf_to_lark", "gbnf_to_lark"]
+
+
+def ebnf_to_lark(text: str) -> str:
+    """A grammar in either notation, as llguidance's Lark: with a `::=` in it GBNF, else Lark as it is.
+
+    Takes as long as `gbnf_to_lark`; thread-safe. Raises `GrammarSyntaxError`.
+    """
+    return gbnf_to_lark(text) if "::=" in text else text
 
 
 def gbnf_to_lark(text: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from llmserve.http.sse import ClientStalledError
 from llmserve.lifecycle import Lifecycle
 from llmserve.refusals import ServerDrainingError
 
@@ -24,4 +26,10 @@ class DrainMiddleware:
         if not self._lifecycle.is_serving and not is_open:
             raise ServerDrainingError
         with self._lifecycle.exchange():
-            await self._app(scope, receive, send)
+            try:
+                await self._app(scope, receive, send)
+            except asyncio.CancelledError:
+                if not self._lifecycle.is_stopping:
+                    raise
+                # What was to be said has been said: the server gives up on a client that does not read it.
+                raise ClientStalledError from None

@@ -47,6 +47,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     # Of the Python API.
     errors.RequestError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.TemplateError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
+    errors.NoDraftHeadError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     errors.SessionError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.QueueFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
     errors.LoadError: Rule(
@@ -62,6 +63,7 @@ RULES: Mapping[type[BaseException], Rule] = {
             "load_failed": "INTERNAL",
         },
     ),
+    errors.WrongModelKindError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     errors.GenerationError: Rule(500, _SERVER, "INTERNAL"),
     errors.EngineDeadError: Rule(500, _SERVER, "INTERNAL"),
     errors.EngineClosedError: Rule(503, _BUSY, "UNAVAILABLE", retry_after_s=1.0),
@@ -79,11 +81,11 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.ModelLoadingError: Rule(
         503, _BUSY, "UNAVAILABLE", retry_after_s=1.0, dialects={"llamacpp": 400}
     ),
+    refusals.ModelKindError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     refusals.LoadAbandonedError: Rule(409, _INVALID, "CANCELLED"),
     refusals.NotInitializedError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
     refusals.OtherLoadRunningError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
     refusals.OtherModelError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
-    refusals.NoDraftHeadError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     refusals.SessionExpiredError: Rule(410, _INVALID, "NOT_FOUND"),
     refusals.SessionsFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
     refusals.CallCancelledError: Rule(409, _INVALID, "CANCELLED"),

@@ -2,10 +2,11 @@
 
 from llmserve.registry.catalogue import Catalogue
 from llmserve.registry.entries import CatalogueEntry
+from llmserve.registry.kinds import ModelKind
 from llmserve.registry.loading import LoadTicket
 from llmserve.registry.model import Model, ModelState
 from llmserve.registry.models_folder import safe_id
-from llmserve.registry.on_demand import EntryState, OnDemand, UsedModel
+from llmserve.registry.on_demand import EntryState, OnDemand, UsedEmbedder, UsedModel
 from llmserve.registry.registry import ModelReport, Registry
 from llmserve.registry.session_moves import SessionMoves
 from llmserve.registry.sessions import SessionCall, SessionTable
@@ -16,6 +17,7 @@ __all__ = [
     "EntryState",
     "LoadTicket",
     "Model",
+    "ModelKind",
     "ModelReport",
     "ModelState",
     "OnDemand",
@@ -23,6 +25,7 @@ __all__ = [
     "SessionCall",
     "SessionMoves",
     "SessionTable",
+    "UsedEmbedder",
     "UsedModel",
     "safe_id",
 ]

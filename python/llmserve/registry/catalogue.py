@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from llmserve.model_config import ModelConfig
 from llmserve.paths import shown
 from llmserve.refusals import UnknownModelError
 from llmserve.registry import models_folder
@@ -15,7 +16,7 @@ from llmserve.registry.catalogue_file import read_catalogue
 from llmserve.registry.entries import CatalogueEntry
 from llmserve.registry.models_folder import FolderScan, safe_id
 from llmserve.registry.registry import Registry
-from llmserve.settings import Settings
+from llmserve.settings import DraftSettings, Settings
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +37,12 @@ class Catalogue:
         """
         self._registry = registry
         self._config = settings.model_config
+        self._drafting = settings.drafting
         self._folder = settings.models_dir if settings.catalogue is None else None
         self._scan: FolderScan | None = None
         self._scanning = asyncio.Lock()
-        self._fixed = _merged(_start_model(settings), _entries_of_file(settings))
+        self._of_file = _entries_of_file(settings)
+        self._fixed = _merged(_start_model(settings), self._of_file)
         self._by_safe_id: dict[str, CatalogueEntry] = {}
         self._set(self._fixed)
 
@@ -61,6 +64,13 @@ class Catalogue:
             raise UnknownModelError(model_id)
         return entry
 
+    def drafting_of(self, path: Path, config: ModelConfig) -> DraftSettings:
+        """How requests for a file that is loaded with these options draft, whoever loads it."""
+        for entry in self._of_file:
+            if (entry.path, entry.config) == (path, config):
+                return entry.drafting
+        return self._drafting
+
     def _known(self, model_id: str) -> CatalogueEntry | None:
         key = safe_id(model_id)
         if (entry := self._by_safe_id.get(key)) is not None:
@@ -71,7 +81,7 @@ class Catalogue:
         """Models of the registry whose files are not in the catalogue."""
         paths = {entry.path for entry in self._by_safe_id.values()}
         return [
-            CatalogueEntry(model.id, model.path, model.config)
+            CatalogueEntry(model.id, model.path, model.config, drafting=self._drafting)
             for model in self._registry.models
             if model.path not in paths and model.failure is None and safe_id(model.id) not in self._by_safe_id
         ]
@@ -87,7 +97,10 @@ class Catalogue:
                 self._set(_merged(self._fixed, self._found(scan)))
 
     def _found(self, scan: FolderScan) -> list[CatalogueEntry]:
-        return [CatalogueEntry(model.id, model.path, self._config) for model in scan.models]
+        return [
+            CatalogueEntry(model.id, model.path, self._config, drafting=self._drafting)
+            for model in scan.models
+        ]
 
     def _set(self, entries: Iterable[CatalogueEntry]) -> None:
         self._by_safe_id = {safe_id(entry.id): entry for entry in entries}
@@ -101,13 +114,13 @@ def _start_model(settings: Settings) -> list[CatalogueEntry]:
     if settings.model is None:
         return []
     path = Path(os.path.realpath(settings.model))
-    return [CatalogueEntry(shown(path.stem), path, settings.model_config)]
+    return [CatalogueEntry(shown(path.stem), path, settings.model_config, drafting=settings.drafting)]
 
 
 def _entries_of_file(settings: Settings) -> tuple[CatalogueEntry, ...]:
     if settings.catalogue is None:
         return ()
-    return read_catalogue(settings.catalogue, settings.model_config)
+    return read_catalogue(settings.catalogue, settings.model_config, settings.drafting)
 
 
 def _merged(first: Iterable[CatalogueEntry], others: Iterable[CatalogueEntry]) -> tuple[CatalogueEntry, ...]:

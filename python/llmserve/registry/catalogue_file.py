@@ -1,4 +1,4 @@
-"""The catalogue as a TOML file: ``[[models]]`` with ``id``, ``path``, ``max_new_tokens`` and load options."""
+"""The catalogue as a TOML file: ``[[models]]`` with ``id``, ``path``, ``max_new_tokens`` and options."""
 
 from __future__ import annotations
 
@@ -14,22 +14,28 @@ from typing import Any
 from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.registry.entries import CatalogueEntry
 from llmserve.registry.models_folder import safe_id
-from llmserve.settings import SettingsError
+from llmserve.settings import DraftSettings, SettingsError
 from llmserve.settings.kinds import integer
-from llmserve.settings.variables import INT31_MAX, MODEL_VARIABLES
+from llmserve.settings.variables import DRAFT_VARIABLES, INT31_MAX, MODEL_VARIABLES
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_OPTIONS = {variable.name: variable.kind for variable in MODEL_VARIABLES}
+_LOAD_OPTIONS = {variable.name: variable.kind for variable in MODEL_VARIABLES}
+_DRAFT_OPTIONS = {variable.name: variable.kind for variable in DRAFT_VARIABLES}
+_OPTIONS = {**_LOAD_OPTIONS, **_DRAFT_OPTIONS}
 _OWN_KEYS = ("id", "path", "max_new_tokens")
 _MAX_ID_LENGTH = 256
 
 
-def read_catalogue(path: Path, defaults: ModelConfig) -> tuple[CatalogueEntry, ...]:
-    """The entries of a file. Relative paths start at its folder; options that are not set are ``defaults``.
+def read_catalogue(
+    path: Path, defaults: ModelConfig, drafting: DraftSettings | None = None
+) -> tuple[CatalogueEntry, ...]:
+    """The entries of a file. Relative paths start at its folder.
+
+    Options that an entry does not set are those of ``defaults`` and ``drafting``.
 
     Raises:
         SettingsError: It cannot be read, or has an unknown key or a bad value; the text names entry and key.
@@ -46,9 +52,10 @@ def read_catalogue(path: Path, defaults: ModelConfig) -> tuple[CatalogueEntry, .
     tables = document.get("models", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise SettingsError("catalogue: models must be tables, written as [[models]]")
-    reader = _Reader(path.absolute().parent, defaults)
+    reader = _Reader(path.absolute().parent, defaults, drafting or DraftSettings())
     entries = tuple(reader.entry(table, number) for number, table in enumerate(tables, 1))
     _refuse_duplicates(entries)
+    _refuse_two_ways_to_draft(entries)
     return entries
 
 
@@ -59,12 +66,24 @@ def _refuse_duplicates(entries: tuple[CatalogueEntry, ...]) -> None:
             raise SettingsError(f"catalogue: the id {entry.id!r} is taken by an entry before ({other!r})")
 
 
+def _refuse_two_ways_to_draft(entries: tuple[CatalogueEntry, ...]) -> None:
+    for number, entry in enumerate(entries):
+        for other in entries[:number]:
+            shares_engine = (other.path, other.config) == (entry.path, entry.config)
+            if shares_engine and other.drafting != entry.drafting:
+                raise SettingsError(
+                    f"catalogue: {entry.id!r} and {other.id!r} are one model, since their file and load "
+                    "options are the same; they cannot draft differently"
+                )
+
+
 class _Reader:
     """Reads entries; ``folder`` is where relative paths start."""
 
-    def __init__(self, folder: Path, defaults: ModelConfig) -> None:
+    def __init__(self, folder: Path, defaults: ModelConfig, drafting: DraftSettings) -> None:
         self._folder = folder
         self._defaults = defaults
+        self._drafting = drafting
 
     def entry(self, table: Mapping[str, Any], number: int) -> CatalogueEntry:
         label = f"catalogue entry {number}"
@@ -83,7 +102,9 @@ class _Reader:
         limit = table.get("max_new_tokens")
         if limit is not None:
             limit = _parsed(integer(1, INT31_MAX).parse, limit, f"{label}: max_new_tokens")
-        return CatalogueEntry(model_id, path, dataclasses.replace(self._defaults, **options), limit)
+        draft = {key: options.pop(key) for key in _DRAFT_OPTIONS if key in options}
+        config = dataclasses.replace(self._defaults, **options)
+        return CatalogueEntry(model_id, path, config, limit, dataclasses.replace(self._drafting, **draft))
 
     def _option(self, key: str, value: Any, label: str) -> Any:
         option = _parsed(_OPTIONS[key].parse, value, f"{label}: {key}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from llmserve.model_config import ModelConfig
+from llmserve.settings import DraftSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +21,5 @@ class CatalogueEntry:
     """The options with which it is loaded."""
     max_new_tokens: int | None = None
     """The most tokens that a request may ask for, where that is less than the context length."""
+    drafting: DraftSettings = field(default_factory=DraftSettings)
+    """How requests for it draft."""

@@ -77,9 +77,9 @@ def held_bytes(models: Iterable[Model]) -> int:
     weights: dict[Path, int] = {}
     cells = 0
     for model in models:
-        if model.engine is not None:
-            weights[model.path] = max(weights.get(model.path, 0), model.engine.info.size_bytes)
-            cells += kv_bytes(model.engine.info)
+        if model.handle is not None:
+            weights[model.path] = max(weights.get(model.path, 0), model.handle.info.size_bytes)
+            cells += kv_bytes(model.handle.info)
         elif model.failure is None:
             weights[model.path] = max(weights.get(model.path, 0), file_bytes(model.path))
     return cells + sum(weights.values())

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import EngineClosedError, EngineDeadError, LlmserveError
+from llmserve.registry.kinds import ModelKind
 from llmserve.registry.loading import SharedLoad
 from llmserve.types import ModelConfig, Stats
 
@@ -29,30 +31,46 @@ class Model:
         self.load = load
         self.pins: set[str] = set()
         self.num_uses = 0
-        self.engine: Engine | None = None
+        self.handle: Engine | Embedder | None = None
+        """What was loaded."""
         self.failure: BaseException | None = None
         self.failed_at = 0.0
         self.last_used = time.monotonic()
         """When a request last began or ended, in seconds of the monotonic clock; before, when it was made."""
 
     @property
+    def engine(self) -> Engine | None:
+        """The engine of a model that generates, once it is loaded."""
+        return self.handle if isinstance(self.handle, Engine) else None
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The embedder of an embedding model, once it is loaded."""
+        return self.handle if isinstance(self.handle, Embedder) else None
+
+    @property
+    def kind(self) -> ModelKind | None:
+        """What it is for, once it is loaded."""
+        return self.load.kind
+
+    @property
     def state(self) -> ModelState:
         """What it can do now. ``busy`` means that requests run or wait; more are taken."""
         if self.failure is not None or self.is_dead:
             return "failed"
-        if self.engine is None:
+        if self.handle is None:
             return "loading"
-        stats = self.engine.stats()
+        stats = self.handle.stats()
         num_requests = self.num_uses + stats.num_preparing + stats.num_waiting + stats.num_running
         return "busy" if num_requests else "ready"
 
     @property
     def is_dead(self) -> bool:
         """Whether its engine died after it had been ready."""
-        if self.engine is None:
+        if self.handle is None:
             return False
         try:
-            self.engine.check_alive()
+            self.handle.check_alive()
         except EngineDeadError:
             return True
         except EngineClosedError:
@@ -62,34 +80,34 @@ class Model:
     @property
     def can_be_joined(self) -> bool:
         """Whether one more caller can share the load or the engine."""
-        if self.engine is None:
+        if self.handle is None:
             return self.failure is None and not self.load.is_cancelling
         return self.is_usable
 
     @property
     def is_usable(self) -> bool:
         """Whether its engine takes requests."""
-        return self.engine is not None and not self.engine.is_closed and not self.is_dead
+        return self.handle is not None and not self.handle.is_closed and not self.is_dead
 
     def stats(self) -> Stats | None:
         """The engine's counters, or ``None`` where there is no living engine."""
-        if self.engine is None or not self.is_usable:
+        if self.handle is None or not self.is_usable:
             return None
-        return self.engine.stats()
+        return self.handle.stats()
 
     @contextmanager
-    def use(self) -> Iterator[Engine]:
-        """The engine, kept for as long as the context lasts.
+    def use(self) -> Iterator[Engine | Embedder]:
+        """What was loaded, kept for as long as the context lasts.
 
         Raises:
             RuntimeError: The model is not loaded.
         """
-        if self.engine is None:
+        if self.handle is None:
             raise RuntimeError("the model is not loaded")
         self.num_uses += 1
         self.last_used = time.monotonic()
         try:
-            yield self.engine
+            yield self.handle
         finally:
             self.num_uses -= 1
             self.last_used = time.monotonic()
@@ -97,8 +115,8 @@ class Model:
     async def close(self) -> None:
         """Cancels the load, or closes the engine and returns once its memory is free."""
         await self.load.cancel()
-        if self.engine is not None:
+        if self.handle is not None:
             try:
-                await self.engine.close()
+                await self.handle.close()
             except LlmserveError as error:
                 logger.warning("model %s: closing failed: %s", self.id, error)

@@ -11,11 +11,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
-from llmserve.refusals import ModelLoadingError, ServerStoppingError
+from llmserve.refusals import ModelKindError, ModelLoadingError, ServerStoppingError
 from llmserve.registry.catalogue import Catalogue
 from llmserve.registry.entries import CatalogueEntry
+from llmserve.registry.kinds import FileKinds, ModelKind
 from llmserve.registry.memory import file_bytes, held_bytes
 from llmserve.registry.model import Model
 from llmserve.registry.registry import Registry
@@ -30,8 +32,24 @@ RETRY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
+class UsedHandle:
+    """A loaded model in use, whatever it is for."""
+
+    entry: CatalogueEntry
+    handle: Engine | Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class UsedEmbedder:
+    """A loaded embedding model in use."""
+
+    entry: CatalogueEntry
+    embedder: Embedder
+
+
+@dataclass(frozen=True, slots=True)
 class UsedModel:
-    """A loaded model in use."""
+    """A loaded model in use, which generates."""
 
     entry: CatalogueEntry
     model: Model
@@ -75,6 +93,7 @@ class OnDemand:
         if limit is not None:
             # Loads by path may need memory as well.
             registry.on_ready.append(self._trim)
+        self.kinds = FileKinds()
         self._loads: dict[str, asyncio.Task[None]] = {}
         self._is_stopping = False
         self._measured: dict[str, int] = {}
@@ -82,7 +101,7 @@ class OnDemand:
 
     @asynccontextmanager
     async def use(self, model_id: str, *, wait_s: float = math.inf) -> AsyncGenerator[UsedModel, None]:
-        """A model, kept until the context ends; it is loaded if it is not.
+        """A model that generates, kept until the context ends; it is loaded if it is not.
 
         ``wait_s`` is how long to wait for a load, where that is less than the server's own limit. The load
         goes on also where nobody waits for it any more.
@@ -91,12 +110,26 @@ class OnDemand:
             UnknownModelError: The catalogue has no such id.
             ModelLoadingError: The load takes longer.
             LoadError: It cannot be loaded.
+            ModelKindError: It gives embeddings; it is not loaded for that to be said.
             ServerStoppingError: The server stops.
         """
-        entry = await self._catalogue.find(model_id)
-        model = await self._ready(entry, min(self._wait_s, wait_s))
+        entry, model = await self._find(model_id, min(self._wait_s, wait_s), "generation")
         with self._registry.use_model(model) as engine:
             yield UsedModel(entry, model, engine)
+
+    @asynccontextmanager
+    async def use_embedder(self, model_id: str) -> AsyncGenerator[UsedEmbedder, None]:
+        """An embedding model, as `use` gives those that generate, with the same refusals."""
+        entry, model = await self._find(model_id, self._wait_s, "embedding")
+        with self._registry.use_embedder(model) as embedder:
+            yield UsedEmbedder(entry, embedder)
+
+    @asynccontextmanager
+    async def use_any(self, model_id: str) -> AsyncGenerator[UsedHandle, None]:
+        """A model, whatever it is for, as `use` gives those that generate."""
+        entry, model = await self._find(model_id, self._wait_s, None)
+        with self._registry.use_handle(model) as handle:
+            yield UsedHandle(entry, handle)
 
     def state(self, entry: CatalogueEntry) -> EntryState:
         """What the model can do now."""
@@ -117,6 +150,18 @@ class OnDemand:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+    async def _find(
+        self, model_id: str, wait_s: float, kind: ModelKind | None
+    ) -> tuple[CatalogueEntry, Model]:
+        entry = await self._catalogue.find(model_id)
+        model = self._registry.find(entry.path, entry.config)
+        # Nothing is loaded, and nothing unloaded for it, to find that it is the wrong one.
+        if kind is not None and (model is None or not model.is_usable):
+            found = await self.kinds.of(entry)
+            if found is not None and found != kind:
+                raise ModelKindError(kind)
+        return entry, await self._ready(entry, wait_s)
 
     async def _ready(self, entry: CatalogueEntry, wait_s: float) -> Model:
         deadline = time.monotonic() + wait_s
@@ -212,7 +257,7 @@ class OnDemand:
 
 def _is_ours(model: Model) -> bool:
     """Whether it may be unloaded at some time: it was loaded on demand, or it is being loaded so."""
-    return model.pins == {PIN} or (model.engine is None and {t.pin for t in model.load.tickets} == {PIN})
+    return model.pins == {PIN} or (model.handle is None and {t.pin for t in model.load.tickets} == {PIN})
 
 
 def _longest_idle(models: list[Model]) -> Model | None:

@@ -7,16 +7,27 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
+from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
 from llmserve.paths import shown
-from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
+from llmserve.refusals import (
+    LoadAbandonedError,
+    ModelKindError,
+    ModelLoadingError,
+    ServerStoppingError,
+    UnknownModelError,
+)
+from llmserve.registry.drafting import start_drafting
+from llmserve.registry.kinds import ModelKind
 from llmserve.registry.loading import LoadTicket, SharedLoad
 from llmserve.registry.model import Model, ModelState
+from llmserve.settings import DraftSettings
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +41,10 @@ class ModelReport:
 
     id: str
     state: ModelState
+    kind: ModelKind | None = field(default=None, compare=False)
+    """What it is for, once it is loaded."""
+    has_draft_head: bool | None = None
+    """Whether it can draft with a head of its own; ``None`` while that is not known."""
 
 
 class Registry:
@@ -47,20 +62,25 @@ class Registry:
         """Called with each model that goes for good."""
         self.on_ready: list[Callable[[Model], object]] = []
         """Called with each model that has been loaded."""
+        self.drafting_of: Callable[[Path, ModelConfig], DraftSettings] = lambda path, config: DraftSettings()
+        """How requests for a file with load options draft."""
         self._news = asyncio.Event()
 
-    def load(self, path: Path, pin: str, config: ModelConfig | None = None) -> LoadTicket:
+    def load(
+        self, path: Path, pin: str, config: ModelConfig | None = None, *, kind: ModelKind | None = None
+    ) -> LoadTicket:
         """Pins the model at a real path, loading it if it is neither ready nor being loaded.
 
-        A load that failed and an engine that died are replaced.
+        A load that failed and an engine that died are replaced. Where a ``kind`` is wanted and the model is
+        of another, it is not pinned, and the ticket raises ``ModelKindError`` in the end.
         """
         config = config or self.default_config
         model = self.find(path, config)
         if model is not None and model.can_be_joined:
-            if model.engine is not None:
+            if model.handle is not None and kind in (None, model.kind):
                 model.pins.add(pin)
-            return model.load.join(pin)
-        return self._start(path, config, replaced=model).load.join(pin)
+            return model.load.join(pin, kind)
+        return self._start(path, config, replaced=model).load.join(pin, kind)
 
     @contextmanager
     def use(self, path: Path) -> Iterator[Engine]:
@@ -69,16 +89,41 @@ class Registry:
         Raises:
             UnknownModelError: None is loaded.
             ModelLoadingError: It is on its way.
+            ModelKindError: It gives embeddings.
         """
         with self.use_model(self.pick(path)) as engine:
             yield engine
 
     @contextmanager
     def use_model(self, model: Model) -> Iterator[Engine]:
-        """The engine of a loaded model, kept until the context ends."""
+        """The engine of a loaded model, kept until the context ends.
+
+        Raises:
+            ModelKindError: It gives embeddings.
+        """
+        with self.use_handle(model) as handle:
+            if not isinstance(handle, Engine):
+                raise ModelKindError("generation")
+            yield handle
+
+    @contextmanager
+    def use_embedder(self, model: Model) -> Iterator[Embedder]:
+        """The embedder of a loaded model, kept until the context ends.
+
+        Raises:
+            ModelKindError: It generates.
+        """
+        with self.use_handle(model) as handle:
+            if not isinstance(handle, Embedder):
+                raise ModelKindError("embedding")
+            yield handle
+
+    @contextmanager
+    def use_handle(self, model: Model) -> Iterator[Engine | Embedder]:
+        """What was loaded of a model, whatever it is for, kept until the context ends."""
         try:
-            with model.use() as engine:
-                yield engine
+            with model.use() as handle:
+                yield handle
         finally:
             self._retire_if_unused(model)
             self._tell()
@@ -97,7 +142,7 @@ class Registry:
         candidates = [model for model in self._models if model.path == path]
         candidates.sort(key=lambda model: model.config != self.default_config)
         for model in candidates:
-            if model.engine is not None and not model.engine.is_closed:
+            if model.handle is not None and not model.handle.is_closed:
                 return model
         if any(model.state == "loading" for model in candidates):
             raise ModelLoadingError
@@ -120,7 +165,7 @@ class Registry:
         Raises:
             RuntimeError: It is being loaded or used.
         """
-        if model.engine is None or model.num_uses > 0:
+        if model.handle is None or model.num_uses > 0:
             raise RuntimeError("a model that is loaded or used cannot be unloaded")
         model.pins.clear()
         self._close(model)
@@ -140,8 +185,16 @@ class Registry:
         return tuple(self._models)
 
     def states(self) -> list[ModelReport]:
-        """Every model's id and state."""
-        return [ModelReport(model.id, model.state) for model in self._models]
+        """What is known of every model."""
+        return [
+            ModelReport(
+                model.id,
+                model.state,
+                model.kind,
+                None if model.engine is None else model.engine.info.has_draft_head,
+            )
+            for model in self._models
+        ]
 
     @property
     def has_dead_engine(self) -> bool:
@@ -164,20 +217,38 @@ class Registry:
         if replaced is not None:
             self._retire(replaced)
 
-        def on_end(engine: Engine | None, failure: BaseException | None) -> None:
-            self._on_load_end(model, engine, failure)
+        def on_end(handle: Engine | Embedder | None, failure: BaseException | None) -> None:
+            self._on_load_end(model, handle, failure)
 
-        model = Model(self._new_id(path), path, config, SharedLoad(path, config, on_end))
+        async def load(on_progress: Callable[[float], object]) -> Engine | Embedder:
+            return await self._load(model, on_progress)
+
+        model = Model(self._new_id(path), path, config, SharedLoad(load, on_end))
         if replaced is not None:
             model.pins |= replaced.pins
         self._models.append(model)
         return model
 
-    def _on_load_end(self, model: Model, engine: Engine | None, failure: BaseException | None) -> None:
-        model.engine = engine
+    async def _load(self, model: Model, on_progress: Callable[[float], object]) -> Engine | Embedder:
+        async with Loading(model.path, model.config) as loading:
+            async for progress in loading:
+                on_progress(progress)
+            handle = await loading.model()
+        if isinstance(handle, Engine):
+            try:
+                await start_drafting(handle, self.drafting_of(model.path, model.config), model.id)
+            except BaseException:
+                await handle.close()
+                raise
+        return handle
+
+    def _on_load_end(
+        self, model: Model, handle: Engine | Embedder | None, failure: BaseException | None
+    ) -> None:
+        model.handle = handle
         model.failure = failure
-        if engine is not None:
-            model.pins |= {ticket.pin for ticket in model.load.tickets}
+        if handle is not None:
+            model.pins |= {ticket.pin for ticket in model.load.tickets if ticket.is_served}
             for tell in self.on_ready:
                 tell(model)
             self._retire_if_unused(model)
@@ -201,7 +272,7 @@ class Registry:
         return model_id
 
     def _retire_if_unused(self, model: Model) -> None:
-        if model.engine is not None and not model.pins and model.num_uses == 0:
+        if model.handle is not None and not model.pins and model.num_uses == 0:
             self._retire(model)
 
     def _retire(self, model: Model) -> None:

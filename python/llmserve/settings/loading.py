@@ -10,7 +10,14 @@ from typing import Any
 
 from llmserve.api_keys import ApiKeys
 from llmserve.model_config import ModelConfig
-from llmserve.settings.variables import MODEL_VARIABLES, SERVER_VARIABLES, VARIABLES, Variable
+from llmserve.settings.drafting import DraftSettings
+from llmserve.settings.variables import (
+    DRAFT_VARIABLES,
+    MODEL_VARIABLES,
+    SERVER_VARIABLES,
+    VARIABLES,
+    Variable,
+)
 
 _PREFIX = "LLMSERVE_"
 
@@ -46,6 +53,7 @@ class Settings:
     session_ttl_s: float
     max_sessions: int
     log_level: str
+    drafting: DraftSettings
     model_config: ModelConfig
 
 
@@ -67,7 +75,8 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
     server["cors_origins"] = server["cors_origins"] or ()
     server["api_key"] = server["api_key"] or ApiKeys()
-    return Settings(**server, model_config=config)
+    draft = {variable.name: _value(variable, environ, overrides) for variable in DRAFT_VARIABLES}
+    return Settings(**server, drafting=DraftSettings(**draft), model_config=config)
 
 
 def default_cache_dir(environ: Mapping[str, str]) -> Path:

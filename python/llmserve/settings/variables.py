@@ -213,5 +213,17 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
     ),
 )
 
-VARIABLES: tuple[Variable, ...] = SERVER_VARIABLES + MODEL_VARIABLES
+DRAFT_VARIABLES: tuple[Variable, ...] = (
+    Variable(
+        "draft",
+        choice("off", "auto", "mtp", "prompt_lookup"),
+        "off",
+        "Speculative decoding (docs/speculative-decoding.md): `mtp` drafts with the model's own head, `auto` "
+        "too, where it has one, and `prompt_lookup` with what prompt and output repeat.",
+    ),
+    Variable("draft_len", integer(1, 8), "3", "The most tokens of one draft."),
+    Variable("draft_adaptive", kinds.SWITCH, "true", "Make drafts shorter, or none, where they do not pay."),
+)
+
+VARIABLES: tuple[Variable, ...] = SERVER_VARIABLES + DRAFT_VARIABLES + MODEL_VARIABLES
 """Every setting. ``docs/configuration.md`` holds the same table, and a test compares them."""

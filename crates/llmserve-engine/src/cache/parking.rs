@@ -14,6 +14,8 @@ pub(crate) struct ParkedPrefix {
     pub(crate) state: Vec<u8>,
     /// Whether a part of it is of use, or only the whole (recurrent states).
     pub(crate) can_trim: bool,
+    /// Whether a sequence that goes on from it can draft with the model's own head, as far as is known.
+    pub(crate) can_draft: bool,
     /// While somebody holds it, other prefixes go first: a session out of a file has its cells here only.
     pub(crate) awaited: Weak<()>,
 }
@@ -73,11 +75,17 @@ impl Parking {
         self.sequence_bytes = self.sequence_bytes.saturating_sub(bytes);
     }
 
-    /// The parked prefix that shares most with `tokens`, and how much of it is of use.
-    pub(crate) fn best_match(&self, tokens: &[TokenId]) -> Option<(usize, usize)> {
+    /// The parked prefix that shares most with `tokens`, and how much of it is of use. `is_wanted` is asked with
+    /// that length.
+    pub(crate) fn best_match(
+        &self,
+        tokens: &[TokenId],
+        is_wanted: impl Fn(&ParkedPrefix, usize) -> bool,
+    ) -> Option<(usize, usize)> {
         let usable = |prefix: &ParkedPrefix| {
             let shared = common_prefix(&prefix.tokens, tokens);
-            if prefix.can_trim || shared == prefix.tokens.len() { shared } else { 0 }
+            let is_usable = prefix.can_trim || shared == prefix.tokens.len();
+            if is_usable && is_wanted(prefix, shared) { shared } else { 0 }
         };
         let matches = self.prefixes.iter().enumerate().map(|(index, prefix)| (index, usable(prefix)));
         matches.filter(|&(_, shared)| shared > 0).max_by_key(|&(_, shared)| shared)
@@ -117,7 +125,11 @@ mod tests {
 
     fn prefix(ids: &[i32], bytes: usize, can_trim: bool) -> ParkedPrefix {
         let tokens = ids.iter().copied().map(TokenId).collect();
-        ParkedPrefix { tokens, state: vec![0; bytes], can_trim, awaited: Weak::new() }
+        ParkedPrefix { tokens, state: vec![0; bytes], can_trim, can_draft: true, awaited: Weak::new() }
+    }
+
+    fn best_match(parking: &Parking, tokens: &[TokenId]) -> Option<(usize, usize)> {
+        parking.best_match(tokens, |_, _| true)
     }
 
     #[test]
@@ -127,7 +139,7 @@ mod tests {
         parking.park_prefix(prefix(&[3, 4], 30, true));
         parking.park_prefix(prefix(&[5, 6], 30, true));
         assert_eq!(parking.num_bytes(), 60);
-        assert_eq!(parking.best_match(&[TokenId(1)]), None);
+        assert_eq!(best_match(&parking, &[TokenId(1)]), None);
         assert!(parking.reserve_sequence(90));
         assert_eq!(parking.num_bytes(), 90);
         assert!(!parking.reserve_sequence(20));
@@ -145,11 +157,11 @@ mod tests {
         parking.park_prefix(ParkedPrefix { awaited, ..prefix(&[1, 2], 60, true) });
         parking.park_prefix(prefix(&[3, 4], 30, true));
         parking.park_prefix(prefix(&[5, 6], 30, true));
-        assert_eq!(parking.best_match(&[TokenId(1)]), Some((0, 1)));
-        assert_eq!(parking.best_match(&[TokenId(3)]), None);
+        assert_eq!(best_match(&parking, &[TokenId(1)]), Some((0, 1)));
+        assert_eq!(best_match(&parking, &[TokenId(3)]), None);
         drop(session);
         parking.park_prefix(prefix(&[7, 8], 30, true));
-        assert_eq!(parking.best_match(&[TokenId(1)]), None);
+        assert_eq!(best_match(&parking, &[TokenId(1)]), None);
         assert!(parking.reserve_sequence(100), "preempted sequences have precedence");
         assert_eq!(parking.num_bytes(), 100);
     }
@@ -160,8 +172,8 @@ mod tests {
         parking.park_prefix(prefix(&[1, 2, 3], 1, false));
         parking.park_prefix(prefix(&[1, 2, 9], 1, true));
         let tokens: Vec<TokenId> = [1, 2, 4].map(TokenId).to_vec();
-        assert_eq!(parking.best_match(&tokens), Some((1, 2)));
+        assert_eq!(best_match(&parking, &tokens), Some((1, 2)));
         let tokens: Vec<TokenId> = [1, 2, 3, 4].map(TokenId).to_vec();
-        assert_eq!(parking.best_match(&tokens), Some((0, 3)));
+        assert_eq!(best_match(&parking, &tokens), Some((0, 3)));
     }
 }

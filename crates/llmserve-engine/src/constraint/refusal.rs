@@ -46,9 +46,26 @@ pub(super) fn from_schema(schema: &Value, message: &str) -> Error {
     let Some(message) = known(message) else {
         return refuse(JSON_SCHEMA, "the schema could not be compiled");
     };
+    let reason = reworded(message);
     match locate(schema, message) {
-        Some((keyword, pointer)) => refuse_at(&keyword, &pointer, message),
-        None => refuse(JSON_SCHEMA, message),
+        Some((keyword, pointer)) => refuse_at(&keyword, &pointer, reason),
+        None => refuse(JSON_SCHEMA, reason),
+    }
+}
+
+const NO_RANGE: &str = "Failed to generate regex for";
+const NO_STEP: &str = "Value for 'multipleOf' has too many digits";
+/// Bounds below it are never the reason of [`NO_RANGE`].
+const LARGE_BOUND: f64 = 1e15;
+
+/// What is said in the words of the library's inside, in the client's.
+fn reworded(message: &str) -> &str {
+    if message.starts_with(NO_RANGE) {
+        "the number is too large for a grammar"
+    } else if message.starts_with(NO_STEP) {
+        "the number has too many digits for a grammar"
+    } else {
+        message
     }
 }
 
@@ -92,6 +109,10 @@ fn is_about(message: &str, keyword: &str, value: &Value) -> bool {
     let says_value = |text: &str| value.as_str().is_some_and(|value| says(&format!("{text}{value}")));
     match keyword {
         "oneOf" if says("oneOf constraints") => true,
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" if says(NO_RANGE) => {
+            value.as_f64().is_some_and(|bound| bound.abs() >= LARGE_BOUND)
+        }
+        "multipleOf" if says(NO_STEP) => true,
         "minProperties" | "maxProperties" if says("min/maxProperties") => true,
         "format" if says("Unknown format: ") => says_value("Unknown format: "),
         "type" if says("Invalid type: ") => says_value("Invalid type: "),

@@ -1,6 +1,7 @@
 //! Admission: a waiting sequence gets a slot, and in it whatever cells of its prefix exist.
 
 use crate::cache::common_prefix;
+use crate::draft::SequenceDrafts;
 use crate::event::Event;
 use crate::ids::SlotId;
 use crate::sequence::Sequence;
@@ -9,7 +10,7 @@ use super::{Core, End, Waiting};
 
 /// A running prompt is waited for if it will give this many tokens more than what exists.
 const MIN_SHARED_GAIN: usize = 16;
-/// Cells are copied from one slot to another from this many tokens on.
+/// Cells are copied from one slot to another, or out of host memory, from this many tokens on.
 const MIN_COPIED: usize = 8;
 
 /// Where the first cells of a sequence come from.
@@ -82,9 +83,12 @@ impl Core {
     /// left to compute, since its logits are needed.
     fn best_source(&self, sequence: &Sequence) -> (Source, usize) {
         let wanted = &sequence.tokens[..sequence.tokens.len() - 1];
+        let is_worth = |can_draft: bool, len: usize| can_draft || !self.wants_head(sequence, len);
         let usable = |slot, tokens: &[_]| {
             let shared = common_prefix(tokens, wanted);
-            if self.context.can_trim(slot, shared) { shared } else { 0 }
+            let is_usable =
+                self.context.can_trim(slot, shared) && is_worth(self.context.can_draft(slot), shared);
+            if is_usable { shared } else { 0 }
         };
         let idle = self.slots.idle().map(|(slot, prefix)| (Source::Idle(slot), usable(slot, &prefix.tokens)));
         let trims_anywhere = self.context.limits().trims_anywhere;
@@ -95,10 +99,20 @@ impl Core {
             let can_cut = trims_anywhere || len == other.num_computed;
             (can_cut && len >= MIN_COPIED).then_some((Source::Running(slot), len))
         });
-        let parked = self.parking.best_match(wanted).map(|(index, len)| (Source::Parked(index), len));
+        let parked = self
+            .parking
+            .best_match(wanted, |prefix, len| len >= MIN_COPIED && is_worth(prefix.can_draft, len));
+        let parked = parked.map(|(index, len)| (Source::Parked(index), len));
         // On equal lengths the first: an idle slot may be taken over without copying.
         let all = idle.chain(running).chain(parked).filter(|&(_, len)| len > 0);
         all.reduce(|best, other| if other.1 > best.1 { other } else { best }).unwrap_or((Source::Nothing, 0))
+    }
+
+    /// Whether a sequence had better compute its prompt anew than go on from so many tokens' cells that the draft
+    /// context does not know: it could not draft. Saving most of the prompt is worth that.
+    fn wants_head(&self, sequence: &Sequence, len: usize) -> bool {
+        let drafts = sequence.drafts.as_ref().is_some_and(SequenceDrafts::is_head);
+        drafts && 2 * len < sequence.tokens.len()
     }
 
     /// A running prompt that will have computed at least `min_len` shared tokens.
@@ -205,8 +219,10 @@ impl Core {
     /// Cuts a slot back to so many tokens; what cannot be cut is cleared, to be computed again. How many
     /// are left.
     pub(super) fn trim_to(&mut self, slot: SlotId, len: usize) -> usize {
-        if self.context.can_trim(slot, len) && self.context.trim(slot, len) {
-            return len;
+        if self.context.can_trim(slot, len)
+            && let Some(left) = self.context.trim_for_drafts(slot, len)
+        {
+            return left;
         }
         self.context.clear(slot);
         0

@@ -1,9 +1,8 @@
 //! One batch: build the rows, decode them, draw from the logits, roll rejected drafts back.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::cache::common_prefix;
-use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::Error;
 use crate::event::{Delta, Event};
 use crate::ids::TokenId;
@@ -27,7 +26,7 @@ pub(super) struct Part {
     /// Its pending tokens in this batch.
     num_tokens: usize,
     /// Guesses behind them.
-    draft: Vec<TokenId>,
+    pub(super) draft: Vec<TokenId>,
     /// The row of its last pending token, where that is in this batch: the next token is drawn there.
     output_row: Option<usize>,
 }
@@ -40,23 +39,6 @@ enum Outcome {
 }
 
 impl Core {
-    /// Drafts of the running sequences, by index.
-    pub(super) fn draft(&mut self) -> Vec<Vec<TokenId>> {
-        if !self.running.iter().any(Sequence::has_drafter) {
-            return Vec::new();
-        }
-        let size = self.vocabulary.size();
-        let is_valid = |token: &TokenId| usize::try_from(token.0).is_ok_and(|id| id < size);
-        let draft = |sequence: &mut Sequence| {
-            if !sequence.is_decoding() {
-                return Vec::new();
-            }
-            let draft = sequence.draft(MAX_DRAFT_TOKENS);
-            draft.into_iter().take_while(is_valid).collect()
-        };
-        self.running.iter_mut().map(draft).collect()
-    }
-
     pub(super) fn build_batch(&self, plan: &Plan, mut drafts: Vec<Vec<TokenId>>) -> Batch {
         let mut batch = Batch { rows: Vec::new(), parts: Vec::new() };
         let mut shares: Vec<&Share> = plan.shares().collect();
@@ -70,11 +52,14 @@ impl Core {
         batch
     }
 
-    /// Computes the batch; false: nothing was computed that could be drawn from.
-    pub(super) fn decode(&mut self, plan: &Plan, batch: &Batch) -> bool {
+    /// Computes the batch, whose drafts took so long to make; false: nothing was computed that could be drawn from.
+    pub(super) fn decode(&mut self, plan: &Plan, batch: &Batch, drafting: Duration) -> bool {
         let num_masks = self.start_masks(&batch.parts);
         let started = Instant::now();
         let result = self.context.decode(&batch.rows);
+        if result.is_ok() {
+            self.follow_prompts(plan);
+        }
         let took = started.elapsed();
         self.finish_masks(num_masks);
         self.stats.decode_seconds += took.as_secs_f64();
@@ -82,7 +67,8 @@ impl Core {
             Ok(()) => {
                 self.stats.steps += 1;
                 self.stats.rows += batch.rows.len() as u64;
-                self.scheduler.record(plan, took);
+                self.scheduler.record(plan, drafting + took);
+                self.record_draft_step(plan, batch, drafting + took);
                 true
             }
             Err(DecodeError::KvFull) if self.make_room() => false,
@@ -149,13 +135,12 @@ impl Core {
         let mut delta = Delta::default();
         let (outcome, accepted) = self.draw(part, output_row, &mut delta);
         let sequence = &mut self.running[part.index];
-        sequence.note_draft(part.draft.len(), accepted);
-        self.stats.draft_tokens += part.draft.len() as u64;
-        self.stats.accepted_tokens += accepted as u64;
         self.stats.completion_tokens += delta.tokens.len() as u64;
         if !delta.tokens.is_empty() {
             sequence.outbox.push(Event::Delta(delta), &mut self.pending);
         }
+        let has_ended = !matches!(outcome, Outcome::Goes);
+        self.record_draft(part.index, part.draft.len(), accepted, has_ended);
         if accepted < part.draft.len() {
             self.drop_rejected(part.index);
         }
@@ -190,16 +175,6 @@ impl Core {
             if !is_all {
                 return (Outcome::Goes, accepted);
             }
-        }
-    }
-
-    /// Removes the cells of drafts that were not accepted. Where the cache cannot be cut back the
-    /// sequence is prefilled again from its tokens.
-    fn drop_rejected(&mut self, index: usize) {
-        let sequence = &self.running[index];
-        if let Some(slot) = sequence.slot {
-            let num_left = self.trim_to(slot, sequence.num_computed);
-            self.running[index].num_computed = num_left;
         }
     }
 }

@@ -3,6 +3,8 @@
 mod admit;
 mod checkpoint;
 mod compute;
+mod draft;
+mod head;
 mod masks;
 mod room;
 mod session;
@@ -12,13 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
 
 use crate::cache::{ParkedPrefix, Parking, Slots};
 use crate::config::SchedulerConfig;
+use crate::draft::{DraftController, Head, SequenceDrafts};
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
-use crate::ids::TokenId;
+use crate::job::JobSender;
 use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
 use crate::queue::Place;
@@ -41,6 +44,15 @@ pub(crate) enum Command {
     CopyCells(CopyCells),
     /// Cells out of a session's file.
     Park(Box<ParkedPrefix>),
+    /// The draft context is wanted.
+    OpenHead {
+        /// Gets what holds it open.
+        result: JobSender<Head>,
+        /// Where the holder says that it is done.
+        commands: Sender<Command>,
+    },
+    /// One of those who wanted it does not any more.
+    CloseHead,
     /// End everything.
     ShutDown,
 }
@@ -65,6 +77,7 @@ pub(crate) struct Core {
     slots: Slots,
     parking: Parking,
     scheduler: Scheduler,
+    draft_controller: DraftController,
     /// Started with the first constrained request.
     masks: Option<MaskThread>,
     scratch: Scratch,
@@ -93,6 +106,7 @@ impl Core {
             slots: Slots::new(limits.num_slots),
             parking: Parking::new(config.parking_bytes),
             masks: None,
+            draft_controller: DraftController::new(),
             scheduler: Scheduler::new(&config, limits.splits_batches),
             stats: Stats {
                 num_slots: limits.num_slots,
@@ -123,10 +137,10 @@ impl Core {
         self.publish();
         while self.receive() {
             let started = Instant::now();
-            let decoding = self.stats.decode_seconds;
+            let computing = self.stats.compute_seconds();
             self.step();
             let took = started.elapsed().as_secs_f64();
-            self.stats.overhead_seconds += took - (self.stats.decode_seconds - decoding);
+            self.stats.overhead_seconds += took - (self.stats.compute_seconds() - computing);
             self.publish();
             self.pending.flush();
         }
@@ -137,12 +151,13 @@ impl Core {
         self.admit();
         self.close_gaps();
         self.publish();
-        let drafts = self.draft();
-        let Some(plan) = self.plan(&drafts) else {
+        let wanted = self.wanted_drafts();
+        let Some(plan) = self.plan(&wanted) else {
             return;
         };
-        let batch = self.build_batch(&plan, drafts);
-        if self.decode(&plan, &batch) {
+        let drafts = self.draft(&plan);
+        let batch = self.build_batch(&plan, drafts.tokens);
+        if self.decode(&plan, &batch, drafts.took) {
             self.emit(&batch.parts);
         }
     }
@@ -165,19 +180,25 @@ impl Core {
         match command {
             Command::Submit(prepared, place) => {
                 self.stats.requests_accepted += 1;
-                let sequence = Sequence::new(*prepared, self.next_arrival);
+                let mut prepared = *prepared;
+                let drafting = prepared.request.drafting.as_ref();
+                let drafts = SequenceDrafts::new(drafting, prepared.drafter.take(), &self.draft_controller);
+                let sequence = Sequence::new(prepared, self.next_arrival, drafts);
                 self.next_arrival += 1;
                 self.num_arrived += 1;
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
             Command::Wake => {}
             Command::CopyCells(copy) => self.copy_cells(&copy),
+            Command::OpenHead { result, commands } => self.open_head(result, commands),
+            Command::CloseHead => self.close_head(),
             Command::Park(prefix) => self.park_restored(*prefix),
             Command::ShutDown => self.is_shutting_down = true,
         }
     }
 
-    fn plan(&mut self, drafts: &[Vec<TokenId>]) -> Option<Plan> {
+    /// `wanted`: how many tokens each running sequence should draft.
+    fn plan(&mut self, wanted: &[usize]) -> Option<Plan> {
         let max_rows = self.rows_with_room()?;
         let candidates: Vec<Candidate> = self
             .running
@@ -187,7 +208,7 @@ impl Core {
                 index,
                 num_pending: sequence.num_pending(),
                 is_generating: sequence.num_generated() > 0,
-                num_drafted: drafts.get(index).map_or(0, Vec::len),
+                num_drafted: wanted.get(index).copied().unwrap_or(0),
                 max_chunk: max_chunk(sequence),
                 arrival: sequence.arrival,
             })

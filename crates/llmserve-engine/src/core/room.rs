@@ -86,8 +86,15 @@ impl Core {
             return;
         }
         let can_trim = self.context.limits().trims_anywhere;
+        let can_draft = self.context.can_draft(slot);
         if let Some(state) = self.context.save(slot) {
-            self.parking.park_prefix(ParkedPrefix { tokens, state, can_trim, awaited: Weak::new() });
+            self.parking.park_prefix(ParkedPrefix {
+                tokens,
+                state,
+                can_trim,
+                can_draft,
+                awaited: Weak::new(),
+            });
         }
     }
 

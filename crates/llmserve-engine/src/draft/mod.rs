@@ -1,22 +1,23 @@
 //! Drafts: guesses of the next tokens that are verified in one step.
 
-// Each goes with the first use by the engine.
-#[allow(dead_code)]
-pub(crate) mod acceptance;
-#[allow(dead_code)]
-pub(crate) mod controller;
-#[allow(dead_code)]
+mod acceptance;
+mod controller;
 mod cost;
-#[allow(dead_code)]
+mod drafting;
 mod filter;
-#[allow(dead_code)]
-pub(crate) mod lookup;
-#[allow(dead_code)]
+mod head;
+mod lookup;
 mod method;
-#[allow(dead_code)]
 mod plan;
+mod sequence;
 #[cfg(test)]
 mod simulation;
+
+pub use drafting::{DraftMethod, Drafting};
+pub use head::Head;
+
+pub(crate) use controller::{DraftCandidate, DraftController, DraftStep};
+pub(crate) use sequence::SequenceDrafts;
 
 use crate::ids::TokenId;
 

@@ -10,7 +10,7 @@ use super::identity::FileIdentity;
 use super::metadata::{Metadata, Value};
 use super::reader::{Reader, unreadable};
 use super::split::{Split, check_part, wrong_part};
-use super::{damaged, hparams, quoted, unsupported, vocab};
+use super::{damaged, draft_head, hparams, quoted, unsupported, vocab};
 use crate::config::MetadataValue;
 use crate::error::{LoadError, LoadErrorReason};
 
@@ -24,6 +24,7 @@ pub struct ModelFile {
     /// Values in all tensors.
     pub num_values: u64,
     has_attention: bool,
+    has_draft_head: bool,
 }
 
 /// One file of a model.
@@ -48,6 +49,12 @@ impl ModelFile {
         self.parts.first().map_or(Path::new(""), |part| &part.path)
     }
 
+    /// Whether the model has a head of its own that drafts (multi-token prediction).
+    #[must_use]
+    pub fn has_draft_head(&self) -> bool {
+        self.has_draft_head
+    }
+
     /// The identities of all parts.
     #[must_use]
     pub fn identity(&self) -> Vec<FileIdentity> {
@@ -67,27 +74,28 @@ impl ModelFile {
     }
 
     /// Checks the model as it is with metadata overrides, which can make llama.cpp end the
-    /// process as well as a damaged file.
+    /// process as well as a damaged file, and gives it with them.
     ///
     /// # Errors
     /// `InvalidOption` with what the overridden metadata contradicts.
-    pub fn check_overrides(&self, overrides: &[(String, MetadataValue)]) -> Result<(), LoadError> {
+    pub fn with_overrides(mut self, overrides: &[(String, MetadataValue)]) -> Result<Self, LoadError> {
         if overrides.is_empty() {
-            return Ok(());
+            return Ok(self);
         }
-        let mut metadata = self.metadata.clone();
         for (key, value) in overrides {
-            metadata.insert(key.clone(), override_value(value));
+            self.metadata.insert(key.clone(), override_value(value));
         }
-        hparams::check(&metadata, self.has_attention).and_then(|()| vocab::check(&metadata, &mut [])).map_err(
-            |error| {
+        hparams::check(&self.metadata, self.has_attention)
+            .and_then(|()| vocab::check(&self.metadata, &mut []))
+            .map_err(|error| {
                 let message = format!("metadata_overrides: {}", error.message);
                 LoadError::new(LoadErrorReason::InvalidOption, message)
-            },
-        )
+            })?;
+        Ok(self)
     }
 
     fn add_part(&mut self, part: &OpenPart, names: &mut HashSet<String>) -> Result<(), LoadError> {
+        let draft_head = draft_head::tensor_name(&self.metadata);
         for tensor in &part.header.tensors {
             if !names.insert(tensor.name.clone()) {
                 return Err(wrong_part(format!(
@@ -97,6 +105,7 @@ impl ModelFile {
             }
             self.num_values += tensor.dimensions.iter().product::<u64>();
             self.has_attention |= is_attention(&tensor.name);
+            self.has_draft_head |= Some(&tensor.name) == draft_head.as_ref();
         }
         self.parts.push(ModelPart {
             path: part.path.clone(),
@@ -128,6 +137,7 @@ pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
         parts: Vec::new(),
         num_values: 0,
         has_attention: false,
+        has_draft_head: false,
     };
     model.add_part(&first, &mut names)?;
     if let Some(split) = split {
@@ -158,8 +168,13 @@ pub fn check_adapter(path: &Path) -> Result<ModelFile, LoadError> {
     if !matches!(metadata.get("adapter.lora.alpha"), Some(Value::F32(alpha)) if alpha.is_finite()) {
         return Err(damaged("`adapter.lora.alpha` is missing or no f32"));
     }
-    let mut model =
-        ModelFile { metadata: metadata.clone(), parts: Vec::new(), num_values: 0, has_attention: false };
+    let mut model = ModelFile {
+        metadata: metadata.clone(),
+        parts: Vec::new(),
+        num_values: 0,
+        has_attention: false,
+        has_draft_head: false,
+    };
     model.add_part(&part, &mut HashSet::new())?;
     Ok(model)
 }

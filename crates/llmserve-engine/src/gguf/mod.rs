@@ -7,9 +7,11 @@
 //! The format is described in ggml's `docs/gguf.md`; limits beyond it are those of llama.cpp.
 
 mod check;
+mod draft_head;
 mod header;
 mod hparams;
 mod identity;
+mod kind;
 mod layout;
 mod memory;
 mod metadata;
@@ -21,6 +23,7 @@ mod vocab;
 
 pub use check::{ModelFile, ModelPart, check, check_adapter};
 pub use identity::FileIdentity;
+pub use kind::{EmbeddingKind, ModelKind, Pooling};
 pub use memory::{KvFootprint, bytes_per_token, kv_footprint};
 pub use metadata::{Array, Items, Metadata, Value, ValueType};
 pub use tensor_type::TensorType;

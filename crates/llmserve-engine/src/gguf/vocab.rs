@@ -42,7 +42,23 @@ pub(super) fn check(metadata: &Metadata, digests: &mut [u64]) -> Result<(), Load
     check_array(metadata, "tokenizer.ggml.suppress_tokens", &[ValueType::I32], 0)?;
     check_array(metadata, "tokenizer.ggml.precompiled_charsmap", &[ValueType::I8, ValueType::U8], 4)?;
     check_merges(metadata, model)?;
-    check_special_tokens(metadata, Tokenizer::new(metadata, model), num_tokens)
+    check_special_tokens(metadata, Tokenizer::new(metadata, model), num_tokens)?;
+    if model == "bert" { check_word_pieces(metadata, num_tokens) } else { Ok(()) }
+}
+
+/// `WordPiece` puts a separator behind each text, and the unknown token in the place of what it cannot spell.
+fn check_word_pieces(metadata: &Metadata, num_tokens: u64) -> Result<(), LoadError> {
+    let keys = [("tokenizer.ggml.seperator_token_id", 102), ("tokenizer.ggml.unknown_token_id", 100)];
+    for (key, default) in keys {
+        let token = special_token(metadata, key, num_tokens)?;
+        if token.is_none() && default >= num_tokens {
+            return Err(damaged(format!(
+                "{} is missing or none of {num_tokens} tokens, texts may have it",
+                quoted(key)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The length of an array that is there: of one of the `kinds`, with `least` elements or more.
@@ -208,6 +224,19 @@ mod tests {
         let pre = ("pre", Value::Str(b"llama-bpe".to_vec()));
         assert!(vocabulary("gpt2", 11, &[merges.clone(), pre]).is_err());
         assert!(vocabulary("gemma4", 300, &[merges]).is_err());
+    }
+
+    #[test]
+    fn word_pieces_need_their_tokens() {
+        let id = |key, id| (key, Value::U32(id));
+        let all = [id("bos_token_id", 2), id("seperator_token_id", 3), id("unknown_token_id", 1)];
+        assert_eq!(vocabulary("bert", 4, &all), Ok(()));
+        assert_eq!(vocabulary("bert", 103, &[]), Ok(()));
+        for missing in 0..3 {
+            let mut some = all.to_vec();
+            some.remove(missing);
+            assert!(vocabulary("bert", 4, &some).is_err(), "{missing}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Loading a model off-thread, with progress, shared by everybody who wants the same one.
 
+mod embedder;
+mod embedding_shape;
 mod failure;
 mod open;
 mod sizing;
@@ -9,9 +11,11 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::config::ModelConfig;
+use crate::config::{MetadataValue, ModelConfig};
+use crate::embed::Embedder;
 use crate::engine::Engine;
 use crate::error::{LoadError, LoadErrorReason};
+use crate::gguf::{self, ModelKind};
 use crate::lock::lock;
 use crate::notify::Listener;
 
@@ -25,8 +29,10 @@ pub use table::join_loads;
 pub enum LoadEvent {
     /// A share from 0 to 1 that never falls.
     Progress(f32),
-    /// The end: the model can be used.
+    /// The end: the model can generate.
     Ready(Engine),
+    /// The end: the model, which is one for embeddings, can be used.
+    ReadyEmbedder(Embedder),
     /// The end: nothing of it stays in memory.
     Failed(LoadError),
 }
@@ -38,6 +44,45 @@ pub struct LoadOptions {
     /// not been seen before is opened there first, since llama.cpp ends the process on some
     /// files that no header check can know. `None`: no probe.
     pub probe_command: Option<Vec<OsString>>,
+    /// What the model is wanted for.
+    pub wanted: Wanted,
+}
+
+/// What a model is wanted for. A file of another kind is refused by its header, before anything is loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Whatever it is for.
+    #[default]
+    Any,
+    /// To generate text.
+    Generation,
+    /// To give embeddings.
+    Embedding,
+}
+
+impl Wanted {
+    fn check(self, kind: ModelKind) -> Result<(), LoadError> {
+        let message = match (self, kind) {
+            (Self::Any, _)
+            | (Self::Generation, ModelKind::Generation)
+            | (Self::Embedding, ModelKind::Embedding(_)) => return Ok(()),
+            (Self::Generation, ModelKind::Embedding(_)) => {
+                "the model gives embeddings and generates no text: load it as an `Embedder`"
+            }
+            (Self::Embedding, ModelKind::Generation) => {
+                "the model generates text and gives no embeddings: load it as an `Engine`"
+            }
+        };
+        Err(LoadError::new(LoadErrorReason::WrongKind, message))
+    }
+}
+
+/// What the model in a file is for, by its header and the overrides with which it would be loaded.
+///
+/// # Errors
+/// What is wrong with the file; models that are not served at all.
+pub fn model_kind(path: &Path, overrides: &[(String, MetadataValue)]) -> Result<ModelKind, LoadError> {
+    gguf::check(path)?.with_overrides(overrides)?.kind()
 }
 
 /// Starts loading a model, or joins a load of the same file with the same options. Never blocks.
@@ -125,7 +170,7 @@ impl Subscriber {
         }
         match event {
             LoadEvent::Progress(progress) => state.progress = Some(progress),
-            end @ (LoadEvent::Ready(_) | LoadEvent::Failed(_)) => {
+            end @ (LoadEvent::Ready(_) | LoadEvent::ReadyEmbedder(_) | LoadEvent::Failed(_)) => {
                 state.end = Some(end);
                 state.is_over = true;
             }

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::config::{ContextConfig, FlashAttention, KvLayout, ModelConfig, RopeConfig, WeightsConfig};
+use crate::embed::Embedder;
 use crate::engine::{Engine, EngineParts};
 use crate::error::{LoadError, LoadErrorReason};
 use crate::fingerprint::fingerprint;
-use crate::gguf::{self, FileIdentity, ModelFile};
+use crate::gguf::{self, FileIdentity, ModelFile, ModelKind};
 use crate::lock::lock;
 use crate::model::llama::{ContextShape, LlamaContext, LlamaVocabulary, STATE_FORMAT, Weights, with_log};
 use crate::model::{Context, ModelInfo};
@@ -15,6 +16,7 @@ use crate::process::Owner;
 use crate::{memory, probe};
 
 use super::LoadOptions;
+use super::embedder;
 use super::failure::explain;
 use super::sizing::{self, Facts};
 use super::table::Loading;
@@ -31,30 +33,51 @@ const PROBE_SHAPE: ContextShape = ContextShape {
     num_threads: 1,
 };
 
-/// Loads a model and starts its engine.
+/// What a load gives.
+pub(super) enum Loaded {
+    Engine(Engine),
+    Embedder(Embedder),
+}
+
+/// Loads a model and starts its engine, or, by its header, its embedder.
 pub(super) fn open(
     path: &Path,
     config: &ModelConfig,
     options: &LoadOptions,
     loading: &Loading,
+) -> Result<Loaded, LoadError> {
+    let file = gguf::check(path)?.with_overrides(&config.weights.metadata_overrides)?;
+    let kind = file.kind()?;
+    options.wanted.check(kind)?;
+    match kind {
+        ModelKind::Generation => open_engine(&file, config, options, loading).map(Loaded::Engine),
+        ModelKind::Embedding(kind) => {
+            embedder::open(&file, kind, config, options, loading).map(Loaded::Embedder)
+        }
+    }
+}
+
+fn open_engine(
+    file: &ModelFile,
+    config: &ModelConfig,
+    options: &LoadOptions,
+    loading: &Loading,
 ) -> Result<Engine, LoadError> {
-    let file = gguf::check(path)?;
-    file.check_overrides(&config.weights.metadata_overrides)?;
     let mut adapters = Vec::new();
     for adapter in &config.context.lora {
         let file = gguf::check_adapter(&adapter.path).map_err(|error| in_adapter(&error))?;
         adapters.push((file, adapter.scale));
     }
-    let shape = choose_shape(config, &file)?;
-    probe::ensure_probed(&file, options.probe_command.as_deref(), &|| loading.is_cancelled())?;
-    let weights = shared_weights(&file, &config.weights, loading)?;
+    let shape = choose_shape(config, file)?;
+    probe::ensure_probed(file, options.probe_command.as_deref(), &|| loading.is_cancelled())?;
+    let weights = shared_weights(file, &config.weights, loading)?;
     if !weights.can_generate() {
-        let message = "the model does not generate text (encoder or diffusion models are not served)";
+        let message = "the model does not generate text (diffusion models are not served)";
         return Err(LoadError::new(LoadErrorReason::Unsupported, message));
     }
     let info = ModelInfo {
-        fingerprint: fingerprint(&file, &adapters)?,
-        state_layout: state_layout(config, &shape),
+        fingerprint: fingerprint(file, &adapters)?,
+        state_layout: state_layout(config, &shape, file.has_draft_head()),
         kv_type_k: config.context.kv_type_k.as_str(),
         kv_type_v: config.context.kv_type_v.as_str(),
         ..weights.info()
@@ -75,15 +98,33 @@ pub(super) fn open(
 /// What is wrong with the file.
 pub fn probe_model(path: &Path) -> Result<(), LoadError> {
     let file = gguf::check(path)?;
+    let kind = file.kind()?;
     let (result, log) = with_log(|| {
-        let weights = Weights::load(file.path(), &WeightsConfig::default(), true, |_| true)?;
+        let weights =
+            Weights::load(file.path(), &WeightsConfig::default(), file.has_draft_head(), true, |_| true)?;
+        let weights = Arc::new(weights);
         // Some contradictions show only when the graph is built.
-        LlamaContext::new(Arc::new(weights), &ContextConfig::default(), &PROBE_SHAPE)
+        match kind {
+            ModelKind::Generation => {
+                let mut context = LlamaContext::new(weights, &ContextConfig::default(), &PROBE_SHAPE)?;
+                if file.has_draft_head() && context.open_head().is_err() {
+                    let message = "the model's draft head cannot be used";
+                    return Err(LoadError::new(LoadErrorReason::Damaged, message));
+                }
+                Ok(())
+            }
+            ModelKind::Embedding(kind) => embedder::probe(weights, kind),
+        }
     });
-    result.map(drop).map_err(|error| explain(error, log))
+    result.map_err(|error| explain(error, log))
 }
 
 fn choose_shape(config: &ModelConfig, file: &ModelFile) -> Result<ContextShape, LoadError> {
+    sizing::choose(&config.context, &facts(config, file)?)
+}
+
+/// What the size of a context depends on.
+pub(super) fn facts(config: &ModelConfig, file: &ModelFile) -> Result<Facts, LoadError> {
     let available = memory::available_bytes();
     let weights = file.tensor_bytes();
     let has_gpu = Weights::can_offload() && config.weights.gpu_layers != Some(0);
@@ -91,14 +132,13 @@ fn choose_shape(config: &ModelConfig, file: &ModelFile) -> Result<ContextShape, 
         let message = format!("the weights need {} MiB and {} MiB are free", weights >> 20, available >> 20);
         return Err(LoadError::new(LoadErrorReason::NotEnoughMemory, message));
     }
-    let facts = Facts {
+    Ok(Facts {
         trained_length: trained_length(file),
         bytes_per_token: gguf::bytes_per_token(file, config.context.kv_type_k, config.context.kv_type_v),
         free_bytes: available.saturating_sub(weights),
         num_cores: std::thread::available_parallelism().map_or(1, usize::from),
         has_gpu,
-    };
-    sizing::choose(&config.context, &facts)
+    })
 }
 
 fn trained_length(file: &ModelFile) -> u32 {
@@ -118,7 +158,7 @@ struct LiveWeights {
 
 static LIVE: Mutex<Vec<LiveWeights>> = Mutex::new(Vec::new());
 
-fn shared_weights(
+pub(super) fn shared_weights(
     file: &ModelFile,
     config: &WeightsConfig,
     loading: &Loading,
@@ -130,7 +170,7 @@ fn shared_weights(
         return Ok(weights);
     }
     let (result, log) = with_log(|| {
-        Weights::load(file.path(), config, false, |progress| {
+        Weights::load(file.path(), config, file.has_draft_head(), false, |progress| {
             loading.report(progress * WEIGHTS_SHARE);
             !loading.is_cancelled()
         })
@@ -193,7 +233,7 @@ fn start(
 
 /// What a saved KV state depends on beside the weights. llama.cpp refuses some states that do not fit and
 /// would compute with others.
-fn state_layout(config: &ModelConfig, shape: &ContextShape) -> String {
+fn state_layout(config: &ModelConfig, shape: &ContextShape, has_draft_head: bool) -> String {
     let context = &config.context;
     let flash_attention = match context.flash_attention {
         FlashAttention::Auto => "auto",
@@ -210,6 +250,9 @@ fn state_layout(config: &ModelConfig, shape: &ContextShape) -> String {
         format!("flash attention {flash_attention}"),
         format!("streams {num_streams}"),
     ];
+    if has_draft_head {
+        facts.push("draft head".to_owned());
+    }
     if context.swa_full {
         facts.push("swa_full".to_owned());
     }

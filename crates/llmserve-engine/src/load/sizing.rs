@@ -75,7 +75,7 @@ fn default_sequences(num_threads: usize, has_gpu: bool) -> usize {
     if has_gpu { 16 } else { (4 * num_threads).clamp(4, 16) }
 }
 
-fn check(config: &ContextConfig) -> Result<(), LoadError> {
+pub(super) fn check(config: &ContextConfig) -> Result<(), LoadError> {
     let range = |field: &str, value: Option<u32>, high: u32| match value {
         Some(value) if value == 0 || value > high => {
             Err(invalid(format!("{field}: must be from 1 to {high}, got {value}")))
@@ -126,7 +126,7 @@ fn check_memory(shape: &ContextShape, facts: &Facts) -> Result<(), LoadError> {
     ))
 }
 
-fn invalid(message: String) -> LoadError {
+pub(super) fn invalid(message: String) -> LoadError {
     LoadError::new(LoadErrorReason::InvalidOption, message)
 }
 

@@ -10,8 +10,8 @@ use crate::error::{LoadError, LoadErrorReason};
 use crate::lock::lock;
 use crate::process::Owner;
 
-use super::open::open;
-use super::{LoadEvent, LoadOptions, Subscriber};
+use super::open::{Loaded, open};
+use super::{LoadEvent, LoadOptions, Subscriber, Wanted};
 
 static LOADS: Mutex<Vec<Arc<Loading>>> = Mutex::new(Vec::new());
 
@@ -19,6 +19,7 @@ static LOADS: Mutex<Vec<Arc<Loading>>> = Mutex::new(Vec::new());
 pub(super) struct Loading {
     path: PathBuf,
     config: ModelConfig,
+    wanted: Wanted,
     /// A forked child must not join: the thread that loads is not there.
     owner: Owner,
     is_cancelled: AtomicBool,
@@ -40,13 +41,14 @@ pub(super) fn join_or_start(
 ) -> Arc<Loading> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let mut loads = lock(&LOADS);
-    if let Some(loading) = loads.iter().find(|loading| loading.is_of(&path, &config)) {
+    if let Some(loading) = loads.iter().find(|loading| loading.is_of(&path, &config, options.wanted)) {
         loading.join(subscriber);
         return Arc::clone(loading);
     }
     let loading = Arc::new(Loading {
         path,
         config,
+        wanted: options.wanted,
         owner: Owner::current(),
         is_cancelled: AtomicBool::new(false),
         waiting: Mutex::new(Waiting { subscribers: vec![Arc::clone(subscriber)], progress: 0.0 }),
@@ -69,8 +71,9 @@ pub(super) fn join_or_start(
 }
 
 impl Loading {
-    fn is_of(&self, path: &Path, config: &ModelConfig) -> bool {
-        self.owner.is_current() && self.path == path && self.config == *config && !self.is_cancelled()
+    fn is_of(&self, path: &Path, config: &ModelConfig, wanted: Wanted) -> bool {
+        let is_same = || self.path == path && self.config == *config && self.wanted == wanted;
+        self.owner.is_current() && is_same() && !self.is_cancelled()
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -100,7 +103,8 @@ impl Loading {
     fn run(&self, options: &LoadOptions) {
         let work = std::panic::AssertUnwindSafe(|| open(&self.path, &self.config, options, self));
         let end = match std::panic::catch_unwind(work) {
-            Ok(Ok(engine)) => LoadEvent::Ready(engine),
+            Ok(Ok(Loaded::Engine(engine))) => LoadEvent::Ready(engine),
+            Ok(Ok(Loaded::Embedder(embedder))) => LoadEvent::ReadyEmbedder(embedder),
             Ok(Err(error)) => LoadEvent::Failed(error),
             Err(_) => LoadEvent::Failed(LoadError::new(LoadErrorReason::Other, "the load ended by a fault")),
         };

@@ -3,7 +3,7 @@
 //! The next token depends on every cell of the slot, so that a wrong cache shows in the text, and
 //! the context refuses what llama.cpp would compute wrongly (a gap in the positions).
 
-use super::{Context, ContextLimits, DecodeError, Row, Vocabulary};
+use super::{Context, ContextLimits, DecodeError, DraftRequest, Row, Vocabulary};
 use crate::config::KvLayout;
 use crate::error::Error;
 use crate::ids::{SlotId, TokenId};
@@ -34,6 +34,9 @@ pub struct FakeContext {
     slots: Vec<Vec<TokenId>>,
     logits: Vec<Option<Vec<f32>>>,
     fail_next: Option<i32>,
+    has_head: bool,
+    /// For each slot how many of its tokens the draft context has followed, while there is one.
+    followed: Option<Vec<usize>>,
 }
 
 impl FakeContext {
@@ -50,7 +53,15 @@ impl FakeContext {
             slots: vec![Vec::new(); limits.num_slots],
             logits: Vec::new(),
             fail_next: None,
+            has_head: false,
+            followed: None,
         }
+    }
+
+    /// Gives the model a head that drafts.
+    #[must_use]
+    pub fn with_head(self) -> Self {
+        Self { has_head: true, ..self }
     }
 
     /// Makes the next batch fail with a code.
@@ -84,8 +95,18 @@ pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cel
         max_outputs: 64,
         num_threads: 1,
         trims_anywhere: true,
+        max_rollback: usize::MAX,
         splits_batches: false,
     }
+}
+
+/// What the fake head guesses after a history: the model's greedy token, but for about one in four.
+#[must_use]
+pub fn drafted_after(history: &[TokenId]) -> TokenId {
+    let logits = logits_after(history);
+    let best = (0..logits.len()).reduce(|a, b| if logits[b] > logits[a] { b } else { a }).unwrap_or(0);
+    let is_wrong = mix(logits[0].to_bits().into()).is_multiple_of(4);
+    TokenId(if is_wrong { (best as i32 + 1) % 128 } else { best as i32 })
 }
 
 /// The logits after a history: pseudo-random, with clear margins, mostly printable text.
@@ -112,6 +133,14 @@ fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+impl FakeContext {
+    fn follow_at_most(&mut self, slot: SlotId, position: usize) {
+        if let Some(followed) = &mut self.followed {
+            followed[slot.index()] = followed[slot.index()].min(position);
+        }
+    }
 }
 
 impl Context for FakeContext {
@@ -142,6 +171,11 @@ impl Context for FakeContext {
             if cells.len() != row.position as usize {
                 return Err(DecodeError::Failed(-1));
             }
+            if let Some(followed) = &mut self.followed
+                && followed[row.slot.index()] == cells.len()
+            {
+                followed[row.slot.index()] += 1;
+            }
             cells.push(row.token);
             self.logits.push(row.output.then(|| logits_after(cells)));
         }
@@ -167,35 +201,80 @@ impl Context for FakeContext {
         let possible = self.can_trim(slot, position);
         if possible {
             self.slots[slot.index()].truncate(position);
+            self.follow_at_most(slot, position);
         }
         possible
     }
 
     fn clear(&mut self, slot: SlotId) {
         self.slots[slot.index()].clear();
+        self.follow_at_most(slot, 0);
     }
 
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
         self.slots[to.index()] = self.slots[from.index()].clone();
+        if let Some(followed) = &mut self.followed {
+            followed[to.index()] = followed[from.index()];
+        }
         true
     }
 
     fn state_bytes(&mut self, slot: SlotId) -> usize {
-        self.slots[slot.index()].len() * 4
+        self.slots[slot.index()].len() * 4 + 1
     }
 
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
         let cells = &self.slots[slot.index()];
-        Some(cells.iter().flat_map(|token| token.0.to_le_bytes()).collect())
+        let tokens = cells.iter().flat_map(|token| token.0.to_le_bytes());
+        Some(tokens.chain([u8::from(self.can_draft(slot))]).collect())
     }
 
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
-        if state.len() != 4 * num_tokens {
+        if state.len() != 4 * num_tokens + 1 {
             return false;
+        }
+        let is_followed = state.last() == Some(&1);
+        if let Some(followed) = &mut self.followed {
+            followed[slot.index()] = if is_followed { num_tokens } else { 0 };
         }
         let cells = state.chunks_exact(4).filter_map(|bytes| bytes.try_into().ok());
         self.slots[slot.index()] = cells.map(|bytes| TokenId(i32::from_le_bytes(bytes))).collect();
         true
+    }
+
+    fn open_head(&mut self) -> Result<(), Error> {
+        if !self.has_head {
+            return Err(Error::NoDraftHead);
+        }
+        self.followed.get_or_insert_with(|| vec![0; self.limits.num_slots]);
+        Ok(())
+    }
+
+    fn close_head(&mut self) {
+        self.followed = None;
+    }
+
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.followed
+            .as_ref()
+            .is_some_and(|followed| followed[slot.index()] == self.slots[slot.index()].len())
+    }
+
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        let draft = |request: &DraftRequest| {
+            let mut history = self.slots[request.slot.index()].clone();
+            if !self.can_draft(request.slot) || history.len() != request.position as usize {
+                return Vec::new();
+            }
+            history.push(request.token);
+            let next = |_| {
+                let token = drafted_after(&history);
+                history.push(token);
+                token
+            };
+            (0..request.max).map(next).collect()
+        };
+        requests.iter().map(draft).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 //! The only place with llama.cpp's types is [`llama`]; [`fake`] is a deterministic stand-in for
 //! tests of everything above.
 
+mod embedding;
 pub mod fake;
 pub(crate) mod llama;
 
@@ -11,6 +12,8 @@ use std::collections::BTreeMap;
 use crate::config::KvLayout;
 use crate::error::Error;
 use crate::ids::{SlotId, TokenId};
+
+pub use embedding::{EmbeddingContext, EmbeddingLimits};
 
 /// One row of a batch: a token that is computed at a position of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub struct ContextLimits {
     pub num_threads: usize,
     /// Whether a slot can be trimmed at any position; sliding windows and recurrent states cannot.
     pub trims_anywhere: bool,
+    /// The most tokens of a slot's last batch that can be taken back.
+    pub max_rollback: usize,
     /// Whether a batch is computed in parts, each of as many rows for every slot, and of adjacent slots
     /// only. llama.cpp does so for separate pools and for recurrent states.
     pub splits_batches: bool,
@@ -99,6 +104,53 @@ pub trait Context {
     /// Makes an empty slot hold a saved state of so many tokens. False: it could not, or the state is of
     /// another number of tokens, and the slot is empty.
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool;
+
+    /// Makes the draft context of the model's own head, if there is none. Slots that hold tokens by then
+    /// cannot draft until those are computed again.
+    ///
+    /// # Errors
+    /// [`Error::NoDraftHead`], [`Error::DraftContext`].
+    fn open_head(&mut self) -> Result<(), Error> {
+        Err(Error::NoDraftHead)
+    }
+
+    /// Frees the draft context.
+    fn close_head(&mut self) {}
+
+    /// Whether there is a draft context that has followed all that the slot holds.
+    fn can_draft(&self, _slot: SlotId) -> bool {
+        false
+    }
+
+    /// Has the draft context follow what the slots hold, as far as much of it is left. A draft does so too, for
+    /// what it goes on from.
+    fn take_in(&mut self, _slots: &[SlotId]) {}
+
+    /// Guesses with the head, for all slots together: a draft for each request, which may be shorter than
+    /// asked for, or empty.
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        vec![Vec::new(); requests.len()]
+    }
+
+    /// Trims a slot for a sequence that has its first `position` tokens, in such a way that it can draft;
+    /// how many are left, one less where the last one must be computed again for that. `None`: it could
+    /// not; the slot must be cleared.
+    fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
+        self.trim(slot, position).then_some(position)
+    }
+}
+
+/// Asks for a draft that goes on from a slot's tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DraftRequest {
+    /// The slot.
+    pub slot: SlotId,
+    /// The token that follows what the slot holds, not computed yet.
+    pub token: TokenId,
+    /// Its position: as many tokens as the slot holds.
+    pub position: u32,
+    /// The most tokens to draft, at least 1.
+    pub max: usize,
 }
 
 /// A token that is found in a text by its own text, before the rest is tokenized.
@@ -171,8 +223,10 @@ pub struct ModelInfo {
     pub num_threads: u32,
     /// Number of tokens in the vocabulary.
     pub vocabulary_size: u32,
-    /// Size of a hidden row.
+    /// Size of a hidden row; of an embedding model, of its vectors.
     pub embedding_length: u32,
+    /// How an embedding model makes one vector of many: `mean`, `cls` or `last`; empty for other models.
+    pub pooling: &'static str,
     /// GGUF metadata as text, arrays left out.
     pub metadata: BTreeMap<String, String>,
     /// The default chat template.
@@ -201,6 +255,8 @@ pub struct ModelInfo {
     pub kv_layout: &'static str,
     /// Whether the model keeps a recurrent state (hybrids included), which cannot be cut back.
     pub is_recurrent: bool,
+    /// Whether the model has a head of its own that drafts (multi-token prediction).
+    pub has_draft_head: bool,
     /// Size of the attention window in tokens where the model has one, else 0.
     pub sliding_window: u32,
     /// What tells these weights, adapters included, from others: 64 hexadecimal digits.

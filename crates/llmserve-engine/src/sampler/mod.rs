@@ -22,6 +22,7 @@ use self::draw::DrawKey;
 use self::ngram::NgramBans;
 use self::penalties::Penalties;
 use self::select::Candidate;
+pub(crate) use self::select::argmax;
 use self::truncation::Truncation;
 use self::weight::Softmax;
 use crate::error::Error;
@@ -107,7 +108,7 @@ impl Sampler {
     fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<usize> {
         let Scratch { logits: adjusted, undo, candidates } = scratch;
         let (logits, (best, max)) = if self.leaves_logits_alone() {
-            let best = select::argmax(logits)?;
+            let best = argmax(logits)?;
             // A ban matters to a greedy draw only if it hits the best token.
             let is_free = bans.tokens.is_empty() && bans.allowed.is_none();
             let is_untouched = is_free || (self.is_greedy() && bans.allows(token_id(best.0)));

@@ -37,7 +37,7 @@ impl Candidate {
 }
 
 /// The index and the value of the largest logit.
-pub(super) fn argmax(logits: &[f32]) -> Option<(usize, f32)> {
+pub(crate) fn argmax(logits: &[f32]) -> Option<(usize, f32)> {
     let (mut start, mut best) = (0, f32::NEG_INFINITY);
     for (index, block) in logits.chunks(BLOCK).enumerate() {
         let max = block_max(block);

@@ -139,7 +139,7 @@ impl Storage {
     /// Hands cells to the engine thread, which takes them in before any later request.
     fn park(&self, tokens: Vec<TokenId>, state: Vec<u8>, awaited: Weak<()>) -> Result<(), Error> {
         // Whether it can be trimmed is for the engine thread to say.
-        let prefix = ParkedPrefix { tokens, state, can_trim: false, awaited };
+        let prefix = ParkedPrefix { tokens, state, can_trim: false, can_draft: true, awaited };
         let ended = |_| self.shared.refusal().unwrap_or(Error::ShutDown);
         self.commands.send(Command::Park(Box::new(prefix))).map_err(ended)
     }

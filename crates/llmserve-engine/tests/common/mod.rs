@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use llmserve_engine::model::fake::{self, END, FakeContext, FakeVocabulary, Memory};
-use llmserve_engine::model::{Context, ContextLimits, DecodeError, Row};
+use llmserve_engine::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
 use llmserve_engine::*;
 
 /// What a finished request gave.
@@ -31,6 +32,32 @@ pub fn collect(handle: &RequestHandle) -> Result<Output, Error> {
             }
             Event::Finished(finished) => return Ok(Output { tokens, text, finished }),
             Event::Failed(error) => return Err(error),
+        }
+    }
+}
+
+/// The file or folder that a variable names.
+pub fn from_env(name: &str) -> PathBuf {
+    let path = std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set; `make test` sets it"));
+    PathBuf::from(path)
+}
+
+/// Loads a model and waits for its engine; the progress must rise to 1.
+pub fn load_engine(path: &Path, config: ModelConfig) -> Engine {
+    let loading = load(path, config, LoadOptions::default(), None);
+    let mut last = -1.0;
+    loop {
+        match loading.recv().expect("a terminal event comes first") {
+            LoadEvent::Progress(share) => {
+                assert!(share >= last, "{share} after {last}");
+                last = share;
+            }
+            LoadEvent::Ready(engine) => {
+                assert!((last - 1.0).abs() < f32::EPSILON);
+                return engine;
+            }
+            LoadEvent::ReadyEmbedder(_) => panic!("the model generates"),
+            LoadEvent::Failed(error) => panic!("{error}\n{}", error.detail),
         }
     }
 }
@@ -77,6 +104,8 @@ pub struct FakeEngine {
     pub fault: Arc<Fault>,
     /// Cells that the context really has, where it says otherwise.
     pub num_real_cells: Option<usize>,
+    /// Whether the model has a head that drafts.
+    pub has_head: bool,
 }
 
 /// A fault that a test makes happen: the code of the next decode, or a panic for [`Fault::PANIC`].
@@ -99,14 +128,16 @@ impl Default for FakeEngine {
             scheduler: SchedulerConfig::default(),
             fault: Arc::default(),
             num_real_cells: None,
+            has_head: false,
         }
     }
 }
 
 impl FakeEngine {
     pub fn start(&self) -> Engine {
+        let inner = FakeContext::new(self.limits, self.memory);
         let context = Faulty {
-            inner: FakeContext::new(self.limits, self.memory),
+            inner: if self.has_head { inner.with_head() } else { inner },
             fault: Arc::clone(&self.fault),
             cells: vec![0; self.limits.num_slots],
             num_real_cells: self.num_real_cells.unwrap_or(usize::MAX),
@@ -178,5 +209,17 @@ impl Context for Faulty {
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         self.cells[slot.index()] = state.len() / 4;
         self.inner.restore(slot, state, num_tokens)
+    }
+    fn open_head(&mut self) -> Result<(), Error> {
+        self.inner.open_head()
+    }
+    fn close_head(&mut self) {
+        self.inner.close_head();
+    }
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.inner.can_draft(slot)
+    }
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        self.inner.draft(requests)
     }
 }

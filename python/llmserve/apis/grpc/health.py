@@ -13,6 +13,8 @@ from llmserve.http.tasks import end_task
 from llmserve.services import Services
 
 SERVICE = "grpc.health.v1.Health"
+METHODS = (f"{SERVICE}/Check", f"{SERVICE}/Watch")
+"""Full names."""
 
 _Response = health_pb2.HealthCheckResponse
 

@@ -14,6 +14,8 @@ from llmserve.apis.grpc import llmserver_pb2
 
 # Both versions have the same messages.
 _NAMES = ("grpc.reflection.v1alpha.ServerReflection", "grpc.reflection.v1.ServerReflection")
+METHODS = tuple(f"{name}/ServerReflectionInfo" for name in _NAMES)
+"""Full names."""
 
 
 def handlers(names: tuple[str, ...]) -> tuple[grpc.GenericRpcHandler[Any, Any], ...]:

@@ -20,6 +20,9 @@ from llmserve.stream import Stream
 
 SERVICE = pb.DESCRIPTOR.services_by_name["LLMServer"].full_name
 
+METHODS = tuple(f"{SERVICE}/{method.name}" for method in pb.DESCRIPTOR.services_by_name["LLMServer"].methods)
+"""Full names."""
+
 
 class LlmServer:
     """The service over the shared services.
@@ -57,7 +60,7 @@ class LlmServer:
         async with answering(context, self._services.lifecycle) as scope:
             parsed = schema.read_load(data)
             path = self._services.models_folder.admit(parsed.value.path, scope)
-            with self._services.registry.load(path, DIALECT) as ticket:
+            with self._services.registry.load(path, DIALECT, kind="generation") as ticket:
                 await context.send_initial_metadata(convert.head(parsed.unknown))
                 await write_all(context, _progress_messages(ticket), self._stall_s)
 

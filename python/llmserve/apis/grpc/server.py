@@ -7,12 +7,15 @@ import socket
 import grpc
 
 from llmserve.apis.grpc import health, reflection, routes
+from llmserve.apis.grpc.counting import CallCounting
 from llmserve.apis.grpc.guard import Guard
 from llmserve.apis.grpc.starting import GrpcStartError
 from llmserve.services import Services
 
 END_S = 1.0
 """How long the last statuses have to reach their clients."""
+
+_METHODS = (*routes.METHODS, *health.METHODS, *reflection.METHODS)
 
 _KEEPALIVE_MS = 60_000
 _MIN_CLIENT_PING_MS = 10_000
@@ -35,7 +38,8 @@ class GrpcServer:
         """
         settings = self._services.settings
         guard = Guard(self._services.lifecycle, settings.api_key, f"/{health.SERVICE}/")
-        server = grpc.aio.server(interceptors=(guard,), options=self._options())
+        counting = CallCounting(self._services.rpc_counters, _METHODS)
+        server = grpc.aio.server(interceptors=(counting, guard), options=self._options())
         names = (routes.SERVICE, health.SERVICE)
         server.add_generic_rpc_handlers(
             (

@@ -74,7 +74,7 @@ class LlamaCppApi:
         """`POST /models/load`."""
         parsed = read(LoadModelRequest, await exchange.read_object())
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
-        with self._services.registry.load(path, DIALECT) as ticket:
+        with self._services.registry.load(path, DIALECT, kind="generation") as ticket:
             await exchange.send_events(
                 _progress_frames(ticket), _render_load_error, headers=_headers(parsed.unknown)
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 
 from llmserve.apis.llamatik import convert, prompts
+from llmserve.apis.llamatik.mtp import Mtp
 from llmserve.apis.llamatik.operations import GenerationRoute
 from llmserve.apis.llamatik.params import Params
 from llmserve.apis.llamatik.schema import AnyGenerationRequest, ContinueRequest
@@ -32,10 +34,11 @@ DEFAULT_SESSION = "llamatik default"
 class Generation:
     """Serves the generation routes."""
 
-    def __init__(self, services: Services, model: GenerationModel, params: Params) -> None:
+    def __init__(self, services: Services, model: GenerationModel, params: Params, mtp: Mtp) -> None:
         self._services = services
         self._model = model
         self._params = params
+        self._mtp = mtp
 
     async def serve(self, exchange: Exchange, route: GenerationRoute) -> None:
         """Generates, in the request's session."""
@@ -50,7 +53,9 @@ class Generation:
             self._services.sessions.call(model, name, DIALECT, goes_on=goes_on) as call,
             self._services.lifecycle.running(call.cancel),
         ):
-            stream = await prompts.submit(engine, request, plan.params, call, at_end=not route.is_stream)
+            drafting = functools.partial(self._mtp.drafting, model, engine)
+            manner = prompts.Manner(plan.params, not route.is_stream, drafting)
+            stream = await prompts.submit(engine, request, manner, call)
             async with stream:
                 await self._answer(exchange, stream, call, plan)
 

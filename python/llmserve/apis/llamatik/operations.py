@@ -310,21 +310,30 @@ APPLY_CHAT_TEMPLATE = Operation(
     _answers(RenderedPromptAnswer, "The prompt.", {409: _NO_MODEL}),
     ChatTemplateRequest,
 )
-_MTP_ERRORS = {409: Content("No model is loaded, another path than its, or a load is running.", _ERROR)}
+_MTP_LOADING = Content("A model is being loaded.", _ERROR)
 MTP_INIT = Operation(
     "mtp/init",
     "initMtp",
-    "Bind the draft head",
-    "Binds the multi-token prediction head of the loaded model.",
-    _answers(OkAnswer, _OK, _MTP_ERRORS),
+    "Draft with the model's own head",
+    "Binds the multi-token prediction (MTP) head of the loaded model: this dialect's requests draft with it "
+    "from then on, which changes no text. Again: with other options. `init` of another model releases it.",
+    _answers(
+        OkAnswer,
+        _OK,
+        {
+            400: Content("Malformed body, a wrong field, or the model has no head.", _ERROR),
+            409: Content("No model is loaded, another path than its, or a load is running.", _ERROR),
+            500: Content("The draft context could not be made.", _ERROR),
+        },
+    ),
     MtpInitRequest,
 )
 MTP_SHUTDOWN = Operation(
     "mtp/shutdown",
     "shutdownMtp",
-    "Release the draft head",
-    "Releases what `mtp/init` has bound; the model stays.",
-    _answers(OkAnswer, _OK, _MTP_ERRORS),
+    "Draft no more",
+    "Releases what `mtp/init` has bound, also where that is nothing; the model stays.",
+    _answers(OkAnswer, _OK, {409: _MTP_LOADING}),
     EmptyRequest,
     needs_body=False,
 )

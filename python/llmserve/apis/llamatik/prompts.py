@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from llmserve.apis.llamatik import convert
 from llmserve.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
-from llmserve.chat import NextTurn
+from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.drafting import Drafting
 from llmserve.engine import Engine
 from llmserve.errors import TemplateError
 from llmserve.registry import SessionCall
 from llmserve.sampling_params import SamplingParams
 from llmserve.stream import Stream
 from llmserve.types import ChatMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a request is generated. ``drafting`` tells, when it is submitted, what it drafts with."""
+
+    params: SamplingParams
+    at_end: bool
+    drafting: Callable[[], Awaitable[Drafting | Literal[False] | None]]
 
 
 async def rendered(engine: Engine, messages: Sequence[ChatMessage], add_generation_prompt: bool) -> str:
@@ -25,9 +37,7 @@ async def rendered(engine: Engine, messages: Sequence[ChatMessage], add_generati
     return prompt.text
 
 
-async def submit(
-    engine: Engine, request: AnyGenerationRequest, params: SamplingParams, call: SessionCall, *, at_end: bool
-) -> Stream:
+async def submit(engine: Engine, request: AnyGenerationRequest, manner: Manner, call: SessionCall) -> Stream:
     """Renders the request's prompt and gives it to the engine as a call of its session.
 
     Raises:
@@ -35,23 +45,45 @@ async def submit(
         FieldError: There is no user turn.
     """
     async with call.submitting() as session:
-        if isinstance(request, ContextRequest):
-            prompt = await engine.chat_prompt(convert.messages(request))
-            params = _with_stop(params, prompt.stop)
-            stream = engine.stream(
-                prompt, params, session=session, append=False, templated=True, at_end=at_end
-            )
-        elif isinstance(request, ContinueRequest):
-            turn = await _next_turn(engine, request.prompt, call)
-            if turn is not None and (call.session.is_templated or not call.is_alone):
-                params = _with_stop(params, turn.stop)
-            stream = engine.stream(
-                request.prompt, params, session=session, append=turn or True, at_end=at_end
-            )
-        else:
-            stream = engine.stream(request.prompt, params, session=session, append=False, at_end=at_end)
+        words = await _words(engine, request, call)
+        params = manner.params
+        if words.stop:
+            params = params.replace(stop=(*params.stop, *words.stop))
+        # Last: between this and the engine nobody may release what it is.
+        drafting = await manner.drafting()
+        stream = engine.stream(
+            words.prompt,
+            params,
+            session=session,
+            append=words.append,
+            templated=words.is_templated,
+            drafting=drafting,
+            at_end=manner.at_end,
+        )
         call.attach(stream)
         return stream
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A prompt, what it is to its session, and the stop texts that its layout needs."""
+
+    prompt: str | ChatPrompt
+    append: bool | NextTurn = False
+    stop: Sequence[str] = ()
+    is_templated: bool = False
+
+
+async def _words(engine: Engine, request: AnyGenerationRequest, call: SessionCall) -> _Words:
+    if isinstance(request, ContextRequest):
+        prompt = await engine.chat_prompt(convert.messages(request))
+        return _Words(prompt, stop=prompt.stop, is_templated=True)
+    if not isinstance(request, ContinueRequest):
+        return _Words(request.prompt)
+    turn = await _next_turn(engine, request.prompt, call)
+    if turn is not None and (call.session.is_templated or not call.is_alone):
+        return _Words(request.prompt, turn, turn.stop)
+    return _Words(request.prompt, turn or True)
 
 
 async def _next_turn(engine: Engine, text: str, call: SessionCall) -> NextTurn | None:
@@ -65,8 +97,3 @@ async def _next_turn(engine: Engine, text: str, call: SessionCall) -> NextTurn |
         if call.session.is_templated:
             raise
         return None
-
-
-def _with_stop(params: SamplingParams, stop: Sequence[str]) -> SamplingParams:
-    """Parameters with the stop texts that a layout needs."""
-    return params.replace(stop=(*params.stop, *stop)) if stop else params

@@ -15,6 +15,7 @@ from llmserve.apis.llamatik.answers import (
     RenderedPromptAnswer,
 )
 from llmserve.apis.llamatik.generation import DEFAULT_SESSION, DIALECT, Generation
+from llmserve.apis.llamatik.mtp import Mtp
 from llmserve.apis.llamatik.operations import PREFIX, Operation
 from llmserve.apis.llamatik.params import Params
 from llmserve.apis.llamatik.schema import (
@@ -34,7 +35,6 @@ from llmserve.http.headers import ignored_header
 from llmserve.http.schema import dump, read
 from llmserve.http.session_names import session_of
 from llmserve.http.tasks import end_task
-from llmserve.refusals import NoDraftHeadError, OtherLoadRunningError, OtherModelError
 from llmserve.services import Services
 from llmserve.session import Session
 
@@ -48,7 +48,8 @@ class LlamatikApi:
         self._services = services
         self._model = GenerationModel(services.registry, DIALECT)
         self._params = Params(services.registry.default_config)
-        self._generation = Generation(services, self._model, self._params)
+        self._mtp = Mtp(self._model)
+        self._generation = Generation(services, self._model, self._params, self._mtp)
         self._reloading = asyncio.Lock()
 
     def endpoints(self) -> list[Endpoint]:
@@ -163,18 +164,15 @@ class LlamatikApi:
     async def init_mtp(self, exchange: Exchange) -> None:
         """`POST mtp/init`."""
         parsed = read(MtpInitRequest, await exchange.read_object())
-        path = self._services.models_folder.admit(parsed.value.model_path, exchange.request.scope)
-        if self._model.is_loading:
-            raise OtherLoadRunningError
-        if self._model.model().path != path:
-            raise OtherModelError("modelPath")
-        raise NoDraftHeadError
+        request = parsed.value
+        path = self._services.models_folder.admit(request.model_path, exchange.request.scope)
+        await self._mtp.init(path, request.draft_len, request.adaptive)
+        await _send_ok(exchange, parsed.unknown)
 
     async def shutdown_mtp(self, exchange: Exchange) -> None:
         """`POST mtp/shutdown`."""
         parsed = read(EmptyRequest, await exchange.read_object(may_be_empty=True))
-        if self._model.is_loading:
-            raise OtherLoadRunningError
+        await self._mtp.shutdown()
         await _send_ok(exchange, parsed.unknown)
 
     async def _reload(self, given: ParamsFields) -> None:

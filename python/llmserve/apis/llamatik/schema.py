@@ -323,7 +323,7 @@ class ChatTemplateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MtpInitRequest:
-    """Which draft head to bind."""
+    """Whose draft head to bind, and how to use it."""
 
     model_path: Annotated[
         str,
@@ -336,6 +336,6 @@ class MtpInitRequest:
     ]
     draft_len: Annotated[
         int,
-        Field("The most draft tokens of a step.", wire="draftLen", example=3, minimum=1, maximum=8),
+        Field("The most tokens of one draft.", wire="draftLen", example=3, minimum=1, maximum=8),
     ] = 3
-    adaptive: Annotated[bool, Field("Extension: pause drafting where it does not pay.")] = True
+    adaptive: Annotated[bool, Field("Extension: draft less, or not at all, where it does not pay.")] = True

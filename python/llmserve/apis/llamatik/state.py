@@ -48,6 +48,8 @@ class GenerationModel:
         self._pin = pin
         self._choice: Choice | None = None
         self._load: _Load | None = None
+        self.on_adopt: list[Callable[[Choice | None], object]] = []
+        """Called with what is the dialect's now, where that is not what it was."""
 
     @property
     def current(self) -> Model | None:
@@ -133,7 +135,9 @@ class GenerationModel:
     async def _run_load(self, choice: Choice, *, is_reload: bool) -> None:
         load = self._load = self._load or _Load(choice, is_reload)
         try:
-            with self._registry.load(load.choice.path, self._pin, load.choice.config) as ticket:
+            with self._registry.load(
+                load.choice.path, self._pin, load.choice.config, kind="generation"
+            ) as ticket:
                 load.tickets.add(ticket)
                 try:
                     await ticket.wait()
@@ -151,4 +155,6 @@ class GenerationModel:
     def _adopt(self, choice: Choice | None) -> None:
         former, self._choice = self._choice, choice
         if former is not None and former != choice:
+            for tell in self.on_adopt:
+                tell(choice)
             self._registry.unpin(former.path, self._pin, former.config)

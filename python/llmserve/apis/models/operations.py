@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from llmserve.apis.models.schema import ModelDetails, ModelList, ModelObject, ModelsError
@@ -34,6 +35,16 @@ def list_endpoint(serve: Serve) -> Endpoint:
             "read. Nothing is loaded by asking."
         ),
         responses={200: Content("The models.", _json(ModelList)), 401: _UNAUTHORIZED},
+    )
+
+
+def bare_list_endpoint(serve: Serve) -> Endpoint:
+    """`GET /models`, as llama-server has it."""
+    return replace(
+        list_endpoint(serve),
+        path="/models",
+        operation_id="listModelsWithoutVersion",
+        summary="Models that requests can name, without /v1",
     )
 
 

@@ -19,14 +19,19 @@ class ModelsApi:
         self._services = services
 
     def endpoints(self) -> list[Endpoint]:
-        """Both routes."""
-        return [operations.list_endpoint(self.list_models), operations.read_endpoint(self.read_model)]
+        """All routes."""
+        return [
+            operations.list_endpoint(self.list_models),
+            operations.bare_list_endpoint(self.list_models),
+            operations.read_endpoint(self.read_model),
+        ]
 
     async def list_models(self, exchange: Exchange) -> None:
         """`GET /v1/models`."""
         entries = await self._services.catalogue.entries()
         times = await asyncio.to_thread(_changed_at, entries)
         state = self._services.on_demand.state
+        kinds = await self._services.on_demand.kinds.of_all(entries)
         await exchange.send_json(
             {
                 "object": "list",
@@ -34,7 +39,10 @@ class ModelsApi:
                     convert.openai_model(entry, created)
                     for entry, created in zip(entries, times, strict=True)
                 ],
-                "models": [convert.sie_model(entry, state(entry)) for entry in entries],
+                "models": [
+                    convert.sie_model(entry, state(entry), kind)
+                    for entry, kind in zip(entries, kinds, strict=True)
+                ],
             }
         )
 
@@ -42,7 +50,9 @@ class ModelsApi:
         """`GET /v1/models/ID`."""
         entry = await self._services.catalogue.find(exchange.request.path_params["model_id"])
         (created,) = await asyncio.to_thread(_changed_at, (entry,))
-        await exchange.send_json(convert.whole_model(entry, self._services.on_demand.state(entry), created))
+        state = self._services.on_demand.state(entry)
+        kind = await self._services.on_demand.kinds.of(entry)
+        await exchange.send_json(convert.whole_model(entry, state, kind, created))
 
 
 def _changed_at(entries: Sequence[CatalogueEntry]) -> list[int]:

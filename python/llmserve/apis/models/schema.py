@@ -59,8 +59,14 @@ class ModelDetails:
         ),
     ] = None
     inputs: Annotated[Any, Field("Always `text`.", schema=_LIST_OF_TEXTS)] = ("text",)
-    outputs: Annotated[Any, Field("Always `text`.", schema=_LIST_OF_TEXTS)] = ("text",)
-    dims: Annotated[Any, Field("Sizes of vectors; empty.", schema={"type": "object"})] = None
+    outputs: Annotated[Any, Field("`text`; of embedding models `dense`.", schema=_LIST_OF_TEXTS)] = ("text",)
+    dims: Annotated[
+        Any,
+        Field(
+            "Of embedding models that are loaded: `dense`, the size of their vectors. Else empty.",
+            schema={"type": "object"},
+        ),
+    ] = None
     revision: Annotated[Any, Field("Always null.", schema={"type": "null"})] = None
     profiles: Annotated[Any, Field("Always one, `default`.", schema={"type": "object"})] = None
     capabilities: Annotated[

@@ -114,7 +114,15 @@ def timings(cost: Cost) -> dict[str, Any]:
         **_rate("prompt", num_computed, cost.prefill_s),
         "predicted_n": cost.completion_tokens,
         **_rate("predicted", cost.completion_tokens, cost.decode_s),
+        **_drafts(cost),
     }
+
+
+def _drafts(cost: Cost) -> dict[str, int]:
+    """As in llama-server, there only where something was drafted."""
+    if not cost.draft_tokens:
+        return {}
+    return {"draft_n": cost.draft_tokens, "draft_n_accepted": cost.accepted_tokens}
 
 
 def _rate(name: str, num_tokens: int, seconds: float) -> dict[str, float]:

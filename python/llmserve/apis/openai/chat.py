@@ -12,6 +12,7 @@ from llmserve.apis.openai.answers import Envelope
 from llmserve.apis.openai.chat_choice import ChatChoice
 from llmserve.apis.openai.chat_schema import ChatRequest
 from llmserve.apis.openai.conversations import chat_params, conversation_of
+from llmserve.apis.openai.grammar import with_grammar
 from llmserve.apis.openai.merging import merged
 from llmserve.apis.openai.running import check_end, choice_plans, running_turns
 from llmserve.apis.openai.sampling import ignored_fields
@@ -36,7 +37,8 @@ class ChatApi:
         """`POST /v1/chat/completions`."""
         parsed = read(ChatRequest, await exchange.read_object())
         request = parsed.value
-        conversation, params = conversation_of(request), chat_params(request)
+        conversation = conversation_of(request)
+        params = await with_grammar(request, chat_params(request))
         session = header_session(exchange.request.scope)
         headers = answers.headers(params.seed, [*parsed.unknown, *ignored_fields(request, params)])
         async with self._services.on_demand.use(request.model) as used:
@@ -65,7 +67,7 @@ def check_plan(plan: TurnPlan, field: str = "response_format") -> None:
     """
     if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
         raise FieldError(
-            field,
+            "grammar" if plan.params.grammar is not None else field,
             "cannot be used with tool_choice auto here: this model's tool calls are JSON too. "
             "Use required or none",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from llmserve.apis.openai import answers, logprobs
 from llmserve.apis.openai.answers import Cost, Envelope
 from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.apis.openai.errors import DIALECT
+from llmserve.apis.openai.grammar import with_grammar
 from llmserve.apis.openai.merging import merged
 from llmserve.apis.openai.sampling import ignored_fields, json_schema_of, sampling_params, schema_text
 from llmserve.apis.openai.schema import MAX_CHOICES
@@ -38,9 +39,28 @@ class CompletionsApi:
         """`POST /v1/completions`."""
         parsed = read(OpenAiCompletionRequest, await exchange.read_object())
         request = parsed.value
-        params = _params(request)
+        params = await with_grammar(request, _params(request))
         ignored = [*parsed.unknown, *ignored_fields(request, params)]
         session = header_session(exchange.request.scope)
+        async with self.submitted(request, params, session) as (used, choices):
+            envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
+            headers = answers.headers(params.seed, ignored)
+            run = _Run(self._services, envelope, request, choices)
+            if request.stream:
+                await exchange.send_events(run.frames(), answers.render_error, headers=headers)
+            else:
+                await exchange.send_json(await run.answer(), headers=headers)
+
+    @asynccontextmanager
+    async def submitted(
+        self, request: OpenAiCompletionRequest, params: SamplingParams, session: str | None
+    ) -> AsyncGenerator[tuple[UsedModel, list[Choice]], None]:
+        """The choices of a request, which run within the context.
+
+        Raises:
+            FieldError: There are too many.
+            LlmserveError: The request is refused.
+        """
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
             raise FieldError("prompt", f"and n must ask for at most {MAX_CHOICES} texts, got {num_choices}")
@@ -48,10 +68,8 @@ class CompletionsApi:
             raise FieldError("n", "and prompt must ask for one text where a session is named")
         async with AsyncExitStack() as stack:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
-            envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
-            headers = answers.headers(params.seed, ignored)
             choices = [
-                _Choice(used.engine, request, prompt_index, number, params)
+                Choice(used.engine, request, prompt_index, number, params)
                 for prompt_index in range(len(request.prompt))
                 for number in range(request.n)
             ]
@@ -59,14 +77,10 @@ class CompletionsApi:
                 await choice.prepare()
             if request.max_tokens != 0:
                 await self._submit(stack, used, choices, session)
-            run = _Run(self._services, envelope, request, choices)
-            if request.stream:
-                await exchange.send_events(run.frames(), answers.render_error, headers=headers)
-            else:
-                await exchange.send_json(await run.answer(), headers=headers)
+            yield used, choices
 
     async def _submit(
-        self, stack: AsyncExitStack, used: UsedModel, choices: Sequence[_Choice], session: str | None
+        self, stack: AsyncExitStack, used: UsedModel, choices: Sequence[Choice], session: str | None
     ) -> None:
         lifecycle = self._services.lifecycle
         if session is None:
@@ -107,7 +121,7 @@ def _params(request: OpenAiCompletionRequest) -> SamplingParams:
 
 
 @dataclass(slots=True)
-class _Choice:
+class Choice:
     """One choice for one prompt."""
 
     engine: Engine
@@ -124,18 +138,22 @@ class _Choice:
 
     @property
     def prompt(self) -> str | list[int]:
+        """Of the request's, this choice's."""
         return self.request.prompt[self.prompt_index]
 
     @property
     def params(self) -> SamplingParams:
+        """With what keys the choice's draws."""
         return self.base.replace(choice_index=self.number) if self.number else self.base
 
     @property
     def at_end(self) -> bool:
+        """Whether the output is wanted as a whole."""
         return not self.request.stream
 
     @property
     def running(self) -> Stream:
+        """The stream. Raises `RuntimeError` where none was submitted."""
         if self.stream is None:
             raise RuntimeError("the choice was not submitted")
         return self.stream
@@ -184,7 +202,7 @@ class _Run:
         services: Services,
         envelope: Envelope,
         request: OpenAiCompletionRequest,
-        choices: Sequence[_Choice],
+        choices: Sequence[Choice],
     ) -> None:
         self._services = services
         self._envelope = envelope
@@ -243,13 +261,8 @@ class _Run:
         reason = answers.finish_reason(part.finish_reason)
         return self._frame(_choice(index, "", rest, reason), timings=self._timings(index))
 
-    def _check(self, choice: _Choice, completion: Completion) -> None:
-        if completion.finish_reason != "cancelled":
-            return
-        if self._services.lifecycle.is_stopping:
-            raise ServerStoppingError
-        if choice.base.json_schema is not None and not completion.is_complete:
-            raise CallCancelledError
+    def _check(self, choice: Choice, completion: Completion) -> None:
+        check_completion(self._services, choice.base, completion)
 
     def _frame(self, choice: dict[str, Any], **extra: Any) -> bytes:
         usage = {"usage": None} if self._request.stream_options.include_usage else {}
@@ -265,6 +278,21 @@ class _Run:
     def _timings(self, index: int) -> dict[str, Any] | None:
         cost = self._choices[index].cost
         return None if cost is None else answers.timings(cost)
+
+
+def check_completion(services: Services, params: SamplingParams, completion: Completion) -> None:
+    """Refuses to show what was cancelled as if it were an answer.
+
+    Raises:
+        ServerStoppingError: The server cancelled it.
+        CallCancelledError: Another caller of the session did, and the document is not whole.
+    """
+    if completion.finish_reason != "cancelled":
+        return
+    if services.lifecycle.is_stopping:
+        raise ServerStoppingError
+    if params.json_schema is not None and not completion.is_complete:
+        raise CallCancelledError
 
 
 async def _parts(stream: Stream) -> AsyncGenerator[_Part, None]:

@@ -23,7 +23,7 @@ def render(fault: Fault) -> object:
     """The body of an error."""
     return {
         "error": {
-            "message": fault.message,
+            "message": _message(fault),
             "type": fault.rule.openai_type,
             "param": _param(fault.error),
             "code": _code(fault.error),
@@ -31,10 +31,23 @@ def render(fault: Fault) -> object:
     }
 
 
+def _message(fault: Fault) -> str:
+    error = fault.error
+    if isinstance(error, errors.ContextExceededError):
+        # LiteLLM knows this one by its first words, LangChain by the code in it.
+        return (
+            f"This model's maximum context length is {error.context_length} tokens: a prompt of "
+            f"{error.prompt_tokens} tokens leaves no room for output (context_length_exceeded)"
+        )
+    return fault.message
+
+
 def _param(error: BaseException) -> str | None:
     if isinstance(error, refusals.FieldError | errors.InvalidParameterError):
         return error.field or None
-    if isinstance(error, refusals.UnknownModelError):
+    if isinstance(error, errors.InputTooLongError):
+        return f"input[{error.index}]"
+    if isinstance(error, refusals.UnknownModelError | refusals.ModelKindError):
         return "model"
     return None
 
@@ -51,12 +64,17 @@ SHAPES = tuple(
     for prefix in (
         "/v1/",
         # What llama-server has beside it, for the same clients.
+        "/chat/",
+        "/completion",
         "/detokenize",
+        "/embedding",
         "/embeddings",
         "/infill",
         "/lora-adapters",
+        "/models",
         "/props",
         "/rerank",
+        "/responses",
         "/slots",
         "/tokenize",
     )

@@ -7,9 +7,11 @@ from typing import Any
 
 from llmserve.apis.openai.chat_schema import ChatRequest
 from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
+from llmserve.apis.openai.native_schema import NativeCompletionRequest
 from llmserve.apis.openai.responses_schema import ResponsesRequest
 from llmserve.apis.openai.schema import OpenAiError, OpenAiErrorDetail
-from llmserve.apis.openai.tokens_schema import DetokenizeRequest, EmbeddingsRequest, TokenizeRequest
+from llmserve.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
 from llmserve.http.endpoint import Content, Endpoint, Serve
 
 RESPONSE_TYPES = (OpenAiError, OpenAiErrorDetail)
@@ -121,6 +123,24 @@ def responses(serve: Serve) -> Endpoint:
     )
 
 
+def native_completion(serve: Serve) -> Endpoint:
+    """`POST /completion`."""
+    example = {"content": " Paris.", "stop": True, "tokens_predicted": 2, "stop_type": "limit"}
+    return Endpoint(
+        path="/completion",
+        method="POST",
+        serve=serve,
+        operation_id="createNativeCompletion",
+        summary="Complete a prompt, as llama-server does it",
+        description=(
+            "The same as `/v1/completions` for one prompt, in llama-server's shape and with its defaults. A "
+            "stream ends with the event that has `stop`, without `[DONE]`."
+        ),
+        body=NativeCompletionRequest,
+        responses=_answers(_GENERATED, example, has_stream=True),
+    )
+
+
 def tokenize(serve: Serve) -> Endpoint:
     """`POST /tokenize`."""
     return Endpoint(
@@ -167,13 +187,39 @@ def props(serve: Serve) -> Endpoint:
 
 def embeddings(serve: Serve) -> Endpoint:
     """`POST /v1/embeddings`."""
+    example = {
+        "object": "list",
+        "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
+        "model": "bge-small-en-v1.5",
+        "usage": {"prompt_tokens": 6, "total_tokens": 6},
+    }
     return Endpoint(
         path="/v1/embeddings",
         method="POST",
         serve=serve,
         operation_id="createEmbedding",
         summary="Vectors of texts",
-        description="Answered with 501: the models here generate text.",
+        description=(
+            "The vectors have length 1. An input that is longer than the model's context length is refused, "
+            "and nothing is cut off. Inputs of all requests are computed together."
+        ),
         body=EmbeddingsRequest,
-        responses={**_REFUSALS, 501: Content("The model gives no embeddings.", _ERROR)},
+        responses=_answers("The vectors, in the order of the inputs.", example, has_stream=False),
+    )
+
+
+def embedding(serve: Serve, path: str) -> Endpoint:
+    """llama-server's `POST /embedding`, or the same under its other name."""
+    answers = _answers("The vectors.", {}, has_stream=False)
+    schema = {"schema": {"type": "array", "items": {"type": "object"}}}
+    example = {"examples": {"answer": {"value": [{"index": 0, "embedding": [[0.6, -0.8]]}]}}}
+    return Endpoint(
+        path=path,
+        method="POST",
+        serve=serve,
+        operation_id=path.removeprefix("/"),
+        summary="Vectors of texts, in llama-server's shape",
+        description="As llama-server does it; `/v1/embeddings` has OpenAI's shape.",
+        body=EmbeddingRequest,
+        responses={**answers, 200: Content("The vectors.", {"application/json": {**schema, **example}})},
     )

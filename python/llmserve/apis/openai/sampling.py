@@ -30,8 +30,6 @@ def sampling_params(
         InvalidParameterError: What the engine does not take, by its own name.
         FieldError: A field that is refused.
     """
-    if fields.grammar is not None:
-        raise FieldError("grammar", "is not taken: use response_format")
     repetition_penalty = fields.repetition_penalty
     return SamplingParams(
         max_tokens=None if max_tokens == -1 else max_tokens,

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from llmserve.apis.openai.readers import (
     LOGIT_BIAS_SCHEMA,
     OBJECT_SCHEMA,
-    read_any,
     read_logit_bias,
     read_object,
 )
@@ -93,7 +92,13 @@ class SamplingFields:
         ),
     ] = None
     prompt_cache_key: Annotated[str | None, Field("Accepted: equal prefixes are found without it.")] = None
-    grammar: Annotated[Any, Field("Refused: use `response_format`.", read=read_any, schema={})] = None
+    grammar: Annotated[
+        str | None,
+        Field(
+            "llama-server's: a grammar of the output, in GBNF (told by a `::=`) or llguidance's Lark. Not "
+            "beside `response_format`."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""llama-server's `/tokenize`, `/detokenize` and `/props`, and `/v1/embeddings`."""
+"""llama-server's `/tokenize`, `/detokenize` and `/props`, for models of all kinds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from llmserve.apis.openai.tokens_schema import DetokenizeRequest, EmbeddingsRequest, TokenizeRequest
+from llmserve.apis.openai.model_choice import chosen_model
+from llmserve.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
+from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
 from llmserve.http.schema import read
-from llmserve.refusals import FieldError, NotSupportedError, UnknownModelError
-from llmserve.registry.on_demand import UsedModel
+from llmserve.refusals import FieldError
+from llmserve.registry.on_demand import UsedHandle
 from llmserve.services import Services
 from llmserve.version import version
 
@@ -34,24 +36,24 @@ class TokensApi:
         if text is None:
             raise FieldError("content", "is required")
         async with self._use(request.model) as used:
-            tokens: list[Any] = await used.engine.tokenize(
+            tokens: list[Any] = await used.handle.tokenize(
                 text, add_special=request.add_special, parse_special=request.parse_special
             )
             if request.with_pieces:
-                tokens = await _with_pieces(used.engine, tokens)
+                tokens = await _with_pieces(used.handle, tokens)
         await exchange.send_json({"tokens": tokens}, headers=_ignored(parsed.unknown))
 
     async def detokenize(self, exchange: Exchange) -> None:
         """`POST /detokenize`."""
         parsed = read(DetokenizeRequest, await exchange.read_object())
         async with self._use(parsed.value.model) as used:
-            text = await used.engine.detokenize(parsed.value.tokens, render_special=True)
+            text = await used.handle.detokenize(parsed.value.tokens, render_special=True)
         await exchange.send_json({"content": text}, headers=_ignored(parsed.unknown))
 
     async def props(self, exchange: Exchange) -> None:
         """`GET /props`."""
         async with self._use(exchange.request.query_params.get("model")) as used:
-            info = used.engine.info
+            info = used.handle.info
             await exchange.send_json(
                 {
                     "default_generation_settings": {"n_ctx": info.context_length},
@@ -66,24 +68,13 @@ class TokensApi:
                 }
             )
 
-    async def embeddings(self, exchange: Exchange) -> None:
-        """`POST /v1/embeddings`."""
-        parsed = read(EmbeddingsRequest, await exchange.read_object())
-        await self._services.catalogue.find(parsed.value.model)
-        raise NotSupportedError("this model generates text, it gives no embeddings")
-
     @asynccontextmanager
-    async def _use(self, model_id: str | None) -> AsyncGenerator[UsedModel, None]:
-        if not model_id:
-            entries = await self._services.catalogue.entries()
-            if not entries:
-                raise UnknownModelError("")
-            model_id = entries[0].id
-        async with self._services.on_demand.use(model_id) as used:
+    async def _use(self, model_id: str | None) -> AsyncGenerator[UsedHandle, None]:
+        async with self._services.on_demand.use_any(await chosen_model(self._services, model_id)) as used:
             yield used
 
 
-async def _with_pieces(engine: Engine, tokens: Sequence[int]) -> list[dict[str, Any]]:
+async def _with_pieces(handle: Engine | Embedder, tokens: Sequence[int]) -> list[dict[str, Any]]:
     if len(tokens) > MAX_PIECES:
         raise FieldError(
             "content", f"must have at most {MAX_PIECES} tokens for with_pieces, got {len(tokens)}"
@@ -91,7 +82,7 @@ async def _with_pieces(engine: Engine, tokens: Sequence[int]) -> list[dict[str, 
     known: dict[int, Any] = {}
     for token in tokens:
         if token not in known:
-            known[token] = _piece((await engine.token_bytes([token]))[0])
+            known[token] = _piece(await handle.detokenize_bytes([token], render_special=True))
     return [{"id": token, "piece": known[token]} for token in tokens]
 
 

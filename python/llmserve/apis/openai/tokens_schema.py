@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-from llmserve.apis.openai.readers import read_any, read_token_ids
+from llmserve.apis.openai.readers import read_token_ids
 from llmserve.http.schema import Field
 
 _IDS_SCHEMA = {"type": "array", "items": {"type": "integer"}}
@@ -29,16 +29,3 @@ class DetokenizeRequest:
 
     tokens: Annotated[list[int], Field("Token ids.", read=read_token_ids, schema=_IDS_SCHEMA)]
     model: Annotated[str | None, Field("A model's id. Absent: the first of `GET /v1/models`.")] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingsRequest:
-    """Texts whose vectors are asked for."""
-
-    model: Annotated[str, Field("A model's id.", non_empty=True)]
-    input: Annotated[
-        Any,
-        Field(
-            "Texts or token ids.", read=read_any, schema={"anyOf": [{"type": "string"}, {"type": "array"}]}
-        ),
-    ]

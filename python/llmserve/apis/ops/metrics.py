@@ -8,6 +8,7 @@ from typing import Literal
 
 from llmserve.http.counters import HttpCounters
 from llmserve.registry import Registry
+from llmserve.rpc_counters import RpcCounters
 from llmserve.types import Stats
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -58,6 +59,8 @@ STATS_METRICS: Mapping[str, Metric] = {
     "completion_tokens": _counter("completion_tokens", "Drawn tokens."),
     "draft_tokens": _counter("draft_tokens", "Tokens that drafters proposed."),
     "accepted_tokens": _counter("accepted_tokens", "Proposed tokens that were accepted."),
+    "draft_seconds": _counter("draft_seconds", "Seconds spent in the draft context."),
+    "num_draft_users": _gauge("draft_users", "How many hold the draft context open."),
     "preemptions": _counter("preemptions", "Sequences that lost their slot to others and came back later."),
     "steps": _counter("steps", "Steps of the engine."),
     "rows": _counter("rows", "Rows of all steps."),
@@ -68,14 +71,20 @@ STATS_METRICS: Mapping[str, Metric] = {
 
 _MODEL_STATE = _gauge("model_state", "1 for the state that a model is in.")
 _MODEL_STATES = ("loading", "ready", "busy", "failed")
+_ACCEPTANCE = _gauge(
+    "draft_acceptance_ratio", "Share of proposed tokens that were accepted; there once one was proposed."
+)
 _HTTP_OPEN = _gauge("http_requests_open", "HTTP requests whose answer is not complete.")
 _HTTP_REQUESTS = _counter("http_requests", "Answered HTTP requests; status 499: the client left before.")
 _HTTP_SECONDS = _counter("http_request_seconds", "Seconds from a request's head to the end of its answer.")
+_GRPC_OPEN = _gauge("grpc_requests_open", "gRPC calls whose answer is not complete.")
+_GRPC_REQUESTS = _counter("grpc_requests", "Answered gRPC calls, by the name of their status.")
+_GRPC_SECONDS = _counter("grpc_request_seconds", "Seconds from a gRPC call's head to its status.")
 
 
-def render(registry: Registry, http: HttpCounters) -> str:
+def render(registry: Registry, http: HttpCounters, rpc: RpcCounters) -> str:
     """The whole exposition."""
-    return "\n".join([*_model_lines(registry), *_http_lines(http)]) + "\n"
+    return "\n".join([*_model_lines(registry), *_http_lines(http), *_rpc_lines(rpc)]) + "\n"
 
 
 def _model_lines(registry: Registry) -> Iterator[str]:
@@ -91,6 +100,8 @@ def _model_lines(registry: Registry) -> Iterator[str]:
     living = [(model.id, stats) for model in registry.models if (stats := model.stats()) is not None]
     for field, metric in STATS_METRICS.items():
         yield from _metric_lines(metric, (({"model": name}, _value(stats, field)) for name, stats in living))
+    ratios = [({"model": name}, stats.acceptance) for name, stats in living]
+    yield from _metric_lines(_ACCEPTANCE, ((labels, ratio) for labels, ratio in ratios if ratio is not None))
 
 
 def _value(stats: Stats, field: str) -> float:
@@ -109,6 +120,20 @@ def _http_lines(http: HttpCounters) -> Iterator[str]:
     )
     yield from _metric_lines(
         _HTTP_SECONDS, (({"route": route}, seconds) for route, seconds in sorted(http.seconds.items()))
+    )
+
+
+def _rpc_lines(rpc: RpcCounters) -> Iterator[str]:
+    yield from _metric_lines(_GRPC_OPEN, [({}, rpc.num_open)])
+    yield from _metric_lines(
+        _GRPC_REQUESTS,
+        (
+            ({"method": method, "status": status}, count)
+            for (method, status), count in sorted(rpc.requests.items())
+        ),
+    )
+    yield from _metric_lines(
+        _GRPC_SECONDS, (({"method": method}, seconds) for method, seconds in sorted(rpc.seconds.items()))
     )
 
 

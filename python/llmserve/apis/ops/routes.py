@@ -11,6 +11,7 @@ from llmserve.apis.ops import metrics
 from llmserve.apis.ops.openapi import build_document
 from llmserve.http.endpoint import Content, Endpoint
 from llmserve.http.exchange import Exchange
+from llmserve.registry import ModelReport
 from llmserve.services import Services
 from llmserve.version import version
 
@@ -44,6 +45,16 @@ _HEALTH_SCHEMA: dict[str, Any] = {
                 "properties": {
                     "id": {"type": "string", "description": "The file's name without suffix."},
                     "state": {"type": "string", "enum": ["loading", "ready", "busy", "failed"]},
+                    "has_draft_head": {
+                        "type": "boolean",
+                        "description": "Whether the file has a head for multi-token prediction (MTP); there "
+                        "once it is loaded.",
+                    },
+                    "kind": {
+                        "type": "string",
+                        "enum": ["embedding"],
+                        "description": "Of embedding models; absent for models that generate.",
+                    },
                 },
             },
         },
@@ -118,7 +129,7 @@ class OpsApi:
             status = "error"
         elif not self._services.lifecycle.is_serving:
             status = "draining"
-        models = [{"id": report.id, "state": report.state} for report in registry.states()]
+        models = [_shown(report) for report in registry.states()]
         await exchange.send_json(
             {"status": status, "models": models},
             status=200 if status == "ok" else 503,
@@ -127,11 +138,12 @@ class OpsApi:
 
     async def metrics(self, exchange: Exchange) -> None:
         """`GET /metrics`."""
-        text = metrics.render(self._services.registry, self._services.http_counters)
+        services = self._services
+        text = metrics.render(services.registry, services.http_counters, services.rpc_counters)
         await exchange.send_bytes(text.encode(), metrics.MEDIA_TYPE)
 
     async def index(self, exchange: Exchange) -> None:
-        """`GET /`: where to go on."""
+        """`GET /`: where to go on, and what is loaded."""
         await exchange.send_json(
             {
                 "name": "llmserve",
@@ -139,6 +151,7 @@ class OpsApi:
                 "docs": "/docs",
                 "openapi": "/openapi.json",
                 "health": HEALTH,
+                "models": [_shown(report) for report in self._services.registry.states()],
             }
         )
 
@@ -153,6 +166,15 @@ class OpsApi:
         scope = exchange.request.scope
         name, media_type = _PAGE_FILES[scope["path"].removeprefix(scope.get("root_path", ""))]
         await exchange.send_bytes(_page_file(name), media_type, headers=_PAGE_HEADERS)
+
+
+def _shown(report: ModelReport) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": report.id, "state": report.state}
+    if report.kind == "embedding":
+        shown["kind"] = report.kind
+    if report.has_draft_head is not None:
+        shown["has_draft_head"] = report.has_draft_head
+    return shown
 
 
 @cache

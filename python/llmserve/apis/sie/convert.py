@@ -13,7 +13,7 @@ from llmserve.apis.sie.errors import code_of, message_of
 from llmserve.apis.sie.readers import MAX_SEED
 from llmserve.apis.sie.schema import GenerateGrammar, GenerateRequest
 from llmserve.errors import BudgetTooSmallError, ContextExceededError
-from llmserve.grammars import GrammarSyntaxError, gbnf_to_lark
+from llmserve.grammars import GrammarSyntaxError, ebnf_to_lark
 from llmserve.http.errors import Fault
 from llmserve.http.schema import read
 from llmserve.http.sse import DONE, data_frame
@@ -78,15 +78,13 @@ def _check_grammar(grammar: GenerateGrammar, raw: object) -> None:
 
 
 def lark_grammar(ebnf: str) -> str:
-    """A grammar as the engine reads it: GBNF is told by its ``::=``.
+    """A grammar as the engine reads it.
 
     Raises:
         FieldError: It is GBNF with a mistake.
     """
-    if "::=" not in ebnf:
-        return ebnf
     try:
-        return gbnf_to_lark(ebnf)
+        return ebnf_to_lark(ebnf)
     except GrammarSyntaxError as error:
         raise FieldError("grammar.ebnf", f"is no GBNF: {error}") from None
 

@@ -65,7 +65,7 @@ def param_of(error: BaseException) -> str | None:
         return _WIRE_NAMES.get(field, field)
     if isinstance(error, refusals.FieldError):
         return error.field
-    if isinstance(error, refusals.UnknownModelError | refusals.UnsafeModelIdError):
+    if isinstance(error, refusals.UnknownModelError | refusals.UnsafeModelIdError | refusals.ModelKindError):
         return "model"
     if isinstance(error, errors.ContextExceededError):
         return "prompt" if error.prompt_tokens >= error.context_length else "max_new_tokens"

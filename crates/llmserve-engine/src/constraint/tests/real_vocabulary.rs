@@ -10,7 +10,7 @@ use crate::model::llama::{LlamaVocabulary, Weights};
 pub(super) fn default_vocabulary() -> Arc<dyn Vocabulary> {
     let path =
         std::env::var_os("LLMSERVE_TEST_MODEL").expect("LLMSERVE_TEST_MODEL is not set; `make test` sets it");
-    let weights = Weights::load(path.as_ref(), &WeightsConfig::default(), true, |_| true).unwrap();
+    let weights = Weights::load(path.as_ref(), &WeightsConfig::default(), false, true, |_| true).unwrap();
     Arc::new(LlamaVocabulary::new(Arc::new(weights)))
 }
 

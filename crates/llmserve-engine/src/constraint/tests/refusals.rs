@@ -3,7 +3,7 @@
 use super::*;
 
 /// Schema, and what its refusal says: keyword, JSON pointer, or a part of the reason.
-const SCHEMAS: [(&str, &[&str]); 62] = [
+const SCHEMAS: [(&str, &[&str]); 67] = [
     ("5", &["object", "a number"]),
     ("[]", &["object", "an array"]),
     ("null", &["null"]),
@@ -56,6 +56,14 @@ const SCHEMAS: [(&str, &[&str]); 62] = [
     (r#"{"minItems":"3"}"#, &["`minItems`"]),
     (r#"{"minItems":3,"maxItems":2}"#, &["`minItems`"]),
     (r#"{"minimum":3,"maximum":2}"#, &["`minimum`"]),
+    (r#"{"type":"number","minimum":1e300}"#, &["`minimum` at the root", "too large"]),
+    (
+        r#"{"properties":{"a":{"type":"number","maximum":-1e300}}}"#,
+        &["`maximum` at /properties/a", "too large"],
+    ),
+    (r#"{"type":"integer","minimum":9223372036854775808}"#, &["`minimum` at the root", "too large"]),
+    (r#"{"type":"number","multipleOf":1e-300}"#, &["`multipleOf` at the root", "too many digits"]),
+    (r#"{"type":"number","multipleOf":1e300}"#, &["`multipleOf` at the root", "too many digits"]),
     (r#"{"multipleOf":0}"#, &["`multipleOf`"]),
     (r#"{"multipleOf":1000003}"#, &["`multipleOf`", "1000003"]),
     (r#"{"enum":[]}"#, &["`enum`"]),

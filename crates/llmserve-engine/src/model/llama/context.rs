@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 
+use super::draft_context::DraftContext;
+use super::kept_logits::KeptLogits;
+use super::rollback::Rollback;
+use super::slot_state::{self, SlotState};
 use super::weights::c_path;
 use super::{ContextShape, Weights, params, shim};
 use crate::config::{ContextConfig, KvLayout, LoraAdapter};
-use crate::error::{LoadError, LoadErrorReason};
-use crate::ids::SlotId;
+use crate::error::{Error, LoadError, LoadErrorReason};
+use crate::ids::{SlotId, TokenId};
 use crate::lock::lock;
-use crate::model::{Context, ContextLimits, DecodeError, Row};
+use crate::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
 
 /// What a cache can do, by the model's architecture.
 #[derive(Debug, Clone, Copy)]
@@ -33,12 +37,20 @@ pub(crate) struct LlamaContext {
     limits: ContextLimits,
     vocabulary_size: usize,
     trimming: Trimming,
+    rollback: Rollback,
+    /// Logits of the last batch, where it took several calls.
+    kept: Option<KeptLogits>,
+    /// For the draft context.
+    config: ContextConfig,
+    shape: ContextShape,
+    draft: Option<DraftContext>,
     /// Dropped last.
     weights: Arc<Weights>,
 }
 
 impl Drop for LlamaContext {
     fn drop(&mut self) {
+        self.draft = None;
         let _guard = lock(&self.weights.making_context);
         // SAFETY: nobody else has these pointers; the model outlives them.
         unsafe {
@@ -58,7 +70,9 @@ impl LlamaContext {
         shape: &ContextShape,
     ) -> Result<Self, LoadError> {
         let guard = lock(&weights.making_context);
-        let context_params = params::context_params(config, shape);
+        let num_snapshots = params::num_snapshots(&weights, config);
+        let mut context_params = params::context_params(config, shape);
+        context_params.n_rs_seq = num_snapshots as u32;
         // SAFETY: the model is live and the lock held.
         let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), context_params) })
             .ok_or_else(|| LoadError::new(LoadErrorReason::NotEnoughMemory, context_failed(shape)))?;
@@ -73,6 +87,10 @@ impl LlamaContext {
         let memory = unsafe { sys::llama_get_memory(ctx.as_ptr()) };
         // SAFETY: the vocabulary is live.
         let vocabulary_size = unsafe { sys::llama_vocab_n_tokens(weights.vocab()) };
+        if weights.has_draft_head() {
+            // SAFETY: the context is live. Without a draft context no hidden rows are wanted.
+            unsafe { shim::set_hidden_rows(ctx.as_ptr(), false, true) };
+        }
         drop(guard);
         let trimming = trimming(&weights);
         let mut context = Self {
@@ -80,9 +98,14 @@ impl LlamaContext {
             batch,
             adapters: Vec::new(),
             memory,
-            limits: limits(config, shape, trimming),
+            limits: limits(config, shape, trimming, num_snapshots),
             vocabulary_size: usize::try_from(vocabulary_size).unwrap_or(0),
             trimming,
+            rollback: Rollback::new(shape.num_slots, num_snapshots),
+            kept: None,
+            config: config.clone(),
+            shape: *shape,
+            draft: None,
             weights,
         };
         context.add_adapters(&config.lora)?;
@@ -131,6 +154,75 @@ impl LlamaContext {
         (usize::try_from(min).unwrap_or(0), usize::try_from(i64::from(max) + 1).unwrap_or(0))
     }
 
+    fn slots(&self) -> impl Iterator<Item = SlotId> + use<> {
+        (0..self.limits.num_slots as u32).map(SlotId)
+    }
+
+    fn trim_target(&mut self, slot: SlotId, position: i32) -> bool {
+        self.rollback.forget(slot);
+        // SAFETY: the context is live and only used here.
+        unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), position) }
+    }
+
+    fn restore_target(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
+        self.rollback.forget_all();
+        // SAFETY: the context is live and only used here.
+        let is_restored = unsafe { shim::state_set(self.ctx.as_ptr(), slot.0.cast_signed(), state) }
+            && self.positions(slot).1 == num_tokens;
+        if !is_restored {
+            self.clear(slot);
+        }
+        is_restored
+    }
+
+    /// Computes rows in one call.
+    fn compute(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        // SAFETY: the batch is live.
+        unsafe { sys::llama_batch_ext_clear(self.batch.as_ptr()) };
+        if !rows.iter().all(|row| self.add_row(row)) {
+            return Err(DecodeError::Failed(-1));
+        }
+        // SAFETY: context and batch are live and only used here.
+        match unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) } {
+            0 => {
+                self.rollback.note(rows);
+                self.follow(rows)
+            }
+            1 => Err(DecodeError::KvFull),
+            code => Err(DecodeError::Failed(code)),
+        }
+    }
+
+    /// Of the last call.
+    fn computed_logits(&self, index: usize) -> Option<&[f32]> {
+        // SAFETY: the context is live.
+        let logits = unsafe { sys::llama_get_logits_ith(self.ctx.as_ptr(), i32::try_from(index).ok()?) };
+        if logits.is_null() {
+            return None;
+        }
+        // SAFETY: llama.cpp gives one value per token, valid until the next decode, which needs `&mut self`.
+        Some(unsafe { std::slice::from_raw_parts(logits, self.vocabulary_size) })
+    }
+
+    /// Hands what was computed to the draft context.
+    fn follow(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        let Some(draft) = &mut self.draft else {
+            return Ok(());
+        };
+        // SAFETY: the context is live and only used here.
+        let hidden = unsafe { shim::hidden_rows(self.ctx.as_ptr()) };
+        if hidden.is_null() {
+            return Err(DecodeError::Failed(-1));
+        }
+        // SAFETY: one hidden row for each row of the batch, in its order, until the next batch.
+        let hidden = unsafe { std::slice::from_raw_parts(hidden, rows.len() * draft.width()) };
+        for (row, hidden) in rows.iter().zip(hidden.chunks_exact(draft.width())) {
+            draft.push(row.slot, row.token, hidden);
+        }
+        draft.take_in_oversized();
+        Ok(())
+    }
+
     fn add_row(&mut self, row: &Row) -> bool {
         let batch = self.batch.as_ptr();
         let position = row.position.cast_signed();
@@ -147,7 +239,9 @@ impl LlamaContext {
     /// used or not, and only at the next decode: until then neither slot could be saved or restored.
     fn copy_state(&mut self, from: SlotId, to: SlotId) -> bool {
         let (_, num_tokens) = self.positions(from);
-        self.save(from).is_some_and(|state| self.restore(to, &state, num_tokens))
+        // SAFETY: the context is live and only used here.
+        let state = unsafe { shim::state_get(self.ctx.as_ptr(), from.0.cast_signed()) };
+        !state.is_empty() && self.restore_target(to, &state, num_tokens)
     }
 }
 
@@ -157,27 +251,29 @@ impl Context for LlamaContext {
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
-        // SAFETY: the batch is live.
-        unsafe { sys::llama_batch_ext_clear(self.batch.as_ptr()) };
-        if !rows.iter().all(|row| self.add_row(row)) {
-            return Err(DecodeError::Failed(-1));
+        let parts = self.rollback.parts(rows);
+        self.rollback.forget_all();
+        self.kept = None;
+        if parts.len() <= 1 {
+            return self.compute(rows);
         }
-        // SAFETY: context and batch are live and only used here.
-        match unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) } {
-            0 => Ok(()),
-            1 => Err(DecodeError::KvFull),
-            code => Err(DecodeError::Failed(code)),
+        let mut kept = KeptLogits::new(rows.len());
+        for (number, part) in parts.iter().enumerate() {
+            let own: Vec<Row> = part.iter().map(|&index| rows[index]).collect();
+            self.compute(&own).map_err(|error| in_part(number, error))?;
+            for (row, &index) in part.iter().enumerate().filter(|(_, index)| rows[**index].output) {
+                kept.keep(index, self.computed_logits(row));
+            }
         }
+        self.kept = Some(kept);
+        Ok(())
     }
 
     fn logits(&self, index: usize) -> Option<&[f32]> {
-        // SAFETY: the context is live.
-        let logits = unsafe { sys::llama_get_logits_ith(self.ctx.as_ptr(), i32::try_from(index).ok()?) };
-        if logits.is_null() {
-            return None;
+        match &self.kept {
+            Some(kept) => kept.get(index),
+            None => self.computed_logits(index),
         }
-        // SAFETY: llama.cpp gives one value per token, valid until the next decode, which needs `&mut self`.
-        Some(unsafe { std::slice::from_raw_parts(logits, self.vocabulary_size) })
     }
 
     fn can_trim(&self, slot: SlotId, position: usize) -> bool {
@@ -191,7 +287,7 @@ impl Context for LlamaContext {
         match self.trimming {
             Trimming::Anywhere => true,
             Trimming::WithinWindow(window) => min == 0 || min + window <= position,
-            Trimming::Never => false,
+            Trimming::Never => end - position <= self.rollback.most(slot),
         }
     }
 
@@ -199,11 +295,17 @@ impl Context for LlamaContext {
         let Ok(position) = i32::try_from(position) else {
             return false;
         };
-        // SAFETY: the context is live and only used here.
-        unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), position) }
+        if let Some(draft) = &mut self.draft {
+            draft.trim(slot, position as usize);
+        }
+        self.trim_target(slot, position)
     }
 
     fn clear(&mut self, slot: SlotId) {
+        if let Some(draft) = &mut self.draft {
+            draft.clear(slot);
+        }
+        self.rollback.forget(slot);
         // SAFETY: the context is live and only used here.
         if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), -1) } {
             log::error!("llama.cpp did not clear slot {}", slot.0);
@@ -212,6 +314,7 @@ impl Context for LlamaContext {
 
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
         self.clear(to);
+        self.rollback.forget_all();
         let is_copied = if self.limits.layout == KvLayout::Unified {
             // SAFETY: the context is live and only used here.
             unsafe { shim::copy(self.memory, from.0.cast_signed(), to.0.cast_signed()) }
@@ -220,33 +323,119 @@ impl Context for LlamaContext {
         };
         if !is_copied {
             self.clear(to);
+        } else if let Some(draft) = &mut self.draft {
+            draft.copy(from, to);
         }
         is_copied
     }
 
     fn state_bytes(&mut self, slot: SlotId) -> usize {
         // SAFETY: the context is live and only used here.
-        unsafe { shim::state_size(self.ctx.as_ptr(), slot.0.cast_signed()) }
+        let target = unsafe { shim::state_size(self.ctx.as_ptr(), slot.0.cast_signed()) };
+        if !self.weights.has_draft_head() {
+            return target;
+        }
+        let draft = self.draft.as_mut().map_or((0, 0), |draft| (draft.state_bytes(slot), draft.width()));
+        slot_state::num_bytes(target, draft.0, draft.1)
     }
 
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
         // SAFETY: the context is live and only used here.
         let state = unsafe { shim::state_get(self.ctx.as_ptr(), slot.0.cast_signed()) };
-        (!state.is_empty()).then_some(state)
+        if state.is_empty() {
+            return None;
+        }
+        if !self.weights.has_draft_head() {
+            return Some(state);
+        }
+        let draft = self.draft.as_mut().and_then(|draft| draft.save(slot));
+        Some(slot_state::encode(&state, draft.as_ref()))
     }
 
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
-        // SAFETY: the context is live and only used here.
-        let is_restored = unsafe { shim::state_set(self.ctx.as_ptr(), slot.0.cast_signed(), state) }
-            && self.positions(slot).1 == num_tokens;
-        if !is_restored {
-            self.clear(slot);
+        let parts = if self.weights.has_draft_head() {
+            slot_state::decode(state)
+        } else {
+            Some(SlotState { target: state, draft: None })
+        };
+        let Some(SlotState { target, draft: cells }) = parts else {
+            return false;
+        };
+        let is_restored = self.restore_target(slot, target, num_tokens);
+        if is_restored && let Some(draft) = &mut self.draft {
+            draft.restore(slot, cells, num_tokens);
         }
         is_restored
     }
+
+    fn open_head(&mut self) -> Result<(), Error> {
+        if !self.weights.has_draft_head() {
+            return Err(Error::NoDraftHead);
+        }
+        if self.draft.is_none() {
+            let lengths: Vec<usize> = self.slots().map(|slot| self.positions(slot).1).collect();
+            let (config, shape) = (&self.config, &self.shape);
+            self.draft =
+                Some(DraftContext::new(&self.weights, self.ctx, config, shape, lengths.into_iter())?);
+            // SAFETY: the context is live: hidden rows of all rows.
+            unsafe { shim::set_hidden_rows(self.ctx.as_ptr(), true, false) };
+        }
+        Ok(())
+    }
+
+    fn close_head(&mut self) {
+        if self.draft.take().is_some() {
+            // SAFETY: the context is live.
+            unsafe { shim::set_hidden_rows(self.ctx.as_ptr(), false, true) };
+        }
+    }
+
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.draft.as_ref().is_some_and(|draft| draft.can_draft(slot))
+    }
+
+    fn take_in(&mut self, slots: &[SlotId]) {
+        if let Some(draft) = &mut self.draft {
+            draft.take_in_long(slots);
+        }
+    }
+
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        match &mut self.draft {
+            Some(draft) => draft.draft(requests),
+            None => vec![Vec::new(); requests.len()],
+        }
+    }
+
+    fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
+        let wanted = match &mut self.draft {
+            // One token less must be possible.
+            Some(draft) if self.limits.trims_anywhere => draft.trim_for_drafts(slot, position),
+            Some(draft) => {
+                draft.trim(slot, position);
+                position
+            }
+            None => position,
+        };
+        let end = i32::try_from(wanted).ok()?;
+        self.trim_target(slot, end).then_some(wanted)
+    }
 }
 
-fn limits(config: &ContextConfig, shape: &ContextShape, trimming: Trimming) -> ContextLimits {
+/// Cells that are missing in a later part: the first ones are computed, and the batch is not as before.
+fn in_part(number: usize, error: DecodeError) -> DecodeError {
+    match error {
+        DecodeError::KvFull if number > 0 => DecodeError::Failed(1),
+        other @ (DecodeError::KvFull | DecodeError::Failed(_)) => other,
+    }
+}
+
+fn limits(
+    config: &ContextConfig,
+    shape: &ContextShape,
+    trimming: Trimming,
+    num_snapshots: usize,
+) -> ContextLimits {
     let batch_size = config.batch_size as usize;
     ContextLimits {
         num_slots: shape.num_slots,
@@ -257,6 +446,7 @@ fn limits(config: &ContextConfig, shape: &ContextShape, trimming: Trimming) -> C
         max_outputs: shape.max_outputs(batch_size),
         num_threads: shape.num_threads,
         trims_anywhere: matches!(trimming, Trimming::Anywhere),
+        max_rollback: if matches!(trimming, Trimming::Never) { num_snapshots } else { usize::MAX },
         splits_batches: matches!(trimming, Trimming::Never) || shape.layout == KvLayout::PerSequence,
     }
 }

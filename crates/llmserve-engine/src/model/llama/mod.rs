@@ -5,16 +5,23 @@
 #![expect(unsafe_code, reason = "the one module that calls C and C++")]
 
 mod backend;
+mod backlog;
 mod context;
+mod draft_context;
+mod embedding;
+mod kept_logits;
 mod log_sink;
 mod params;
+mod rollback;
 mod shim;
+mod slot_state;
 mod vocabulary;
 mod weights;
 
 pub(crate) use context::LlamaContext;
+pub(crate) use embedding::LlamaEmbedding;
 pub(crate) use log_sink::with_log;
-pub(crate) use params::ContextShape;
+pub(crate) use params::{ContextShape, EmbeddingShape};
 pub(crate) use vocabulary::LlamaVocabulary;
 pub(crate) use weights::Weights;
 

@@ -4,14 +4,16 @@ use std::ffi::c_char;
 
 use llama_cpp_sys_2 as sys;
 
+use super::Weights;
 use crate::config::{
     ContextConfig, FlashAttention, KvLayout, KvType, MetadataValue, RopeScaling, WeightsConfig,
 };
 use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::{LoadError, LoadErrorReason};
+use crate::gguf::{EmbeddingKind, Pooling};
 
 /// llama.cpp pads the cells of a sequence to this.
-const CELL_PADDING: usize = 256;
+pub(super) const CELL_PADDING: usize = 256;
 
 /// The size of a context, chosen from configuration and memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,25 @@ impl ContextShape {
             KvLayout::Unified | KvLayout::Auto => self.num_cells.next_multiple_of(CELL_PADDING),
         }
     }
+}
+
+/// The size of an embedding model's context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EmbeddingShape {
+    /// How the model computes.
+    pub(crate) kind: EmbeddingKind,
+    /// The most tokens of one input.
+    pub(crate) context_length: usize,
+    /// The most rows of several inputs together.
+    pub(crate) batch_rows: usize,
+    /// The most rows of one call: a single input may be as long, or comes in parts of this length.
+    pub(crate) max_rows: usize,
+    /// The most inputs together.
+    pub(crate) max_sequences: usize,
+    /// KV cells, where the model has them.
+    pub(crate) num_cells: usize,
+    /// Compute threads.
+    pub(crate) num_threads: usize,
 }
 
 pub(super) fn model_params(
@@ -137,15 +158,45 @@ fn fixed_text(text: &str) -> Result<[c_char; 128], LoadError> {
 }
 
 pub(super) fn context_params(config: &ContextConfig, shape: &ContextShape) -> sys::llama_context_params {
-    // SAFETY: a plain constructor.
-    let mut params = unsafe { sys::llama_context_default_params() };
+    let mut params = computation(config, shape.num_threads);
     params.n_ctx = shape.n_ctx() as u32;
     params.n_batch = config.batch_size;
     params.n_ubatch = config.ubatch_size.min(config.batch_size);
     params.n_seq_max = shape.num_slots as u32;
     params.n_outputs_max = shape.max_outputs(config.batch_size as usize) as u32;
-    params.n_threads = shape.num_threads as i32;
-    params.n_threads_batch = shape.num_threads as i32;
+    params.kv_unified = shape.layout == KvLayout::Unified;
+    params
+}
+
+pub(super) fn embedding_params(config: &ContextConfig, shape: &EmbeddingShape) -> sys::llama_context_params {
+    let mut params = computation(config, shape.num_threads);
+    params.n_ctx = shape.num_cells.next_multiple_of(CELL_PADDING) as u32;
+    params.n_batch = shape.max_rows as u32;
+    params.n_ubatch = shape.max_rows as u32;
+    params.n_seq_max = shape.max_sequences as u32;
+    // Each row gives a vector, and llama.cpp pools them.
+    params.n_outputs_max = shape.max_rows as u32;
+    params.embeddings = true;
+    params.pooling_type = match shape.kind.pooling {
+        Pooling::Mean => sys::LLAMA_POOLING_TYPE_MEAN,
+        Pooling::Cls => sys::LLAMA_POOLING_TYPE_CLS,
+        Pooling::Last => sys::LLAMA_POOLING_TYPE_LAST,
+    };
+    params.attention_type = if shape.kind.is_causal {
+        sys::LLAMA_ATTENTION_TYPE_CAUSAL
+    } else {
+        sys::LLAMA_ATTENTION_TYPE_NON_CAUSAL
+    };
+    params.kv_unified = true;
+    params
+}
+
+/// How a context computes, whatever its size.
+fn computation(config: &ContextConfig, num_threads: usize) -> sys::llama_context_params {
+    // SAFETY: a plain constructor.
+    let mut params = unsafe { sys::llama_context_default_params() };
+    params.n_threads = num_threads as i32;
+    params.n_threads_batch = num_threads as i32;
     params.flash_attn_type = match config.flash_attention {
         FlashAttention::Auto => sys::LLAMA_FLASH_ATTN_TYPE_AUTO,
         FlashAttention::Enabled => sys::LLAMA_FLASH_ATTN_TYPE_ENABLED,
@@ -155,10 +206,17 @@ pub(super) fn context_params(config: &ContextConfig, shape: &ContextShape) -> sy
     params.type_v = ggml_type(config.kv_type_v);
     params.offload_kqv = config.offload_kv;
     params.swa_full = config.swa_full;
-    params.kv_unified = shape.layout == KvLayout::Unified;
     params.no_perf = true;
     set_rope(&mut params, config);
     params
+}
+
+/// Snapshots of the state that each sequence keeps, by which drafts can be rolled back: as many as a draft has
+/// tokens, for models with a draft head whose state cannot be cut back.
+pub(super) fn num_snapshots(weights: &Weights, config: &ContextConfig) -> usize {
+    // llama.cpp asserts that a physical batch holds the tokens of all snapshots.
+    let holds = config.ubatch_size.min(config.batch_size) as usize > MAX_DRAFT_TOKENS + 1;
+    if weights.has_draft_head() && weights.is_recurrent() && holds { MAX_DRAFT_TOKENS } else { 0 }
 }
 
 fn set_rope(params: &mut sys::llama_context_params, config: &ContextConfig) {

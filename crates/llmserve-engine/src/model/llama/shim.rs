@@ -69,6 +69,14 @@ unsafe extern "C" {
         err: *mut c_char,
         err_size: usize,
     ) -> bool;
+    fn llmserve_set_hidden_rows(ctx: *mut sys::llama_context, value: bool, masked: bool);
+    fn llmserve_hidden_rows(ctx: *mut sys::llama_context, err: *mut c_char, err_size: usize) -> *const f32;
+    fn llmserve_hidden_row(
+        ctx: *mut sys::llama_context,
+        index: i32,
+        err: *mut c_char,
+        err_size: usize,
+    ) -> *const f32;
 }
 
 /// Calls with room for the exception's message, which is logged.
@@ -181,4 +189,32 @@ pub(super) unsafe fn remove_from(memory: sys::llama_memory_t, seq: i32, position
 pub(super) unsafe fn copy(memory: sys::llama_memory_t, from: i32, to: i32) -> bool {
     // SAFETY: the caller's promise.
     guarded(|err, size| unsafe { llmserve_seq_cp(memory, from, to, err, size) })
+}
+
+/// Has a context give the hidden rows that a draft head goes on from: of all rows, or `masked` of those with
+/// output. Not wanted but `masked`, it computes less of the rows without output.
+///
+/// # Safety
+/// The context is live and no other call on it runs.
+pub(super) unsafe fn set_hidden_rows(ctx: *mut sys::llama_context, is_wanted: bool, masked: bool) {
+    // SAFETY: the caller's promise.
+    unsafe { llmserve_set_hidden_rows(ctx, is_wanted, masked) }
+}
+
+/// The hidden rows of the last batch, one after the other in the order of the batch; null if there are none.
+///
+/// # Safety
+/// The context is live, no other call on it runs, and it gives hidden rows of all rows.
+pub(super) unsafe fn hidden_rows(ctx: *mut sys::llama_context) -> *const f32 {
+    // SAFETY: the caller's promise.
+    guarded(|err, size| unsafe { llmserve_hidden_rows(ctx, err, size) })
+}
+
+/// The hidden row of one row of the last batch; null if there is none.
+///
+/// # Safety
+/// The context is live, no other call on it runs, and it gives hidden rows.
+pub(super) unsafe fn hidden_row(ctx: *mut sys::llama_context, index: i32) -> *const f32 {
+    // SAFETY: the caller's promise.
+    guarded(|err, size| unsafe { llmserve_hidden_row(ctx, index, err, size) })
 }

@@ -18,6 +18,8 @@ use crate::model::ModelInfo;
 /// The weights of a model; shared by its contexts and freed with the last.
 pub(crate) struct Weights {
     model: NonNull<sys::llama_model>,
+    /// Whether a draft head was loaded with them.
+    has_draft_head: bool,
     /// Held while a context is made: two at a time would be a data race in llama.cpp.
     pub(super) making_context: Mutex<()>,
 }
@@ -43,6 +45,7 @@ impl Weights {
     pub(crate) fn load(
         path: &Path,
         config: &WeightsConfig,
+        has_draft_head: bool,
         no_alloc: bool,
         mut progress: impl FnMut(f32) -> bool,
     ) -> Result<Self, LoadError> {
@@ -51,6 +54,7 @@ impl Weights {
         let overrides = params::metadata_overrides(config)?;
         let mut split = params::tensor_split(config)?;
         let mut model_params = params::model_params(config, &overrides, &mut split);
+        model_params.load_mtp = has_draft_head;
         model_params.no_alloc = no_alloc;
         if no_alloc {
             model_params.load_mode = sys::LLAMA_LOAD_MODE_NONE;
@@ -61,7 +65,7 @@ impl Weights {
         // SAFETY: path, overrides, split and the callback's data outlive the call.
         let model = unsafe { sys::llama_model_load_from_file(path.as_ptr(), model_params) };
         NonNull::new(model)
-            .map(|model| Self { model, making_context: Mutex::new(()) })
+            .map(|model| Self { model, has_draft_head, making_context: Mutex::new(()) })
             .ok_or_else(|| LoadError::new(LoadErrorReason::Other, "llama.cpp could not load the model"))
     }
 
@@ -89,6 +93,11 @@ impl Weights {
     pub(crate) fn sliding_window(&self) -> usize {
         // SAFETY: the model is live.
         usize::try_from(unsafe { sys::llama_model_n_swa(self.as_ptr()) }).unwrap_or(0)
+    }
+
+    /// Whether a draft head was loaded with them.
+    pub(crate) fn has_draft_head(&self) -> bool {
+        self.has_draft_head
     }
 
     /// Whether the model can generate text at all.
@@ -133,6 +142,7 @@ impl Weights {
             bos_token: special(bos),
             eos_token: special(eos),
             is_recurrent: self.is_recurrent(),
+            has_draft_head: self.has_draft_head,
             sliding_window: self.sliding_window() as u32,
             metadata,
             ..ModelInfo::default()

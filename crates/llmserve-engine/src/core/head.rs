@@ -1,0 +1,31 @@
+//! The model's own head: opened for the first who wants to draft with it, closed with the last.
+
+use crossbeam_channel::Sender;
+
+use crate::draft::Head;
+use crate::job::JobSender;
+
+use super::{Command, Core};
+
+impl Core {
+    /// Makes the draft context, if there is none, and counts one more who holds it.
+    pub(super) fn open_head(&mut self, result: JobSender<Head>, commands: Sender<Command>) {
+        match self.context.open_head() {
+            Ok(()) => {
+                self.stats.num_draft_users += 1;
+                self.publish();
+                // Given back at once where nobody waits for it any more.
+                result.send(Ok(Head::new(commands)));
+            }
+            Err(error) => result.send(Err(error)),
+        }
+    }
+
+    /// One who held the draft context does not any more.
+    pub(super) fn close_head(&mut self) {
+        self.stats.num_draft_users = self.stats.num_draft_users.saturating_sub(1);
+        if self.stats.num_draft_users == 0 {
+            self.context.close_head();
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Embedding models: texts to vectors, many inputs of many requests in one batch.
+//!
+//! An [`Embedder`] is to an embedding model what [`crate::Engine`] is to a generation model: the handle of
+//! one thread that owns the model's context. Inputs are tokenized on threads of their own; the embed thread
+//! takes them by turns from all requests and computes as many together as a batch holds.
+
+mod batch;
+mod core;
+mod handle;
+mod prepare;
+mod reply;
+mod request;
+
+pub use handle::{Embedder, EmbedderParts, OpenEmbedding};
+pub use request::{EmbeddingRequest, Embeddings};

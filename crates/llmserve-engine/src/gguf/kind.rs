@@ -1,0 +1,188 @@
+//! What a model is for, from its metadata: to generate text, or to turn texts into vectors.
+//!
+//! Source: llama.cpp's architectures, `llama_model::create_memory` (which have no KV cache) and
+//! `llama_hparams` (pooling, causal attention).
+
+use super::check::ModelFile;
+use super::metadata::{Metadata, Value};
+use super::{quoted, unsupported};
+use crate::error::LoadError;
+
+/// How the vectors of a text's tokens become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pooling {
+    /// Their mean.
+    Mean,
+    /// That of the first token.
+    Cls,
+    /// That of the last token.
+    Last,
+}
+
+impl Pooling {
+    /// The name in the Python API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::Cls => "cls",
+            Self::Last => "last",
+        }
+    }
+}
+
+/// What a model is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelKind {
+    /// It generates text.
+    Generation,
+    /// It gives embeddings.
+    Embedding(EmbeddingKind),
+}
+
+/// How an embedding model computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EmbeddingKind {
+    /// What makes one vector of many.
+    pub pooling: Pooling,
+    /// Whether a token sees only those before it.
+    pub is_causal: bool,
+    /// Whether llama.cpp keeps KV cells for it.
+    pub has_cache: bool,
+    /// Whether positions are learned, so that there are none beyond the trained length.
+    pub has_learned_positions: bool,
+}
+
+impl EmbeddingKind {
+    /// Whether an input may be computed in several parts, one after the other: only where the last token's
+    /// vector is taken and the former parts do not see the later ones.
+    #[must_use]
+    pub fn is_splittable(&self) -> bool {
+        self.has_cache && self.is_causal && self.pooling == Pooling::Last
+    }
+}
+
+/// Architectures that do nothing but embed, without KV cache: each token sees all others.
+const ENCODERS: [&str; 9] = [
+    "bert",
+    "modern-bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "neo-bert",
+    "jina-bert-v2",
+    "jina-bert-v3",
+    "eurobert",
+    "gemma-embedding",
+];
+/// A decoder without the layer that gives logits.
+const HEADLESS_DECODER: &str = "llama-embed";
+/// Neither text nor a vector for a text comes out of these.
+const NEITHER: [&str; 2] = ["clef", "wavtokenizer-dec"];
+const WITH_ENCODER: [&str; 2] = ["t5", "t5encoder"];
+
+const POOLING_NONE: u32 = 0;
+const POOLING_MEAN: u32 = 1;
+const POOLING_CLS: u32 = 2;
+const POOLING_LAST: u32 = 3;
+const POOLING_RANK: u32 = 4;
+
+impl ModelFile {
+    /// What the model is for.
+    ///
+    /// # Errors
+    /// `Unsupported` for models that rank documents, encoder-decoder models, and models of other things
+    /// than text.
+    pub fn kind(&self) -> Result<ModelKind, LoadError> {
+        kind_of(&self.metadata)
+    }
+}
+
+/// [`ModelFile::kind`] from metadata, to which overrides may have been applied.
+pub(super) fn kind_of(metadata: &Metadata) -> Result<ModelKind, LoadError> {
+    let architecture = metadata.architecture().unwrap_or_default();
+    if WITH_ENCODER.contains(&architecture) {
+        return Err(unsupported("encoder-decoder models (T5) are not served"));
+    }
+    if NEITHER.contains(&architecture) {
+        let name = quoted(architecture);
+        return Err(unsupported(format!("models of architecture {name} give neither text nor embeddings")));
+    }
+    let is_encoder = ENCODERS.contains(&architecture);
+    let Some(pooling) = pooling(metadata, is_encoder || architecture == HEADLESS_DECODER)? else {
+        return Ok(ModelKind::Generation);
+    };
+    let is_causal = metadata.bool(&metadata.model_key("attention.causal")).unwrap_or(true);
+    Ok(ModelKind::Embedding(EmbeddingKind {
+        pooling,
+        is_causal: is_causal && !is_encoder,
+        has_cache: !is_encoder,
+        has_learned_positions: architecture == "bert",
+    }))
+}
+
+/// The pooling of an embedding model. One that does nothing else takes the mean where its file does not say.
+fn pooling(metadata: &Metadata, only_embeds: bool) -> Result<Option<Pooling>, LoadError> {
+    match metadata.get(&metadata.model_key("pooling_type")) {
+        Some(Value::U32(POOLING_MEAN)) => Ok(Some(Pooling::Mean)),
+        Some(Value::U32(POOLING_CLS)) => Ok(Some(Pooling::Cls)),
+        Some(Value::U32(POOLING_LAST)) => Ok(Some(Pooling::Last)),
+        Some(Value::U32(POOLING_RANK)) => {
+            Err(unsupported("the model ranks documents (pooling type RANK), which llmserve does not serve"))
+        }
+        // Other types and numbers are refused by the check of the model's numbers.
+        None | Some(Value::U32(POOLING_NONE) | _) => Ok(only_embeds.then_some(Pooling::Mean)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LoadErrorReason;
+
+    fn kind(architecture: &str, keys: &[(&str, Value)]) -> Result<ModelKind, LoadError> {
+        let mut metadata = Metadata::default();
+        metadata.insert("general.architecture".into(), Value::Str(architecture.into()));
+        for (name, value) in keys {
+            metadata.insert(format!("{architecture}.{name}"), value.clone());
+        }
+        kind_of(&metadata)
+    }
+
+    fn embedding(architecture: &str, keys: &[(&str, Value)]) -> EmbeddingKind {
+        match kind(architecture, keys) {
+            Ok(ModelKind::Embedding(kind)) => kind,
+            other => panic!("{architecture}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn decoders_embed_where_their_file_says_so() {
+        assert_eq!(kind("qwen3", &[]), Ok(ModelKind::Generation));
+        assert_eq!(kind("qwen3", &[("pooling_type", Value::U32(0))]), Ok(ModelKind::Generation));
+        let last = embedding("qwen3", &[("pooling_type", Value::U32(3))]);
+        assert_eq!((last.pooling, last.is_causal, last.has_cache), (Pooling::Last, true, true));
+        assert!(last.is_splittable());
+        let mean = [("pooling_type", Value::U32(1)), ("attention.causal", Value::Bool(false))];
+        assert!(!embedding("qwen2", &mean).is_splittable());
+        assert!(!embedding("qwen2", &mean).is_causal);
+    }
+
+    #[test]
+    fn encoders_always_embed() {
+        let silent = embedding("bert", &[]);
+        assert_eq!((silent.pooling, silent.is_causal, silent.has_cache), (Pooling::Mean, false, false));
+        assert!(silent.has_learned_positions);
+        assert_eq!(embedding("nomic-bert", &[("pooling_type", Value::U32(2))]).pooling, Pooling::Cls);
+        assert_eq!(embedding("llama-embed", &[]).pooling, Pooling::Mean);
+    }
+
+    #[test]
+    fn what_is_neither_is_refused() {
+        for (architecture, keys) in
+            [("bert", vec![("pooling_type", Value::U32(4))]), ("t5", vec![]), ("clef", vec![])]
+        {
+            let error = kind(architecture, &keys).unwrap_err();
+            assert_eq!(error.reason, LoadErrorReason::Unsupported, "{architecture}: {error}");
+        }
+    }
+}

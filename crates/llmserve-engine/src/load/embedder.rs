@@ -1,0 +1,107 @@
+//! The load of an embedding model, from the checked file to the running embedder.
+
+use std::sync::Arc;
+
+use crate::config::{ContextConfig, ModelConfig};
+use crate::embed::{Embedder, EmbedderParts};
+use crate::error::{LoadError, LoadErrorReason};
+use crate::fingerprint::fingerprint;
+use crate::gguf::{EmbeddingKind, ModelFile};
+use crate::model::llama::{EmbeddingShape, LlamaEmbedding, LlamaVocabulary, Weights, with_log};
+use crate::model::{EmbeddingContext, ModelInfo, Vocabulary};
+use crate::probe;
+
+use super::LoadOptions;
+use super::embedding_shape;
+use super::failure::explain;
+use super::open::{facts, shared_weights};
+use super::sizing::invalid;
+use super::table::Loading;
+
+/// The most tokens of a probe's context.
+const PROBE_ROWS: usize = 64;
+
+pub(super) fn open(
+    file: &ModelFile,
+    kind: EmbeddingKind,
+    config: &ModelConfig,
+    options: &LoadOptions,
+    loading: &Loading,
+) -> Result<Embedder, LoadError> {
+    if !config.context.lora.is_empty() {
+        return Err(invalid("lora: adapters are for models that generate text".to_owned()));
+    }
+    let shape = embedding_shape::choose(&config.context, file, kind, &facts(config, file)?)?;
+    probe::ensure_probed(file, options.probe_command.as_deref(), &|| loading.is_cancelled())?;
+    let weights = shared_weights(file, &config.weights, loading)?;
+    let info = ModelInfo {
+        fingerprint: fingerprint(file, &[])?,
+        pooling: kind.pooling.as_str(),
+        kv_type_k: config.context.kv_type_k.as_str(),
+        kv_type_v: config.context.kv_type_v.as_str(),
+        kv_layout: "unified",
+        ..weights.info()
+    };
+    let embedder = start(weights, info, config, shape)?;
+    if loading.is_cancelled() {
+        return Err(LoadError::new(LoadErrorReason::Cancelled, "the load was cancelled"));
+    }
+    log_loaded(&embedder);
+    loading.report(1.0);
+    Ok(embedder)
+}
+
+/// What a probe process does with an embedding model beyond opening it: all that llama.cpp may refuse by
+/// ending the process.
+pub(super) fn probe(weights: Arc<Weights>, kind: EmbeddingKind) -> Result<(), LoadError> {
+    let vocabulary = LlamaVocabulary::new(Arc::clone(&weights));
+    vocabulary
+        .tokenize("a", true, true)
+        .map_err(|error| LoadError::new(LoadErrorReason::Damaged, error.to_string()))?;
+    let shape = EmbeddingShape {
+        kind,
+        context_length: PROBE_ROWS,
+        batch_rows: PROBE_ROWS,
+        max_rows: PROBE_ROWS,
+        max_sequences: 1,
+        num_cells: PROBE_ROWS,
+        num_threads: 1,
+    };
+    LlamaEmbedding::new(weights, &ContextConfig::default(), &shape).map(drop)
+}
+
+fn start(
+    weights: Arc<Weights>,
+    mut info: ModelInfo,
+    config: &ModelConfig,
+    shape: EmbeddingShape,
+) -> Result<Embedder, LoadError> {
+    let vocabulary = Arc::new(LlamaVocabulary::new(Arc::clone(&weights)));
+    vocabulary.describe(&mut info);
+    let context_config = config.context.clone();
+    Embedder::start(EmbedderParts {
+        open: Box::new(move || {
+            let (result, log) = with_log(|| LlamaEmbedding::new(weights, &context_config, &shape));
+            match result {
+                Ok(context) => Ok(Box::new(context) as Box<dyn EmbeddingContext>),
+                Err(error) => Err(explain(error, log)),
+            }
+        }),
+        vocabulary,
+        info,
+        scheduler: config.scheduler.clone(),
+    })
+}
+
+fn log_loaded(embedder: &Embedder) {
+    let info = embedder.info();
+    log::info!(
+        "loaded {}: embeddings of {} values ({} pooling), context length {}, {} inputs at once, {} threads",
+        info.description,
+        info.embedding_length,
+        info.pooling,
+        info.context_length,
+        info.num_slots,
+        info.num_threads
+    );
+}

@@ -1,0 +1,67 @@
+//! Drafting as Python gives it: the hold on an engine's draft context, and how a request drafts.
+
+use std::sync::{Mutex, PoisonError};
+
+use llmserve_engine::{DraftMethod, Drafting, Head, Job};
+use pyo3::prelude::*;
+
+use crate::errors::{exception, invalid_parameter};
+use crate::exit;
+use crate::fields::Field;
+use crate::fork::OwnedByProcess;
+
+/// Keeps the draft context of an engine open. It goes with the last head and the last request that has it.
+#[pyclass(frozen, name = "Head", module = "llmserve._core")]
+pub(crate) struct PyHead(OwnedByProcess<Head>);
+
+/// A head that is being opened.
+#[pyclass(frozen, module = "llmserve._core")]
+pub(crate) struct HeadJob(OwnedByProcess<Mutex<Option<Job<Head>>>>);
+
+impl HeadJob {
+    pub(crate) fn new(job: Job<Head>) -> Self {
+        Self(OwnedByProcess::new(Mutex::new(Some(job))))
+    }
+}
+
+#[pymethods]
+impl HeadJob {
+    /// The head, once; `None` before. Raises what it failed with.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<PyHead>> {
+        let job = self.0.get().map_err(|error| exception(py, &error))?;
+        let result = job.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Job::take);
+        exit::hold_caller_at_exit(py);
+        let head = result.transpose().map_err(|error| exception(py, &error))?;
+        Ok(head.map(|head| PyHead(OwnedByProcess::new(head))))
+    }
+
+    /// Gives the head back, now or when it is there. A cancelled task may live on in the traceback of its
+    /// exception, and this with it.
+    fn cancel(&self) {
+        if let Ok(job) = self.0.get() {
+            drop(job.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}
+
+/// What `submit` takes as drafting: the head (`None`: prompt lookup), `draft_len` and `adaptive`.
+#[derive(FromPyObject)]
+pub(crate) struct DraftingArgument<'py>(Option<Bound<'py, PyHead>>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+impl DraftingArgument<'_> {
+    pub(crate) fn into_drafting(self) -> PyResult<Drafting> {
+        let Self(head, draft_len, adaptive) = self;
+        let method = match head {
+            Some(head) => {
+                let opened = head.get().0.get().map_err(|error| exception(head.py(), &error))?;
+                DraftMethod::Head(opened.clone())
+            }
+            None => DraftMethod::PromptLookup,
+        };
+        Ok(Drafting {
+            method,
+            draft_len: Field::new("draft_len", draft_len, invalid_parameter).uint()?,
+            adaptive: Field::new("adaptive", adaptive, invalid_parameter).bool()?,
+        })
+    }
+}
