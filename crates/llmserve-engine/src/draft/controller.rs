@@ -133,7 +133,10 @@ impl DraftController {
             draft_len: step.num_draft_rows.div_ceil(step.num_drafting.max(1)),
             is_head: num_heads > 0,
         };
-        self.costs.record(shape, step.took.as_secs_f64());
+        if num_heads == 0 || shape.num_drafting > 0 {
+            // Else the head ran for nothing, which no other step is like.
+            self.costs.record(shape, step.took.as_secs_f64());
+        }
         let (asked, method) = match (num_heads, num_lookups) {
             (0, asked) => (asked, &mut self.lookups),
             (asked, 0) => (asked, &mut self.heads),

@@ -138,7 +138,8 @@ impl Outlook<'_> {
             plan.tokens += self.gain(sequence, len);
             let found = self.method(sequence).found;
             num_found += found;
-            none_found *= 1.0 - found;
+            // A head takes its time whatever is left of its draft.
+            none_found *= if sequence.is_head { 0.0 } else { 1.0 - found };
             num_asked += 1;
             rows += len;
             is_head |= sequence.is_head;
