@@ -4,25 +4,29 @@ use std::cell::Cell;
 
 use super::MAX_DRAFT_TOKENS;
 
-/// What a new record leaves of the older ones of its sequence: about the last fourteen drafts count.
-const SEQUENCE_DECAY: f64 = 0.93;
+/// What a new record leaves of the older ones of its sequence: about the last twenty drafts count.
+const SEQUENCE_DECAY: f64 = 0.95;
 /// The same for the records of all sequences, from which new ones start.
 const HISTORY_DECAY: f64 = 0.99;
-/// The rate at each position while nothing has been drafted.
+/// The rate of the first token while nothing has been drafted.
 const UNSEEN_RATE: f64 = 0.6;
+/// Drafts that the rate of the position before weighs at each position: a start where little was tried.
+const INHERITED_WEIGHT: f64 = 0.5;
 /// Drafts of its own that weigh as much as what a sequence starts from.
 const START_WEIGHT: f64 = 3.0;
 /// Steps without a draft before a sequence that does not draft tries one again; doubled with each
 /// try that fails, up to the second.
 const FIRST_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 128;
+/// Pauses are kept in full where a try loses a quarter of a step or more, else in proportion.
+const FULL_PAUSE_PER_LOSS: f64 = 4.0;
 /// What is left of the older records after a pause: the text may have changed.
 const AFTER_PAUSE: f64 = 0.5;
 
 /// Acceptance by position in the draft, with older records fading.
 ///
 /// Positions are apart since the guesses of a head get worse with each one that builds on its own guess.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Rates {
     /// Drafts whose tokens before this position were accepted.
     tried: [f64; MAX_DRAFT_TOKENS],
@@ -31,10 +35,6 @@ struct Rates {
 }
 
 impl Rates {
-    fn new(rate: f64, weight: f64) -> Self {
-        Self { tried: [weight; MAX_DRAFT_TOKENS], accepted: [rate * weight; MAX_DRAFT_TOKENS] }
-    }
-
     fn record(&mut self, drafted: usize, accepted: usize, decay: f64) {
         // The token after the first wrong one was computed on a wrong text and says nothing.
         let num_known = drafted.min(accepted + 1).min(MAX_DRAFT_TOKENS);
@@ -58,8 +58,10 @@ impl Rates {
 
     fn expected(&self, draft_len: usize) -> f64 {
         let (mut all_accepted, mut expected) = (1.0, 0.0);
+        let mut rate = UNSEEN_RATE;
         for (tried, accepted) in self.tried.iter().zip(&self.accepted).take(draft_len) {
-            all_accepted *= accepted / tried;
+            rate = (accepted + rate * INHERITED_WEIGHT) / (tried + INHERITED_WEIGHT);
+            all_accepted *= rate;
             expected += all_accepted;
         }
         expected
@@ -108,9 +110,16 @@ impl Acceptance {
         self.num_idle.set(self.num_idle.get().saturating_add(1));
     }
 
-    /// Whether a sequence that does not draft has waited long enough to try again.
-    pub(super) fn is_due(&self) -> bool {
-        self.num_idle.get() >= self.wait
+    /// Whether a sequence that does not draft may try along with others.
+    pub(super) fn may_try(&self) -> bool {
+        self.num_idle.get() >= self.wait.min(FIRST_PAUSE)
+    }
+
+    /// Whether it has waited long enough to try again, where that is expected to lose so much, in steps. The
+    /// less it loses the sooner.
+    pub(super) fn is_due(&self, loss: f64) -> bool {
+        let wait = f64::from(self.wait) * (loss * FULL_PAUSE_PER_LOSS).clamp(0.0, 1.0);
+        self.may_try() && f64::from(self.num_idle.get()) >= wait
     }
 }
 
@@ -122,7 +131,7 @@ pub(super) struct AcceptanceHistory {
 
 impl AcceptanceHistory {
     pub(super) fn new() -> Self {
-        Self { rates: Rates::new(UNSEEN_RATE, START_WEIGHT) }
+        Self { rates: Rates::default() }
     }
 
     pub(super) fn record(&mut self, drafted: usize, accepted: usize) {
@@ -131,7 +140,132 @@ impl AcceptanceHistory {
 
     /// What a new sequence starts from.
     pub(super) fn start(&self) -> Acceptance {
-        let rates = self.rates.scaled(|tried| START_WEIGHT / tried);
+        let rates = self.rates.scaled(|tried| (START_WEIGHT / tried).min(1.0));
         Acceptance { rates, pause: FIRST_PAUSE, wait: FIRST_PAUSE, num_idle: Cell::new(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new() -> Acceptance {
+        AcceptanceHistory::new().start()
+    }
+
+    #[test]
+    fn what_is_expected_follows_the_records_at_each_position() {
+        let mut acceptance = new();
+        // The first token is always right, the second never.
+        for _ in 0..200 {
+            acceptance.record(3, 1);
+        }
+        for len in [1, 2, 3, 8] {
+            assert!((acceptance.expected(len) - 1.0).abs() < 0.1, "{}", acceptance.expected(len));
+        }
+        assert!(acceptance.expected(0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_longer_draft_never_lowers_the_expectation() {
+        let mut acceptance = new();
+        for accepted in [0, 3, 1, 2, 8, 0, 5] {
+            acceptance.record(8, accepted);
+            for len in 0..MAX_DRAFT_TOKENS {
+                assert!(acceptance.expected(len) <= acceptance.expected(len + 1));
+            }
+            assert!(acceptance.expected(8) <= 8.0);
+        }
+    }
+
+    #[test]
+    fn positions_that_were_never_tried_are_taken_to_be_like_the_one_before() {
+        let mut acceptance = new();
+        for _ in 0..300 {
+            acceptance.record(1, 1);
+        }
+        assert!(acceptance.expected(3) > 2.7, "{}", acceptance.expected(3));
+    }
+
+    #[test]
+    fn old_records_fade() {
+        let mut acceptance = new();
+        for _ in 0..100 {
+            acceptance.record(1, 1);
+        }
+        for _ in 0..30 {
+            acceptance.record(1, 0);
+        }
+        assert!(acceptance.expected(1) < 0.25, "{}", acceptance.expected(1));
+    }
+
+    #[test]
+    fn no_draft_is_no_record_and_counts_beyond_the_draft_are_cut() {
+        let mut acceptance = new();
+        let before = acceptance.expected(3);
+        acceptance.record(0, 0);
+        assert!((acceptance.expected(3) - before).abs() < 1e-9);
+        acceptance.record(20, 20);
+        acceptance.record(1, 5);
+        assert!(acceptance.expected(8) <= 8.0);
+    }
+
+    #[test]
+    fn a_new_sequence_starts_from_the_history_and_soon_goes_its_own_way() {
+        let mut history = AcceptanceHistory::new();
+        for _ in 0..300 {
+            history.record(3, 3);
+        }
+        let mut acceptance = history.start();
+        assert!(acceptance.expected(3) > 2.7);
+        for _ in 0..10 {
+            acceptance.record(3, 0);
+        }
+        assert!(acceptance.expected(1) < 0.25, "{}", acceptance.expected(1));
+    }
+
+    /// Steps without a draft before the next try is due.
+    fn wait(acceptance: &Acceptance) -> u32 {
+        (0..1000)
+            .find(|_| {
+                acceptance.is_due(1.0) || {
+                    acceptance.count_step();
+                    false
+                }
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn each_failed_try_doubles_the_pause_and_a_right_guess_ends_it() {
+        let mut acceptance = new();
+        let mut waits = Vec::new();
+        for _ in 0..7 {
+            waits.push(wait(&acceptance));
+            acceptance.record(1, 0);
+        }
+        assert_eq!(waits, [8, 8, 16, 32, 64, 128, 128]);
+        acceptance.record(1, 1);
+        assert_eq!(wait(&acceptance), 0);
+    }
+
+    #[test]
+    fn a_try_that_loses_little_is_due_sooner() {
+        let mut acceptance = new();
+        for _ in 0..5 {
+            acceptance.record(1, 0);
+        }
+        let steps = |acceptance: &Acceptance, loss| {
+            let acceptance = acceptance.clone();
+            (0..1000).find(|_| {
+                acceptance.is_due(loss) || {
+                    acceptance.count_step();
+                    false
+                }
+            })
+        };
+        assert_eq!(steps(&acceptance, 1.0), Some(128));
+        assert_eq!(steps(&acceptance, 0.125), Some(64));
+        assert_eq!(steps(&acceptance, 0.0), Some(8));
     }
 }

@@ -2,28 +2,26 @@
 
 use std::time::Duration;
 
-use super::MAX_DRAFT_TOKENS;
-use super::acceptance::{Acceptance, AcceptanceHistory};
+use super::acceptance::Acceptance;
 use super::cost::{Shape, StepCosts};
+use super::method::Method;
+use super::plan::{MIN_AGE, MIN_SAMPLES, Outlook, Plan};
 
 /// Drafting starts if it gives so many times the tokens per second of a step without.
-const MIN_GAIN: f64 = 1.03;
-/// A plan is tried if it may give so many times those of the best known one.
-const MIN_PROBE_GAIN: f64 = 1.03;
-/// The uncertainty (standard deviation of the logarithm) up to which the cost of a step counts as known.
-const KNOWN_DEVIATION: f64 = 0.12;
-/// Measurements that a cost must have before it rules out a plan: one step may have been disturbed.
-const MIN_SAMPLES: u32 = 2;
+const MIN_GAIN: f64 = 1.02;
+/// A plan is tried if it may give so many times those of the best known one, its cost being so many deviations lower.
+const MIN_PROBE_GAIN: f64 = 1.02;
+const OPTIMISM: f64 = 1.8;
 /// What probes may lose: steps per step, the most that is saved up, and at the start.
-const PROBE_SHARE: f64 = 0.01;
+const PROBE_SHARE: f64 = 0.0075;
 const MAX_CREDIT: f64 = 2.0;
 const FIRST_CREDIT: f64 = 4.0;
-/// The acceptance by which it is judged whether a sequence that does not draft should try.
-const HOPED_RATE: f64 = 0.9;
-/// Numbers of drafting sequences that are looked at, for each length.
-const MAX_COUNTS: usize = 8;
-/// Weight of the newest step in the share of asked drafters that had a draft.
-const FOUND_WEIGHT: f64 = 0.05;
+/// The best plan must be better than no drafts by so many deviations, or the step without is measured again.
+const CHECKED_DEVIATIONS: f64 = 2.0;
+/// Where it seems to be better by this factor, the step without drafts is measured again each time the plan has run
+/// twice as long, up to every so many steps: its cost may have been mistaken.
+const MUCH_GAIN: f64 = 1.25;
+const LAST_CHECK: u64 = 512;
 
 /// A sequence that decodes in the next step.
 #[derive(Debug)]
@@ -31,6 +29,7 @@ pub(crate) struct DraftCandidate<'a> {
     pub(crate) acceptance: &'a Acceptance,
     /// The longest draft there is room for. 0: the sequence does not draft.
     pub(crate) max: usize,
+    /// False: always the longest draft.
     pub(crate) adaptive: bool,
     pub(crate) is_head: bool,
 }
@@ -58,28 +57,15 @@ pub(crate) struct DraftController {
     costs: StepCosts,
     heads: Method,
     lookups: Method,
-    /// What probes may lose: seconds in units of the step at hand.
+    /// What probes may lose, in steps.
     credit: f64,
     /// The step that was planned last.
     planned: Planned,
 }
 
-#[derive(Debug)]
-struct Method {
-    history: AcceptanceHistory,
-    /// Share of the asked sequences that had a draft.
-    found: f64,
-}
-
-impl Method {
-    fn new() -> Self {
-        Self { history: AcceptanceHistory::new(), found: 1.0 }
-    }
-}
-
 #[derive(Debug, Default)]
 struct Planned {
-    /// Sequences that were asked for a draft: heads and lookups.
+    /// Sequences that were asked for a draft.
     num_heads: usize,
     num_lookups: usize,
     probe: Option<Probe>,
@@ -90,44 +76,9 @@ struct Planned {
 struct Probe {
     /// What it was to lose.
     charged: f64,
-    /// Its expected tokens as a share of those of the best plan, and the best plan's cost.
-    tokens: f64,
+    /// Of the best plan.
+    best_tokens: f64,
     best_log_cost: f64,
-}
-
-/// One way to draft in the next step, or not.
-#[derive(Debug, Clone)]
-struct Plan {
-    /// The adaptive sequences that draft.
-    members: Vec<usize>,
-    len: usize,
-    /// Expected tokens of the step.
-    tokens: f64,
-    log_cost: f64,
-    /// Uncertainty of `log_cost`.
-    deviation: f64,
-    num_samples: u32,
-}
-
-impl Plan {
-    /// Tokens per time.
-    fn rate(&self) -> f64 {
-        self.tokens / self.log_cost.exp()
-    }
-
-    /// Tokens per time if the step is as cheap as it may well be.
-    fn hoped_rate(&self) -> f64 {
-        self.tokens / (self.log_cost - self.deviation).exp()
-    }
-
-    fn is_known(&self) -> bool {
-        self.deviation <= KNOWN_DEVIATION && (self.num_samples == 0 || self.num_samples >= MIN_SAMPLES)
-    }
-
-    /// The time that is lost with this plan instead of the best, in steps of the best.
-    fn loss(&self, best: &Plan) -> f64 {
-        (self.log_cost - best.log_cost).exp() - self.tokens / best.tokens
-    }
 }
 
 impl DraftController {
@@ -143,7 +94,8 @@ impl DraftController {
 
     /// The acceptance of a new sequence: what this engine has seen, until it has records of its own.
     pub(crate) fn acceptance(&self, is_head: bool) -> Acceptance {
-        self.method(is_head).history.start()
+        let method = if is_head { &self.heads } else { &self.lookups };
+        method.history.start()
     }
 
     /// The draft length of each sequence; these are all that decode in the next step.
@@ -152,27 +104,20 @@ impl DraftController {
             self.credit += PROBE_SHARE;
         }
         self.planned = Planned::default();
-        let adaptive: Vec<usize> = (0..sequences.len())
-            .filter(|&index| sequences[index].adaptive && sequences[index].max > 0)
-            .collect();
-        let plan = if adaptive.is_empty() {
-            self.plan(sequences, &[], 0, None)
-        } else {
-            self.best_or_probe(sequences, &adaptive)
+        let plan = self.plan(sequences);
+        let lens: Vec<usize> =
+            sequences.iter().enumerate().map(|(index, sequence)| plan.len_of(index, sequence)).collect();
+        for (sequence, &len) in sequences.iter().zip(&lens) {
+            if sequence.max > 0 && len == 0 {
+                sequence.acceptance.count_step();
+            }
+        }
+        let asked = |is_head| {
+            let asked = sequences.iter().zip(lens.iter().copied());
+            asked.filter(move |&(sequence, len)| len > 0 && sequence.is_head == is_head)
         };
-        for &index in &adaptive {
-            if !plan.members.contains(&index) {
-                sequences[index].acceptance.count_step();
-            }
-        }
-        let lens: Vec<usize> = (0..sequences.len()).map(|index| plan.len_of(sequences, index)).collect();
-        for (sequence, _) in sequences.iter().zip(&lens).filter(|&(_, &len)| len > 0) {
-            if sequence.is_head {
-                self.planned.num_heads += 1;
-            } else {
-                self.planned.num_lookups += 1;
-            }
-        }
+        self.planned.num_heads = self.heads.expect(asked(true));
+        self.planned.num_lookups = self.lookups.expect(asked(false));
         lens
     }
 
@@ -184,202 +129,125 @@ impl DraftController {
         }
         let shape = Shape {
             num_decoding: step.num_decoding,
-            num_drafting: step.num_drafting,
+            num_drafting: if step.draft_len > 0 { step.num_drafting } else { 0 },
             draft_len: step.num_draft_rows.div_ceil(step.num_drafting.max(1)),
             is_head: num_heads > 0,
         };
-        let log_cost = self.costs.record(shape, step.took.as_secs_f64());
-        if let Some(probe) = probe {
-            let lost = (log_cost - probe.best_log_cost).exp() - probe.tokens;
-            self.credit += probe.charged - lost.clamp(0.0, MAX_CREDIT);
+        if num_heads == 0 || shape.num_drafting > 0 {
+            // Else the head ran for nothing, which no other step is like.
+            self.costs.record(shape, step.took.as_secs_f64());
         }
         let (asked, method) = match (num_heads, num_lookups) {
             (0, asked) => (asked, &mut self.lookups),
             (asked, 0) => (asked, &mut self.heads),
             (_, _) => return,
         };
-        if asked > 0 {
-            let found = step.num_drafting as f64 / asked as f64;
-            method.found += FOUND_WEIGHT * (found.min(1.0) - method.found);
+        method.record_found(asked, step.num_drafting);
+        if let Some(probe) = probe {
+            // Charged is what it lost by what is known now.
+            let time = (self.costs.estimate(shape).log_ratio - probe.best_log_cost).exp();
+            let tokens = step.num_decoding as f64 + step.num_drafting as f64 * method.expected_each();
+            let lost = time - tokens / probe.best_tokens;
+            self.credit += probe.charged - lost.clamp(0.0, MAX_CREDIT);
         }
     }
 
     /// Enters a draft of any sequence.
     pub(crate) fn record_acceptance(&mut self, is_head: bool, drafted: usize, accepted: usize) {
         let method = if is_head { &mut self.heads } else { &mut self.lookups };
-        method.history.record(drafted, accepted);
+        method.record(drafted, accepted);
     }
 
-    fn method(&self, is_head: bool) -> &Method {
-        if is_head { &self.heads } else { &self.lookups }
-    }
-
-    fn best_or_probe(&mut self, sequences: &[DraftCandidate<'_>], adaptive: &[usize]) -> Plan {
-        let plans = self.plans(sequences, adaptive);
-        let best = best_known(&plans);
-        if best.members.is_empty() && best.num_samples < MIN_SAMPLES {
+    /// The best plan, or one that is to show what is not known.
+    fn plan(&mut self, sequences: &[DraftCandidate<'_>]) -> Plan {
+        let outlook = Outlook { sequences, costs: &self.costs, heads: &self.heads, lookups: &self.lookups };
+        let base = outlook.base();
+        let plans = outlook.plans();
+        let best = best_known(&base, &plans);
+        if plans.is_empty() || (best.len == 0 && base.estimate.num_samples < MIN_SAMPLES) {
             // What a step takes without drafts comes first: all else is judged by it.
-            return best.clone();
+            return base;
         }
-        let again = self.second_try(sequences, adaptive, best);
-        let Some(probe) = again.or_else(|| self.cost_probe(&plans, best)) else {
+        if is_check_due(&outlook, &base, best) {
+            self.credit -= base.loss(best).max(0.0);
+            return base;
+        }
+        let probe = second_try(&outlook, best)
+            .filter(|plan| plan.loss(best) <= self.credit)
+            .or_else(|| cost_probe(&outlook, &plans, best, self.credit));
+        let Some(probe) = probe else {
             return best.clone();
         };
         let charged = probe.loss(best).max(0.0);
         self.credit -= charged;
-        self.planned.probe =
-            Some(Probe { charged, tokens: probe.tokens / best.tokens, best_log_cost: best.log_cost });
+        self.planned.probe = Some(Probe { charged, best_tokens: best.tokens, best_log_cost: best.log_cost });
         probe
-    }
-
-    /// The plans to compare. The first is that without drafts of adaptive sequences.
-    fn plans(&self, sequences: &[DraftCandidate<'_>], adaptive: &[usize]) -> Vec<Plan> {
-        let mut plans = vec![self.plan(sequences, &[], 0, None)];
-        let longest = adaptive.iter().map(|&index| sequences[index].max).max().unwrap_or(0);
-        for len in 1..=longest.min(MAX_DRAFT_TOKENS) {
-            let mut ranked: Vec<(f64, usize)> =
-                adaptive.iter().map(|&index| (self.gain(&sequences[index], len, None), index)).collect();
-            ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            let ranked: Vec<usize> = ranked.into_iter().map(|(_, index)| index).collect();
-            let mut last = 0;
-            for part in 1..=MAX_COUNTS {
-                let count = (ranked.len() * part).div_ceil(MAX_COUNTS);
-                if count > last {
-                    plans.push(self.plan(sequences, &ranked[..count], len, None));
-                    last = count;
-                }
-            }
-        }
-        plans
-    }
-
-    /// An uncertain plan that may be better than the best known one and whose loss the credit covers.
-    fn cost_probe(&self, plans: &[Plan], best: &Plan) -> Option<Plan> {
-        let wanted = best.rate() * MIN_PROBE_GAIN;
-        plans
-            .iter()
-            .filter(|plan| plan.hoped_rate() > wanted && plan.loss(best) <= self.credit)
-            .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))
-            .cloned()
-    }
-
-    /// The best plan with those sequences added that have not drafted for a while, where that may pay and
-    /// the credit covers its loss.
-    fn second_try(&self, sequences: &[DraftCandidate<'_>], adaptive: &[usize], best: &Plan) -> Option<Plan> {
-        let is_due = |index: &usize| !best.members.contains(index) && sequences[*index].acceptance.is_due();
-        let due: Vec<usize> = adaptive.iter().copied().filter(is_due).collect();
-        if due.is_empty() {
-            return None;
-        }
-        // Where none drafts, all try at once: a step in which one of many drafts may cost as much.
-        let members: Vec<usize> =
-            if best.members.is_empty() { adaptive.to_vec() } else { [&best.members[..], &due[..]].concat() };
-        let longest =
-            members.iter().map(|&index| sequences[index].max).max().unwrap_or(0).min(MAX_DRAFT_TOKENS);
-        let wanted = best.rate() * MIN_PROBE_GAIN;
-        let may_pay =
-            (1..=longest).any(|len| self.plan(sequences, &members, len, Some(&due)).rate() > wanted);
-        if !may_pay {
-            return None;
-        }
-        let lens = if best.len > 0 { best.len..=best.len } else { 1..=longest };
-        lens.map(|len| self.plan(sequences, &members, len, None))
-            .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))
-            .filter(|plan| plan.loss(best) <= self.credit)
-    }
-
-    /// What is expected of a step in which these adaptive sequences draft. Those in `hoped` are taken to be predictable.
-    fn plan(
-        &self,
-        sequences: &[DraftCandidate<'_>],
-        members: &[usize],
-        len: usize,
-        hoped: Option<&[usize]>,
-    ) -> Plan {
-        let mut plan = Plan {
-            members: members.to_vec(),
-            len,
-            tokens: sequences.len() as f64,
-            log_cost: 0.0,
-            deviation: 0.0,
-            num_samples: 0,
-        };
-        let (mut num_asked, mut rows, mut is_head) = (0_usize, 0, false);
-        let (mut num_found, mut none_found) = (0.0, 1.0);
-        for (index, sequence) in sequences.iter().enumerate() {
-            let len = plan.len_of(sequences, index);
-            if len == 0 {
-                continue;
-            }
-            let is_hoped = hoped.is_some_and(|hoped| hoped.contains(&index));
-            plan.tokens += self.gain(sequence, len, is_hoped.then_some(HOPED_RATE));
-            let found = self.method(sequence.is_head).found;
-            num_found += found;
-            none_found *= 1.0 - found;
-            num_asked += 1;
-            rows += len;
-            is_head |= sequence.is_head;
-        }
-        let undrafted = self.costs.estimate(Shape {
-            num_decoding: sequences.len(),
-            num_drafting: 0,
-            draft_len: 0,
-            is_head: false,
-        });
-        if num_asked == 0 {
-            plan.log_cost = undrafted.log;
-            plan.deviation = undrafted.variance.sqrt();
-            plan.num_samples = undrafted.num_samples;
-            return plan;
-        }
-        let any_found: f64 = 1.0 - none_found;
-        let drafted = self.costs.estimate(Shape {
-            num_decoding: sequences.len(),
-            num_drafting: ((num_found / any_found.max(1e-6)).round() as usize).clamp(1, num_asked),
-            draft_len: rows.div_ceil(num_asked),
-            is_head,
-        });
-        let (cost, rest) = (any_found * drafted.log.exp(), none_found * undrafted.log.exp());
-        plan.log_cost = (cost + rest).ln();
-        plan.deviation = drafted.variance.sqrt() * cost / (cost + rest);
-        plan.num_samples = drafted.num_samples;
-        plan
-    }
-
-    /// Tokens that a draft of a sequence is expected to add to a step.
-    fn gain(&self, sequence: &DraftCandidate<'_>, len: usize, rate: Option<f64>) -> f64 {
-        let len = len.min(sequence.max);
-        let accepted = match rate {
-            Some(rate) => (1..=len as i32).map(|position| rate.powi(position)).sum(),
-            None => sequence.acceptance.expected(len),
-        };
-        accepted * self.method(sequence.is_head).found
-    }
-}
-
-impl Plan {
-    fn len_of(&self, sequences: &[DraftCandidate<'_>], index: usize) -> usize {
-        let sequence = &sequences[index];
-        match sequence.adaptive {
-            false => sequence.max,
-            true if self.members.contains(&index) => self.len.min(sequence.max),
-            true => 0,
-        }
     }
 }
 
 /// The plan with the highest rate of those whose cost is known, if it is worth it.
-fn best_known(plans: &[Plan]) -> &Plan {
-    let base = &plans[0];
-    plans[1..]
+fn best_known<'a>(base: &'a Plan, plans: &'a [Plan]) -> &'a Plan {
+    plans
         .iter()
         .filter(|plan| plan.is_known())
-        .max_by(|a, b| a.rate().total_cmp(&b.rate()))
-        .filter(|plan| plan.rate() > base.rate() * MIN_GAIN)
+        .max_by(|a, b| a.cautious_rate().total_cmp(&b.cautious_rate()))
+        .filter(|plan| plan.cautious_rate() > base.rate() * MIN_GAIN)
         .unwrap_or(base)
 }
-impl DraftController {
-    pub(crate) fn describe(&self) -> String {
-        format!("credit {:.2} {:?}", self.credit, self.costs)
+
+/// Whether the step without drafts of adaptive sequences is to be measured again: the best plan may be no better,
+/// or it is new and seems much better.
+fn is_check_due(outlook: &Outlook<'_>, base: &Plan, best: &Plan) -> bool {
+    let age = base.estimate.age;
+    if best.len == 0 || age < MIN_AGE {
+        return false;
     }
+    let doubt = (CHECKED_DEVIATIONS * outlook.deviation(base, best)).exp();
+    let is_much = best.rate() > MUCH_GAIN * base.rate();
+    best.rate() < base.rate() * doubt
+        || (is_much && age >= u64::from(best.estimate.num_samples).min(LAST_CHECK))
+}
+
+/// The uncertain plan with the least loss of those that may be better than the best known one.
+fn cost_probe(outlook: &Outlook<'_>, plans: &[Plan], best: &Plan, credit: f64) -> Option<Plan> {
+    let hope = |plan: &Plan| (OPTIMISM * outlook.deviation(plan, best)).exp();
+    plans
+        .iter()
+        .filter(|plan| plan.loss(best) <= credit && plan.may_teach())
+        .filter(|plan| plan.rate() * hope(plan) > best.rate() * MIN_PROBE_GAIN)
+        .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))
+        .cloned()
+}
+
+/// The best plan with those sequences added that have not drafted for a while, where that may pay.
+fn second_try(outlook: &Outlook<'_>, best: &Plan) -> Option<Plan> {
+    let indices = 0..outlook.sequences.len();
+    let joining: Vec<bool> = indices
+        .clone()
+        .map(|index| {
+            let may_try = outlook.sequences[index].acceptance.may_try();
+            outlook.is_adaptive(index) && !best.drafts[index] && may_try
+        })
+        .collect();
+    if !joining.contains(&true) {
+        return None;
+    }
+    // Where none drafts, all try at once: a step in which one of many drafts may cost as much.
+    let drafts: Vec<bool> = indices
+        .clone()
+        .map(|index| best.drafts[index] || joining[index] || (best.len == 0 && outlook.is_adaptive(index)))
+        .collect();
+    let plans: Vec<Plan> =
+        (1..=outlook.longest(&drafts)).map(|len| outlook.plan(drafts.clone(), len)).collect();
+    let wanted = best.rate() * MIN_PROBE_GAIN;
+    if !plans.iter().any(|plan| outlook.hoped_rate(plan, &joining) > wanted) {
+        return None;
+    }
+    let plan = plans
+        .into_iter()
+        .filter(|plan| best.len == 0 || plan.len == best.len)
+        .min_by(|a, b| a.loss(best).total_cmp(&b.loss(best)))?;
+    let loss = plan.loss(best);
+    let mut joining = indices.filter(|&index| joining[index]);
+    joining.any(|index| outlook.sequences[index].acceptance.is_due(loss)).then_some(plan)
 }

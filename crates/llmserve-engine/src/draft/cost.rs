@@ -3,36 +3,22 @@
 use std::collections::BTreeMap;
 
 use super::MAX_DRAFT_TOKENS;
+use super::filter::{FIRST_NOISE, Filter, Prior};
 
-/// Drift of the machine's speed from step to step: variance of its logarithm.
-const SPEED_DRIFT: f64 = 5e-4;
-/// Drift of what one shape of step takes beside the others: variance of its logarithm.
-const SHAPE_DRIFT: f64 = 2e-5;
-const MAX_VARIANCE: f64 = 0.25;
-/// Variance of the logarithm of what equal steps take: at the start, and its limits.
-const FIRST_NOISE: f64 = 0.01;
-const MIN_NOISE: f64 = 1e-4;
-const MAX_NOISE: f64 = 0.04;
-/// Weight of the newest step in the noise.
-const NOISE_WEIGHT: f64 = 0.02;
-/// Standard deviations beyond which a step counts as disturbed.
-const MAX_DEVIATION: f64 = 3.0;
 /// What a drafted token for every sequence adds to a step, as a share of it, while nothing has been measured.
 const UNMEASURED_EXCESS: f64 = 0.25;
+/// Limit for measurements by which drafts seem to make a step shorter.
+const MIN_EXCESS: f64 = -0.5;
+/// Uncertainty (standard deviation of the logarithm) of what was not measured: at all; for this kind of drafts; with another
+/// number of sequences, for twice or half of them; with another share of drafting ones.
 const UNMEASURED_DEVIATION: f64 = 0.2;
-/// Variance of the logarithm of what a step takes with a number of sequences that was never met.
-const UNKNOWN_VARIANCE: f64 = 1.0;
-/// Weight of the newest step in the mean share of drafting sequences.
-const SHARE_WEIGHT: f64 = 0.1;
-/// Uncertainty of what was measured with another number of sequences, for twice or half of them, and
-/// with another share of drafting ones (standard deviations of the logarithm).
-const COUNT_UNCERTAINTY: f64 = 0.2;
-const SHARE_UNCERTAINTY: f64 = 0.15;
+const DERIVED_DEVIATION: f64 = 0.05;
+const COUNT_DEVIATION: f64 = 0.2;
+const SHARE_DEVIATION: f64 = 0.15;
 /// The part of a draft's cost that goes with the number of rows, where only some of the sequences draft.
 /// The other part is that of a second pass over the weights.
 const ROWS_PART: f64 = 0.5;
-
-/// The classes of the share of drafting sequences: all, or a quarter of them each.
+/// The class of drafts of all sequences. Below it a class is a quarter of them.
 const ALL: u8 = 5;
 
 /// A step without prompt chunks.
@@ -46,6 +32,10 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    pub(super) fn undrafted(num_decoding: usize) -> Self {
+        Self { num_decoding, num_drafting: 0, draft_len: 0, is_head: false }
+    }
+
     fn share(self) -> f64 {
         self.num_drafting as f64 / self.num_decoding.max(1) as f64
     }
@@ -63,181 +53,113 @@ impl Shape {
     }
 }
 
-/// What shapes with drafts are measured by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Draft {
+/// The kinds of drafts that are measured apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Draft {
     is_head: bool,
     share: u8,
     len: u8,
 }
 
-/// What a step takes beside other shapes of the same number of sequences.
+/// What a step takes beside one without drafts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
-    /// Natural logarithm of the cost; the unit is common to all shapes.
-    pub(super) log: f64,
+    /// Natural logarithm of the ratio; at least 0, since drafts make no step shorter.
+    pub(super) log_ratio: f64,
+    /// The same as measured.
+    measured: f64,
     pub(super) variance: f64,
     pub(super) num_samples: u32,
-}
-
-/// A measured shape.
-#[derive(Debug, Clone, Copy)]
-struct Cost {
-    log: f64,
-    variance: f64,
-    measured_at: u64,
-    num_samples: u32,
-    /// Mean share of drafting sequences.
-    share: f64,
-}
-
-#[derive(Debug, Default)]
-struct CountCosts {
-    undrafted: Option<Cost>,
-    drafted: BTreeMap<Draft, Cost>,
+    /// Steps since the last measurement.
+    pub(super) age: u64,
+    /// Its place among those of this number of sequences, if measured.
+    index: Option<usize>,
 }
 
 /// Costs of steps that were measured, and what they tell about others.
-///
-/// A step's time is taken as speed x cost x noise. The logarithms of both are tracked by scalar Kalman filters that
-/// share each innovation by their variances: the speed of the machine (frequency, neighbours, depth of the
-/// contexts) drifts fast and for all shapes, the cost of a shape slowly. So costs that were measured at
-/// different times compare.
 #[derive(Debug)]
 pub(super) struct StepCosts {
     num_steps: u64,
-    speed: f64,
-    speed_variance: f64,
+    /// Variance of the logarithm of what equal steps take.
     noise: f64,
     /// By class of the number of decoding sequences.
-    counts: BTreeMap<usize, CountCosts>,
+    filters: BTreeMap<usize, Filter>,
 }
 
 impl StepCosts {
     pub(super) fn new() -> Self {
-        Self { num_steps: 0, speed: 0.0, speed_variance: 0.0, noise: FIRST_NOISE, counts: BTreeMap::new() }
+        Self { num_steps: 0, noise: FIRST_NOISE, filters: BTreeMap::new() }
     }
 
-    /// Enters what a step took. Returns its cost as measured, by logarithm.
-    pub(super) fn record(&mut self, shape: Shape, seconds: f64) -> f64 {
-        let log = seconds.max(1e-9).ln();
-        if self.counts.is_empty() {
-            self.speed = log;
-        }
+    /// Enters what a step took.
+    pub(super) fn record(&mut self, shape: Shape, seconds: f64) {
         self.num_steps += 1;
-        self.speed_variance += SPEED_DRIFT;
-        let mut prior = self.estimate(shape);
-        if self.costs(shape.num_decoding).is_none() {
-            prior.variance += UNKNOWN_VARIANCE;
-        }
-        let uncertainty = prior.variance + self.speed_variance + self.noise;
-        let measured = log - self.speed;
-        let mut innovation = measured - prior.log;
-        if prior.num_samples > 0 {
-            let limit = MAX_DEVIATION * uncertainty.sqrt();
-            innovation = innovation.clamp(-limit, limit);
-        }
-        if prior.num_samples > 2 {
-            let noise = (innovation * innovation - uncertainty + self.noise).max(0.0);
-            self.noise = (self.noise + NOISE_WEIGHT * (noise - self.noise)).clamp(MIN_NOISE, MAX_NOISE);
-        }
-        let speed_gain = self.speed_variance / uncertainty;
-        self.speed += speed_gain * innovation;
-        self.speed_variance *= 1.0 - speed_gain;
-        self.enter(shape, prior, prior.variance / uncertainty, innovation);
-        measured
-    }
-
-    fn enter(&mut self, shape: Shape, prior: Estimate, gain: f64, innovation: f64) {
-        let now = self.num_steps;
-        let costs = self.counts.entry(count_class(shape.num_decoding)).or_default();
-        let new =
-            Cost { log: prior.log, share: shape.share(), variance: 0.0, measured_at: now, num_samples: 0 };
-        let cost = match shape.draft() {
-            None => costs.undrafted.get_or_insert(new),
-            Some(draft) => costs.drafted.entry(draft).or_insert(new),
+        let estimate = self.estimate(shape);
+        let prior = Prior {
+            draft: shape.draft(),
+            log_ratio: estimate.measured,
+            variance: estimate.variance,
+            share: shape.share(),
         };
-        cost.log += gain * innovation;
-        cost.variance = prior.variance * (1.0 - gain);
-        cost.share += SHARE_WEIGHT * (shape.share() - cost.share);
-        cost.measured_at = now;
-        cost.num_samples = cost.num_samples.saturating_add(1);
+        let filter = self.filters.entry(count_class(shape.num_decoding)).or_insert_with(Filter::new);
+        filter.record(prior, seconds.max(1e-9).ln(), self.num_steps, &mut self.noise);
     }
 
     /// What a step takes, measured or by what is known of others.
     pub(super) fn estimate(&self, shape: Shape) -> Estimate {
-        let anchor = self.anchor(shape.num_decoding);
-        let Some(draft) = shape.draft() else {
-            return anchor;
-        };
-        let measured = self.costs(shape.num_decoding).and_then(|costs| costs.drafted.get(&draft));
-        if let Some(cost) = measured {
-            let excess = (cost.log - anchor.log).exp() - 1.0;
-            let log = anchor.log + log_ratio(excess * share_factor(shape.share(), cost.share));
-            return Estimate { log, ..self.current(cost) };
-        }
-        let excess = self.excess(shape.num_decoding, draft, shape.share());
-        let is_measured = anchor.num_samples > 0;
-        Estimate {
-            log: anchor.log + log_ratio(excess.mean),
-            variance: excess.deviation.powi(2) + if is_measured { anchor.variance } else { 0.0 },
-            num_samples: 0,
-        }
-    }
-
-    /// The cost of a step without drafts. Not measured, it is derived from what was measured with as many
-    /// sequences, or, with nothing measured, set: only costs beside each other count.
-    fn anchor(&self, num_decoding: usize) -> Estimate {
-        let costs = self.costs(num_decoding);
-        if let Some(cost) = costs.and_then(|costs| costs.undrafted.as_ref()) {
-            return self.current(cost);
-        }
-        let drafted = costs.and_then(|costs| costs.drafted.iter().max_by_key(|(_, cost)| cost.num_samples));
-        if let Some((&draft, cost)) = drafted {
-            let excess = self.excess(num_decoding, draft, cost.share);
+        let draft = shape.draft();
+        let filter = self.filters.get(&count_class(shape.num_decoding));
+        if let Some((filter, index)) = filter.and_then(|filter| Some((filter, filter.find(draft)?))) {
+            let track = filter.track(index);
+            let excess = filter.log_ratio(index).exp_m1() * share_factor(shape.share(), track.share);
+            let measured = excess.max(MIN_EXCESS).ln_1p();
             return Estimate {
-                log: cost.log - log_ratio(excess.mean),
-                variance: excess.deviation.powi(2),
-                num_samples: 0,
+                log_ratio: measured.max(0.0),
+                measured,
+                variance: filter.variance(index, 0, self.num_steps),
+                num_samples: track.num_samples,
+                age: self.num_steps - track.measured_at,
+                index: Some(index),
             };
         }
-        let log = self
-            .nearest(num_decoding, |costs| costs.undrafted.map(|cost| cost.log))
-            .map_or(0.0, |(log, distance)| log + 0.5 * distance);
-        Estimate { log, variance: 0.0, num_samples: 0 }
+        let excess = match draft {
+            Some(draft) => self.excess(shape.num_decoding, draft, shape.share()),
+            None => Excess { mean: 0.0, deviation: 0.0 },
+        };
+        Estimate {
+            log_ratio: log_ratio(excess.mean),
+            measured: log_ratio(excess.mean),
+            variance: excess.deviation.powi(2),
+            num_samples: 0,
+            age: 0,
+            index: None,
+        }
     }
 
-    /// What drafts add to a step, by what was measured of other shapes.
+    /// Variance of the ratio between two steps of this number of sequences.
+    pub(super) fn variance_between(&self, num_decoding: usize, a: &Estimate, b: &Estimate) -> f64 {
+        match (self.filters.get(&count_class(num_decoding)), a.index, b.index) {
+            (Some(filter), Some(a), Some(b)) => filter.variance(a, b, self.num_steps),
+            (_, _, _) => a.variance + b.variance,
+        }
+    }
+
+    /// What drafts add to a step, by what was measured of other kinds or with another number of sequences.
     fn excess(&self, num_decoding: usize, draft: Draft, share: f64) -> Excess {
-        let nearest = self.nearest(num_decoding, |costs| costs.excess(draft, share));
+        let wanted = (count_class(num_decoding) as f64).ln();
+        let nearest = self
+            .filters
+            .iter()
+            .filter_map(|(&count, filter)| {
+                Some((measured_excess(filter, draft, share)?, (wanted - (count as f64).ln()).abs()))
+            })
+            .min_by(|(_, a), (_, b)| a.total_cmp(b));
         if let Some((mut excess, distance)) = nearest {
-            excess.deviation += COUNT_UNCERTAINTY * distance.abs() / std::f64::consts::LN_2;
+            excess.deviation += COUNT_DEVIATION * distance / std::f64::consts::LN_2;
             return excess;
         }
         let mean = UNMEASURED_EXCESS * f64::from(draft.len) * share;
         Excess { mean, deviation: log_ratio(mean) + UNMEASURED_DEVIATION }
-    }
-
-    /// What the nearest number of sequences that knows an answer says, and the distance to it (natural logarithm).
-    fn nearest<T>(&self, num_decoding: usize, ask: impl Fn(&CountCosts) -> Option<T>) -> Option<(T, f64)> {
-        let wanted = (count_class(num_decoding) as f64).ln();
-        self.counts
-            .iter()
-            .filter_map(|(&count, costs)| Some((ask(costs)?, wanted - (count as f64).ln())))
-            .min_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))
-    }
-
-    fn costs(&self, num_decoding: usize) -> Option<&CountCosts> {
-        self.counts.get(&count_class(num_decoding))
-    }
-
-    fn current(&self, cost: &Cost) -> Estimate {
-        let drift = SHAPE_DRIFT * (self.num_steps - cost.measured_at) as f64;
-        Estimate {
-            log: cost.log,
-            variance: (cost.variance + drift).min(MAX_VARIANCE),
-            num_samples: cost.num_samples,
-        }
     }
 }
 
@@ -249,41 +171,35 @@ struct Excess {
     deviation: f64,
 }
 
-impl CountCosts {
-    /// By the measured drafts of the nearest share: between two lengths, or on the line through one.
-    fn excess(&self, draft: Draft, share: f64) -> Option<Excess> {
-        let base = self.undrafted?.log;
-        let of_kind = || self.drafted.iter().filter(|(key, _)| key.is_head == draft.is_head);
-        let class = of_kind().map(|(key, _)| key.share).min_by_key(|class| class.abs_diff(draft.share))?;
-        let (mut below, mut above) = ((0.0, 0.0), None);
-        for (key, cost) in of_kind().filter(|(key, _)| key.share == class) {
-            let excess = ((cost.log - base).exp() - 1.0) * share_factor(share, cost.share);
-            let point = (f64::from(key.len), excess);
-            if key.len <= draft.len {
-                below = point;
-            } else if above.is_none() {
-                above = Some(point);
-            }
-        }
-        let len = f64::from(draft.len);
-        let mut excess = if let Some(above) = above {
-            let mean = below.1 + (above.1 - below.1) * (len - below.0) / (above.0 - below.0);
-            Excess { mean, deviation: (log_ratio(above.1) - log_ratio(below.1)).abs() / 2.0 }
-        } else {
-            // No more than in proportion, and no less than what the shorter one adds.
-            let mean = below.1 * len / below.0;
-            Excess { mean, deviation: (log_ratio(mean) - log_ratio(below.1)).abs() }
-        };
-        if class != draft.share {
-            excess.deviation += SHARE_UNCERTAINTY;
-        }
-        Some(excess)
+/// By the measured drafts of the nearest share: between two lengths, or on the line through one.
+fn measured_excess(filter: &Filter, draft: Draft, share: f64) -> Option<Excess> {
+    if filter.undrafted().num_samples == 0 {
+        return None;
     }
+    let of_kind = || filter.drafted().filter(|(key, _, _)| key.is_head == draft.is_head);
+    let class = of_kind().map(|(key, _, _)| key.share).min_by_key(|class| class.abs_diff(draft.share))?;
+    let mut points: Vec<(f64, f64)> = of_kind()
+        .filter(|(key, _, _)| key.share == class)
+        .map(|(key, mean, track)| (f64::from(key.len), mean.exp_m1() * share_factor(share, track.share)))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let len = f64::from(draft.len);
+    let below = points.iter().rev().find(|point| point.0 <= len).copied().unwrap_or((0.0, 0.0));
+    let mut excess = if let Some(above) = points.iter().find(|point| point.0 > len) {
+        let mean = below.1 + (above.1 - below.1) * (len - below.0) / (above.0 - below.0);
+        Excess { mean, deviation: (log_ratio(above.1) - log_ratio(below.1)).abs() / 2.0 }
+    } else {
+        // No more than in proportion, and no less than what the shorter one adds.
+        let mean = below.1 * len / below.0;
+        Excess { mean, deviation: (log_ratio(mean) - log_ratio(below.1)).abs() }
+    };
+    excess.deviation += DERIVED_DEVIATION + if class == draft.share { 0.0 } else { SHARE_DEVIATION };
+    Some(excess)
 }
 
-/// The logarithm of a step with this excess beside one without. Drafts do not make a step much shorter.
+/// The logarithm of a step with this excess beside one without. Drafts make no step shorter.
 fn log_ratio(excess: f64) -> f64 {
-    excess.max(-0.2).ln_1p()
+    excess.max(0.0).ln_1p()
 }
 
 /// What an excess grows by from one share of drafting sequences to another.
@@ -295,4 +211,120 @@ fn share_factor(share: f64, measured: f64) -> f64 {
 fn count_class(num_decoding: usize) -> usize {
     let width = (num_decoding / 4).checked_ilog2().map_or(1, |bits| 1 << bits);
     num_decoding / width * width
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(num_decoding: usize, num_drafting: usize, draft_len: usize) -> Shape {
+        Shape { num_decoding, num_drafting, draft_len, is_head: draft_len > 0 }
+    }
+
+    fn ratio(costs: &StepCosts, shape: Shape) -> f64 {
+        costs.estimate(shape).log_ratio.exp()
+    }
+
+    /// Steps without and with drafts in turn, which take 20 ms and 30 ms.
+    fn measured() -> StepCosts {
+        let mut costs = StepCosts::new();
+        for _ in 0..20 {
+            costs.record(shape(1, 0, 0), 0.020);
+            costs.record(shape(1, 1, 2), 0.030);
+        }
+        costs
+    }
+
+    #[test]
+    fn ratios_are_learnt() {
+        let costs = measured();
+        assert!((ratio(&costs, shape(1, 1, 2)) - 1.5).abs() < 0.05);
+        assert_eq!(costs.estimate(shape(1, 1, 2)).num_samples, 20);
+        assert!(costs.estimate(shape(1, 1, 2)).variance.sqrt() < 0.05);
+    }
+
+    #[test]
+    fn a_disturbed_step_counts_for_nothing() {
+        let mut costs = measured();
+        for disturbed in [shape(1, 1, 2), shape(1, 0, 0)] {
+            costs.record(disturbed, 0.200);
+            costs.record(shape(1, 0, 0), 0.020);
+            assert!((ratio(&costs, shape(1, 1, 2)) - 1.5).abs() < 0.05);
+        }
+    }
+
+    #[test]
+    fn a_first_measurement_that_was_disturbed_is_corrected() {
+        let mut costs = StepCosts::new();
+        for step in 0..10 {
+            costs.record(shape(1, 0, 0), 0.020);
+            costs.record(shape(1, 1, 1), if step == 0 { 0.090 } else { 0.025 });
+        }
+        assert!((ratio(&costs, shape(1, 1, 1)) - 1.25).abs() < 0.1, "{}", ratio(&costs, shape(1, 1, 1)));
+    }
+
+    #[test]
+    fn another_speed_of_the_machine_leaves_ratios_as_they_are() {
+        for only_drafts in [false, true] {
+            let mut costs = measured();
+            for _ in 0..100 {
+                costs.record(shape(1, 1, 2), 0.060);
+                if !only_drafts {
+                    costs.record(shape(1, 0, 0), 0.040);
+                }
+            }
+            assert!((ratio(&costs, shape(1, 1, 2)) - 1.5).abs() < 0.1);
+        }
+    }
+
+    #[test]
+    fn a_ratio_that_changes_is_followed() {
+        let mut costs = measured();
+        for _ in 0..40 {
+            costs.record(shape(1, 0, 0), 0.020);
+            costs.record(shape(1, 1, 2), 0.060);
+        }
+        assert!((ratio(&costs, shape(1, 1, 2)) - 3.0).abs() < 0.2, "{}", ratio(&costs, shape(1, 1, 2)));
+    }
+
+    #[test]
+    fn what_was_not_measured_lies_between_or_on_the_line_and_is_less_certain() {
+        let costs = measured();
+        let between = costs.estimate(shape(1, 1, 1));
+        assert!((between.log_ratio.exp() - 1.25).abs() < 0.05);
+        let beyond = costs.estimate(shape(1, 1, 4));
+        assert!((beyond.log_ratio.exp() - 2.0).abs() < 0.1);
+        let elsewhere = costs.estimate(shape(8, 8, 2));
+        assert!((elsewhere.log_ratio.exp() - 1.5).abs() < 0.05);
+        for estimate in [between, beyond, elsewhere] {
+            assert_eq!(estimate.num_samples, 0);
+            assert!(estimate.variance > costs.estimate(shape(1, 1, 2)).variance);
+        }
+    }
+
+    #[test]
+    fn drafts_never_seem_to_make_a_step_shorter() {
+        let mut costs = StepCosts::new();
+        for _ in 0..20 {
+            costs.record(shape(2, 0, 0), 0.020);
+            costs.record(shape(2, 1, 2), 0.015);
+        }
+        assert!(ratio(&costs, shape(2, 1, 2)) >= 1.0);
+    }
+
+    #[test]
+    fn numbers_of_sequences_fall_into_classes() {
+        let classes: Vec<usize> = [1, 2, 3, 7, 8, 9, 10, 15, 16, 19, 20, 255].map(count_class).to_vec();
+        assert_eq!(classes, [1, 2, 3, 7, 8, 8, 10, 14, 16, 16, 20, 224]);
+    }
+
+    #[test]
+    fn odd_times_are_taken() {
+        let mut costs = StepCosts::new();
+        for seconds in [0.0, 1e9, 1e-12, 0.02] {
+            costs.record(shape(1, 0, 0), seconds);
+            costs.record(shape(1, 1, 3), seconds);
+            assert!(ratio(&costs, shape(1, 1, 3)).is_finite());
+        }
+    }
 }

@@ -3,13 +3,16 @@
 use super::{Drafter, MAX_DRAFT_TOKENS};
 use crate::ids::TokenId;
 
-/// Tokens that must occur before for a guess. A match of two is right half as often as one of four, but a
-/// wrong draft is cheap beside a missed one, and the controller drops a text on which they fail.
+/// Tokens that must occur before for a guess. Of drafts of three on code and prose, 31 and 21 % of the tokens were
+/// accepted with 2, 37 and 33 % with 3; but with 2 they were found twice as often, and there were more tokens a
+/// step (1.43 and 1.20 instead of 1.28 and 1.13). The controller sees to it where that does not pay.
 const MIN_MATCH: usize = 2;
-/// Tokens that a match is compared over; a longer one is no better.
+/// Tokens that a match is compared over. Edited files gave 2.7 / 3.3 / 3.6 / 3.6 tokens a step with 2 / 4 / 8 / 16,
+/// other texts about the same with all.
 const MAX_MATCH: usize = 16;
-/// Earlier occurrences that are compared, from the last.
-const MAX_CANDIDATES: usize = 32;
+/// Earlier occurrences that are compared, from the last. Of equally long matches the last one is taken: a vote among
+/// them gave no more, the first one less.
+const MAX_CANDIDATES: usize = 64;
 /// Tokens before the end that may have been taken back and replaced since the last call.
 const MAX_ROLLBACK: usize = 64;
 /// No position.
@@ -19,7 +22,7 @@ const NONE: u32 = u32::MAX;
 ///
 /// All positions after the same two tokens are chained from the last to the first, as in the string search of
 /// deflate (RFC 1951, section 4), so a token is entered in constant time, and a guess compares a bounded number of places,
-/// whatever the length of the text. It takes 12 to 20 bytes a token.
+/// whatever the length of the text. The index takes 12 to 24 bytes a token.
 #[derive(Debug)]
 pub(crate) struct PromptLookup {
     /// The text as entered.
@@ -133,4 +136,115 @@ fn chain_of(pair: [TokenId; MIN_MATCH], num_chains: usize) -> usize {
     let [first, second] = pair.map(|token| u64::from(token.0 as u32));
     let mixed = (first << 32 | second).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (64 - num_chains.trailing_zeros())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ids(tokens: &[i32]) -> Vec<TokenId> {
+        tokens.iter().map(|&token| TokenId(token)).collect()
+    }
+
+    fn draft(tokens: &[i32], max: usize) -> Vec<i32> {
+        PromptLookup::new().draft(&ids(tokens), max).into_iter().map(|token| token.0).collect()
+    }
+
+    /// The draft by comparing every earlier place.
+    fn draft_by_search(tokens: &[TokenId], max: usize) -> Vec<TokenId> {
+        let match_len = |place: usize| {
+            tokens[..place]
+                .iter()
+                .rev()
+                .zip(tokens.iter().rev())
+                .take(MAX_MATCH)
+                .take_while(|(a, b)| a == b)
+                .count()
+        };
+        let places = 0..tokens.len();
+        let Some(start) =
+            places.filter(|&place| match_len(place) >= MIN_MATCH).max_by_key(|&place| match_len(place))
+        else {
+            return Vec::new();
+        };
+        let mut text = tokens.to_vec();
+        for index in start..start + max {
+            text.push(text[index]);
+        }
+        text.split_off(tokens.len())
+    }
+
+    proptest! {
+        #[test]
+        fn equals_a_search(
+            pieces in prop::collection::vec((0usize..20, prop::collection::vec(0i32..4, 1..9)), 1..8),
+            max in 1usize..9,
+        ) {
+            // Each piece is a rollback and what follows it. Short texts: the limits on candidates and rollback are not reached.
+            let (mut lookup, mut tokens) = (PromptLookup::new(), Vec::new());
+            for (back, piece) in pieces {
+                tokens.truncate(tokens.len().saturating_sub(back));
+                tokens.extend(ids(&piece));
+                prop_assert_eq!(lookup.draft(&tokens, max), draft_by_search(&tokens, max));
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_no_draft() {
+        assert_eq!(draft(&[], 3), [0; 0]);
+        assert_eq!(draft(&[1], 3), [0; 0]);
+        assert_eq!(draft(&[1, 2, 3, 4], 3), [0; 0]);
+        assert_eq!(draft(&[1, 2, 1], 3), [0; 0], "one token is no match");
+    }
+
+    #[test]
+    fn the_last_of_equal_matches_wins_and_a_longer_one_before_it() {
+        assert_eq!(draft(&[1, 2, 7, 1, 2, 8, 9, 1, 2], 2), [8, 9]);
+        assert_eq!(draft(&[5, 1, 2, 7, 0, 1, 2, 8, 5, 1, 2], 1), [7]);
+    }
+
+    #[test]
+    fn a_draft_is_no_longer_than_asked_or_allowed() {
+        let tokens: Vec<i32> = (0..20).chain([0, 1]).collect();
+        assert_eq!(draft(&tokens, 0), [0; 0]);
+        assert_eq!(draft(&tokens, 2), [2, 3]);
+        assert_eq!(draft(&tokens, 100).len(), MAX_DRAFT_TOKENS);
+    }
+
+    #[test]
+    fn a_text_that_repeats_itself_goes_on_beyond_its_end() {
+        assert_eq!(draft(&[1, 2, 3, 1, 2, 3, 1], 5), [2, 3, 1, 2, 3]);
+        assert_eq!(draft(&[4, 4, 4], 3), [4, 4, 4]);
+    }
+
+    #[test]
+    fn what_was_taken_back_is_forgotten() {
+        let mut lookup = PromptLookup::new();
+        assert_eq!(lookup.draft(&ids(&[1, 2, 3, 9, 1, 2]), 1), ids(&[3]));
+        assert_eq!(lookup.draft(&ids(&[1, 2]), 1), []);
+        assert_eq!(lookup.draft(&ids(&[1, 2, 8, 1, 2]), 1), ids(&[8]));
+        // Replaced by as many others.
+        assert_eq!(lookup.draft(&ids(&[1, 2, 8, 8, 8]), 1), ids(&[8]));
+        assert_eq!(lookup.draft(&ids(&[1, 2, 8, 8, 8, 1, 2]), 2), ids(&[8, 8]));
+    }
+
+    #[test]
+    fn a_deeper_rollback_than_expected_costs_guesses_only() {
+        let mut lookup = PromptLookup::new();
+        let before: Vec<TokenId> = (0..1000).map(TokenId).collect();
+        assert_eq!(lookup.draft(&before, 3), []);
+        let after: Vec<TokenId> = (2000..3000).chain([2000, 2001]).map(TokenId).collect();
+        for _ in 0..2 {
+            let draft = lookup.draft(&after, 3);
+            assert!(draft.is_empty() || draft == ids(&[2002, 2003, 2004]));
+        }
+    }
+
+    #[test]
+    fn negative_ids_are_tokens_like_others() {
+        assert_eq!(draft(&[-1, i32::MIN, 5, -1, i32::MIN], 1), [5]);
+    }
 }

@@ -4,8 +4,11 @@ mod acceptance;
 mod controller;
 mod cost;
 mod drafting;
+mod filter;
 mod head;
 mod lookup;
+mod method;
+mod plan;
 mod sequence;
 #[cfg(test)]
 mod simulation;
