@@ -1,4 +1,4 @@
-"""Values of every kind in every field of every route: refused as the dialect does it, or answered; no fault."""
+"""Values of every kind in every field of every route: refused as the dialect does it, or answered."""
 
 from __future__ import annotations
 
