@@ -21,15 +21,20 @@ fn head_of(engine: &Engine) -> Head {
     engine.open_head(None).wait().unwrap()
 }
 
-fn by(method: DraftMethod, draft_len: usize) -> Option<Drafting> {
-    Some(Drafting { method, draft_len, adaptive: false })
+fn by(method: DraftMethod, draft_len: usize) -> Drafting {
+    Drafting { method, draft_len, adaptive: false }
 }
 
-fn parts(prompt: &str, max_tokens: u32, drafting: Option<Drafting>) -> RequestParts {
-    RequestParts { drafting, ..RequestParts::text(prompt, max_tokens) }
+fn parts(prompt: &str, max_tokens: u32, drafting: impl Into<Option<Drafting>>) -> RequestParts {
+    RequestParts { drafting: drafting.into(), ..RequestParts::text(prompt, max_tokens) }
 }
 
-fn submit(engine: &Engine, prompt: &str, max_tokens: u32, drafting: Option<Drafting>) -> RequestHandle {
+fn submit(
+    engine: &Engine,
+    prompt: &str,
+    max_tokens: u32,
+    drafting: impl Into<Option<Drafting>>,
+) -> RequestHandle {
     engine.submit(request(parts(prompt, max_tokens, drafting)), None)
 }
 
@@ -85,9 +90,8 @@ fn head_drafts_change_no_text_and_count_as_simulated() {
             let prompts: Vec<String> =
                 (0..16).map(|index| format!("{draft_len} drafts of prompt {index}")).collect();
             // Some draft and some do not, and more wait than there are slots.
-            let drafting = |index: usize| {
-                (index % 4 != 3).then(|| by(DraftMethod::Head(head.clone()), draft_len)).flatten()
-            };
+            let drafting =
+                |index: usize| (index % 4 != 3).then(|| by(DraftMethod::Head(head.clone()), draft_len));
             let handles: Vec<RequestHandle> = prompts
                 .iter()
                 .enumerate()
@@ -236,11 +240,11 @@ fn sampled_text_is_the_same_with_drafts() {
     let head = head_of(&engine);
     for seed in 0..8 {
         let sampling = SamplingParams { temperature: 0.5, seed: Some(seed), ..SamplingParams::default() };
-        let sampled = |drafting| {
+        let sampled = |drafting: Option<Drafting>| {
             let parts = RequestParts { sampling: sampling.clone(), ..parts("sampled", 80, drafting) };
             collect(&engine.submit(request(parts), None)).unwrap()
         };
-        let (without, with) = (sampled(None), sampled(by(DraftMethod::Head(head.clone()), 3)));
+        let (without, with) = (sampled(None), sampled(Some(by(DraftMethod::Head(head.clone()), 3))));
         assert_eq!(without.tokens, with.tokens);
         let (drafted, accepted) = counts(&with);
         assert!(
@@ -291,12 +295,12 @@ fn what_cannot_draft_says_so() {
 fn prompt_lookup_needs_no_head_and_changes_no_text() {
     let engine = FakeEngine::default().start();
     // The fake model repeats nothing by itself.
-    let repeating = |drafting| {
+    let repeating = |drafting: Option<Drafting>| {
         let mut parts = parts("abcabc", 60, drafting);
         parts.sampling.logit_bias = vec![(TokenId(i32::from(b'a')), 100.0)];
         collect(&engine.submit(request(parts), None)).unwrap()
     };
-    let (without, with) = (repeating(None), repeating(by(DraftMethod::PromptLookup, 4)));
+    let (without, with) = (repeating(None), repeating(Some(by(DraftMethod::PromptLookup, 4))));
     assert_eq!((&without.text, &with.text), (&"a".repeat(60), &"a".repeat(60)));
     let (drafted, accepted) = counts(&with);
     assert!(accepted > 40 && accepted <= drafted, "{drafted} {accepted}");
@@ -307,10 +311,10 @@ fn prompt_lookup_needs_no_head_and_changes_no_text() {
 #[test]
 fn adaptive_drafts_change_no_text() {
     let engine = with_head(Memory::Attention, KvLayout::PerSequence).start();
-    let drafting = |_| Drafting { method: DraftMethod::Head(head_of(&engine)), draft_len: 8, adaptive: true };
+    let drafting = || Drafting { method: DraftMethod::Head(head_of(&engine)), draft_len: 8, adaptive: true };
     let prompts: Vec<String> = (0..24).map(|index| format!("adaptive {index}")).collect();
     let handles: Vec<RequestHandle> =
-        prompts.iter().map(|prompt| submit(&engine, prompt, 100, Some(drafting(())))).collect();
+        prompts.iter().map(|prompt| submit(&engine, prompt, 100, drafting())).collect();
     for (prompt, handle) in prompts.iter().zip(&handles) {
         assert_eq!(collect(handle).unwrap().tokens, expected_tokens(prompt, 100));
     }

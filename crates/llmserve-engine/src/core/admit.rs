@@ -83,7 +83,7 @@ impl Core {
     /// left to compute, since its logits are needed.
     fn best_source(&self, sequence: &Sequence) -> (Source, usize) {
         let wanted = &sequence.tokens[..sequence.tokens.len() - 1];
-        let is_worth = |can_draft: bool, len: usize| can_draft || !self.wants_head(sequence, len);
+        let is_worth = |can_draft: bool, len: usize| can_draft || !wants_head(sequence, len);
         let usable = |slot, tokens: &[_]| {
             let shared = common_prefix(tokens, wanted);
             let is_usable =
@@ -106,13 +106,6 @@ impl Core {
         // On equal lengths the first: an idle slot may be taken over without copying.
         let all = idle.chain(running).chain(parked).filter(|&(_, len)| len > 0);
         all.reduce(|best, other| if other.1 > best.1 { other } else { best }).unwrap_or((Source::Nothing, 0))
-    }
-
-    /// Whether a sequence had better compute its prompt anew than go on from so many tokens' cells that the draft
-    /// context does not know: it could not draft. Saving most of the prompt is worth that.
-    fn wants_head(&self, sequence: &Sequence, len: usize) -> bool {
-        let drafts = sequence.drafts.as_ref().is_some_and(SequenceDrafts::is_head);
-        drafts && 2 * len < sequence.tokens.len()
     }
 
     /// A running prompt that will have computed at least `min_len` shared tokens.
@@ -227,4 +220,11 @@ impl Core {
         self.context.clear(slot);
         0
     }
+}
+
+/// Whether a sequence had better compute its prompt anew than go on from so many tokens' cells that the draft
+/// context does not know: it could not draft. Saving most of the prompt is worth that.
+fn wants_head(sequence: &Sequence, len: usize) -> bool {
+    let drafts = sequence.drafts.as_ref().is_some_and(SequenceDrafts::is_head);
+    drafts && 2 * len < sequence.tokens.len()
 }

@@ -36,8 +36,8 @@ impl Core {
                 DraftCandidate {
                     acceptance: drafts.map_or(&unused, |drafts| &drafts.acceptance),
                     max: max_draft(sequence, &*self.context),
-                    adaptive: drafts.is_some_and(|drafts| drafts.is_adaptive()),
-                    is_head: drafts.is_some_and(|drafts| drafts.is_head()),
+                    adaptive: drafts.is_some_and(SequenceDrafts::is_adaptive),
+                    is_head: drafts.is_some_and(SequenceDrafts::is_head),
                 }
             })
             .collect();

@@ -196,7 +196,9 @@ mod tests {
 
     fn pushed(tokens: &[i32]) -> Backlog {
         let mut backlog = Backlog::new(1);
-        tokens.iter().for_each(|&token| push(&mut backlog, token));
+        for &token in tokens {
+            push(&mut backlog, token);
+        }
         backlog
     }
 
@@ -221,7 +223,9 @@ mod tests {
         backlog.take(9);
         backlog.take_next(TokenId(3));
         // Verified with two drafts, of which one was right.
-        [3, 4, 9].into_iter().for_each(|token| push(&mut backlog, token));
+        for token in [3, 4, 9] {
+            push(&mut backlog, token);
+        }
         backlog.trim(4);
         assert!(backlog.can_draft());
         assert_eq!(rows(&backlog.take(9)), (3, vec![(4, 3.0)]));
