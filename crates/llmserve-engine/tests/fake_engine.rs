@@ -399,8 +399,9 @@ fn shutdown_ends_waiting_and_running_requests() {
     let stopping = StopParams { max_tokens: Some(1_000_000), ignore_eos: true, ..StopParams::default() };
     let parts = RequestParts { stopping, ..RequestParts::text("running", 1_000_000) };
     let running = engine.submit(request(parts.clone()), None);
-    let waiting = engine.submit(request(parts), None);
+    // One after the other: prepare threads may overtake each other, and there is one slot.
     wait_for_delta(&running);
+    let waiting = engine.submit(request(parts), None);
     engine.shutdown();
     assert_eq!(collect(&running).unwrap_err(), Error::ShutDown);
     assert_eq!(collect(&waiting).unwrap_err(), Error::ShutDown);
