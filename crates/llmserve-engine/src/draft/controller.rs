@@ -13,7 +13,7 @@ const MIN_GAIN: f64 = 1.02;
 const MIN_PROBE_GAIN: f64 = 1.02;
 const OPTIMISM: f64 = 1.8;
 /// What probes may lose: steps per step, the most that is saved up, and at the start.
-const PROBE_SHARE: f64 = 0.0075;
+const PROBE_SHARE: f64 = 0.006;
 const MAX_CREDIT: f64 = 2.0;
 const FIRST_CREDIT: f64 = 4.0;
 /// The best plan must be better than no drafts by so many deviations, or the step without is measured again.
