@@ -18,6 +18,9 @@ const START_WEIGHT: f64 = 3.0;
 /// try that fails, up to the second.
 const FIRST_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 128;
+/// The first pause where what the engine has seen is worse than this.
+const UNLIKELY_PAUSE: u32 = 32;
+const UNLIKELY_RATE: f64 = 0.2;
 /// Pauses are kept in full where a try loses a quarter of a step or more, else in proportion.
 const FULL_PAUSE_PER_LOSS: f64 = 4.0;
 /// What is left of the older records after a pause: the text may have changed.
@@ -141,7 +144,8 @@ impl AcceptanceHistory {
     /// What a new sequence starts from.
     pub(super) fn start(&self) -> Acceptance {
         let rates = self.rates.scaled(|tried| (START_WEIGHT / tried).min(1.0));
-        Acceptance { rates, pause: FIRST_PAUSE, wait: FIRST_PAUSE, num_idle: Cell::new(0) }
+        let pause = if rates.expected(1) < UNLIKELY_RATE { UNLIKELY_PAUSE } else { FIRST_PAUSE };
+        Acceptance { rates, pause, wait: pause, num_idle: Cell::new(0) }
     }
 }
 
@@ -247,6 +251,15 @@ mod tests {
         assert_eq!(waits, [8, 8, 16, 32, 64, 128, 128]);
         acceptance.record(1, 1);
         assert_eq!(wait(&acceptance), 0);
+    }
+
+    #[test]
+    fn where_nothing_was_ever_right_the_first_try_waits_longer() {
+        let mut history = AcceptanceHistory::new();
+        for _ in 0..300 {
+            history.record(1, 0);
+        }
+        assert_eq!(wait(&history.start()), UNLIKELY_PAUSE);
     }
 
     #[test]

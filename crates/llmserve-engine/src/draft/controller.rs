@@ -13,15 +13,14 @@ const MIN_GAIN: f64 = 1.02;
 const MIN_PROBE_GAIN: f64 = 1.02;
 const OPTIMISM: f64 = 1.8;
 /// What probes may lose: steps per step, the most that is saved up, and at the start.
-const PROBE_SHARE: f64 = 0.0075;
+const PROBE_SHARE: f64 = 0.006;
 const MAX_CREDIT: f64 = 2.0;
 const FIRST_CREDIT: f64 = 4.0;
 /// The best plan must be better than no drafts by so many deviations, or the step without is measured again.
 const CHECKED_DEVIATIONS: f64 = 2.0;
-/// Where it seems to be better by this factor, the step without drafts is measured again each time the plan has run
-/// twice as long, up to every so many steps: its cost may have been mistaken.
-const MUCH_GAIN: f64 = 1.25;
-const LAST_CHECK: u64 = 512;
+/// Besides it is measured again each time the best plan has run twice as long, up to every so many steps: its cost may
+/// have been mistaken.
+const LAST_CHECK: u64 = 128;
 
 /// A sequence that decodes in the next step.
 #[derive(Debug)]
@@ -59,6 +58,8 @@ pub(crate) struct DraftController {
     lookups: Method,
     /// What probes may lose, in steps.
     credit: f64,
+    /// Steps since one was planned without drafts of adaptive sequences.
+    num_drafted: u64,
     /// The step that was planned last.
     planned: Planned,
 }
@@ -88,6 +89,7 @@ impl DraftController {
             heads: Method::new(),
             lookups: Method::new(),
             credit: FIRST_CREDIT,
+            num_drafted: 0,
             planned: Planned::default(),
         }
     }
@@ -105,6 +107,7 @@ impl DraftController {
         }
         self.planned = Planned::default();
         let plan = self.plan(sequences);
+        self.num_drafted = if plan.len > 0 { self.num_drafted + 1 } else { 0 };
         let lens: Vec<usize> =
             sequences.iter().enumerate().map(|(index, sequence)| plan.len_of(index, sequence)).collect();
         for (sequence, &len) in sequences.iter().zip(&lens) {
@@ -168,7 +171,7 @@ impl DraftController {
             // What a step takes without drafts comes first: all else is judged by it.
             return base;
         }
-        if is_check_due(&outlook, &base, best) {
+        if self.num_drafted >= MIN_AGE && is_check_due(&outlook, &base, best, self.num_drafted) {
             self.credit -= base.loss(best).max(0.0);
             return base;
         }
@@ -195,17 +198,13 @@ fn best_known<'a>(base: &'a Plan, plans: &'a [Plan]) -> &'a Plan {
         .unwrap_or(base)
 }
 
-/// Whether the step without drafts of adaptive sequences is to be measured again: the best plan may be no better,
-/// or it is new and seems much better.
-fn is_check_due(outlook: &Outlook<'_>, base: &Plan, best: &Plan) -> bool {
-    let age = base.estimate.age;
-    if best.len == 0 || age < MIN_AGE {
-        return false;
-    }
+/// Whether the step without drafts of adaptive sequences is to be measured again after so many with: the best plan may
+/// be no better, or it is new.
+fn is_check_due(outlook: &Outlook<'_>, base: &Plan, best: &Plan, num_drafted: u64) -> bool {
     let doubt = (CHECKED_DEVIATIONS * outlook.deviation(base, best)).exp();
-    let is_much = best.rate() > MUCH_GAIN * base.rate();
-    best.rate() < base.rate() * doubt
-        || (is_much && age >= u64::from(best.estimate.num_samples).min(LAST_CHECK))
+    best.len == 0
+        || best.rate() < base.rate() * doubt
+        || num_drafted >= u64::from(best.estimate.num_samples).min(LAST_CHECK)
 }
 
 /// The uncertain plan with the least loss of those that may be better than the best known one.

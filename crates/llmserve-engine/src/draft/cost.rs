@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::MAX_DRAFT_TOKENS;
-use super::filter::{FIRST_NOISE, Filter, Prior};
+use super::filter::{Filter, Noise, Prior};
 
 /// What a drafted token for every sequence adds to a step, as a share of it, while nothing has been measured.
 const UNMEASURED_EXCESS: f64 = 0.25;
@@ -80,15 +80,14 @@ pub(super) struct Estimate {
 #[derive(Debug)]
 pub(super) struct StepCosts {
     num_steps: u64,
-    /// Variance of the logarithm of what equal steps take.
-    noise: f64,
+    noise: Noise,
     /// By class of the number of decoding sequences.
     filters: BTreeMap<usize, Filter>,
 }
 
 impl StepCosts {
     pub(super) fn new() -> Self {
-        Self { num_steps: 0, noise: FIRST_NOISE, filters: BTreeMap::new() }
+        Self { num_steps: 0, noise: Noise::new(), filters: BTreeMap::new() }
     }
 
     /// Enters what a step took.

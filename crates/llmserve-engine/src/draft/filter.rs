@@ -18,11 +18,36 @@ const MAX_DEVIATION: f64 = 3.0;
 /// what equal steps take.
 const MIN_NOISE_SAMPLES: u32 = 2;
 const NOISE_WEIGHT: f64 = 0.02;
-pub(super) const FIRST_NOISE: f64 = 0.01;
+const FIRST_NOISE: f64 = 0.04;
+const FIRST_NOISE_SAMPLES: u32 = 8;
 const MIN_NOISE: f64 = 1e-4;
 const MAX_NOISE: f64 = 0.1;
 /// Weight of the newest step in the mean share of drafting sequences.
 const SHARE_WEIGHT: f64 = 0.1;
+
+/// What equal steps differ by.
+#[derive(Debug)]
+pub(super) struct Noise {
+    /// Of the logarithm of what they take.
+    variance: f64,
+    num_samples: u32,
+}
+
+impl Noise {
+    /// Much to begin with: what is learnt from few steps is then not held for certain.
+    pub(super) fn new() -> Self {
+        Self { variance: FIRST_NOISE, num_samples: 0 }
+    }
+
+    /// Enters an innovation, of which so much variance is not noise.
+    fn record(&mut self, innovation: f64, rest: f64) {
+        self.num_samples = self.num_samples.saturating_add(1);
+        let weight = NOISE_WEIGHT.max(1.0 / f64::from(self.num_samples + FIRST_NOISE_SAMPLES));
+        let most = MAX_DEVIATION.powi(2) * (rest + self.variance);
+        let measured = (innovation.powi(2).min(most) - rest).max(0.0);
+        self.variance = (self.variance + weight * (measured - self.variance)).clamp(MIN_NOISE, MAX_NOISE);
+    }
+}
 
 /// How a step that took much longer or shorter than expected did so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -144,7 +169,7 @@ impl Filter {
     }
 
     /// Enters the logarithm of what a step took.
-    pub(super) fn record(&mut self, prior: Prior, log: f64, now: u64, noise: &mut f64) {
+    pub(super) fn record(&mut self, prior: Prior, log: f64, now: u64, noise: &mut Noise) {
         self.drift(now);
         let index = self.find(prior.draft).unwrap_or_else(|| self.insert(prior));
         if self.tracks.iter().all(|track| track.num_samples == 0) {
@@ -153,13 +178,10 @@ impl Filter {
         let innovation = log - self.means[0] - prior.log_ratio;
         let num_samples = self.tracks[index].num_samples;
         if num_samples > MIN_NOISE_SAMPLES {
-            let rest = self.expected_variance(index);
-            let most = MAX_DEVIATION.powi(2) * (rest + *noise);
-            let measured = (innovation.powi(2).min(most) - rest).max(0.0);
-            *noise = (*noise + NOISE_WEIGHT * (measured - *noise)).clamp(MIN_NOISE, MAX_NOISE);
+            noise.record(innovation, self.expected_variance(index));
         }
-        if self.is_credible(index, innovation, *noise) {
-            self.update(index, innovation, *noise);
+        if self.is_credible(index, innovation, noise.variance) {
+            self.update(index, innovation, noise.variance);
             let track = &mut self.tracks[index];
             track.share += SHARE_WEIGHT * (prior.share - track.share);
             track.measured_at = now;
