@@ -9,6 +9,7 @@ mod backlog;
 mod context;
 mod draft_context;
 mod embedding;
+mod head_context;
 mod kept_logits;
 mod log_sink;
 mod params;

@@ -1,0 +1,197 @@
+//! The draft context as llama.cpp has it: batches of tokens with hidden rows, what comes out of them, and cells.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use llama_cpp_sys_2 as sys;
+
+use super::params::CELL_PADDING;
+use super::{ContextShape, Weights, params, shim};
+use crate::config::{ContextConfig, KvLayout};
+use crate::draft::MAX_DRAFT_TOKENS;
+use crate::error::Error;
+use crate::ids::{SlotId, TokenId};
+use crate::lock::lock;
+use crate::sampler::argmax;
+
+/// A llama.cpp context of type MTP, made and used on the target's thread.
+pub(super) struct HeadContext {
+    ctx: NonNull<sys::llama_context>,
+    batch: NonNull<sys::llama_batch_ext>,
+    memory: sys::llama_memory_t,
+    /// Values of a hidden row.
+    width: usize,
+    vocabulary_size: usize,
+    is_unified: bool,
+    /// Dropped last.
+    weights: Arc<Weights>,
+}
+
+impl Drop for HeadContext {
+    fn drop(&mut self) {
+        let _guard = lock(&self.weights.making_context);
+        // SAFETY: nobody else has these pointers; model and target outlive them.
+        unsafe {
+            sys::llama_batch_ext_free(self.batch.as_ptr());
+            sys::llama_free(self.ctx.as_ptr());
+        }
+    }
+}
+
+/// A row of a batch.
+pub(super) struct Row<'a> {
+    pub(super) slot: SlotId,
+    pub(super) token: TokenId,
+    pub(super) position: usize,
+    /// The hidden row of the position before.
+    pub(super) hidden: &'a [f32],
+    /// Whether logits and hidden row are wanted.
+    pub(super) output: bool,
+}
+
+impl HeadContext {
+    /// Makes the draft context of a target.
+    pub(super) fn new(
+        weights: &Arc<Weights>,
+        target: NonNull<sys::llama_context>,
+        config: &ContextConfig,
+        shape: &ContextShape,
+    ) -> Result<Self, Error> {
+        let failed = |reason| Error::DraftContext { reason };
+        let mut context_params = params::context_params(config, shape);
+        context_params.ctx_type = sys::LLAMA_CONTEXT_TYPE_MTP;
+        context_params.ctx_other = target.as_ptr();
+        if shape.layout == KvLayout::Unified {
+            // Guesses need cells too, while those of the target may all be in use.
+            let num_guesses = shape.num_slots * (MAX_DRAFT_TOKENS + 1);
+            context_params.n_ctx += num_guesses.next_multiple_of(CELL_PADDING) as u32;
+        }
+        let _guard = lock(&weights.making_context);
+        // SAFETY: model and target are live and the lock held.
+        let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), context_params) })
+            .ok_or_else(|| failed("llama.cpp could not make it, most likely for want of memory"))?;
+        // SAFETY: the context is live.
+        let Some(batch) = NonNull::new(unsafe { sys::llama_batch_ext_init(ctx.as_ptr()) }) else {
+            // SAFETY: nobody else has the pointer.
+            unsafe { sys::llama_free(ctx.as_ptr()) };
+            return Err(failed("llama.cpp could not make a batch"));
+        };
+        // SAFETY: the context is live; rows with output only.
+        unsafe { shim::set_hidden_rows(ctx.as_ptr(), true, true) };
+        // SAFETY: context, model and vocabulary are live.
+        let (memory, width, vocabulary_size) = unsafe {
+            (
+                sys::llama_get_memory(ctx.as_ptr()),
+                sys::llama_model_n_embd_out(weights.as_ptr()),
+                sys::llama_vocab_n_tokens(weights.vocab()),
+            )
+        };
+        Ok(Self {
+            ctx,
+            batch,
+            memory,
+            width: usize::try_from(width).unwrap_or(0),
+            vocabulary_size: usize::try_from(vocabulary_size).unwrap_or(0),
+            is_unified: shape.layout == KvLayout::Unified,
+            weights: Arc::clone(weights),
+        })
+    }
+
+    /// Values of a hidden row.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Makes `to`, which is empty, hold the cells of `from`.
+    pub(super) fn copy_cells(&mut self, from: SlotId, to: SlotId) -> bool {
+        let (from, to) = (from.0.cast_signed(), to.0.cast_signed());
+        // SAFETY: the context is live and only used here.
+        unsafe {
+            if self.is_unified {
+                return shim::copy(self.memory, from, to);
+            }
+            let state = shim::state_get(self.ctx.as_ptr(), from);
+            !state.is_empty() && shim::state_set(self.ctx.as_ptr(), to, &state)
+        }
+    }
+
+    /// The cells of a slot as bytes; empty if that failed.
+    pub(super) fn save(&mut self, slot: SlotId) -> Vec<u8> {
+        // SAFETY: the context is live and only used here.
+        unsafe { shim::state_get(self.ctx.as_ptr(), slot.0.cast_signed()) }
+    }
+
+    /// How many bytes [`Self::save`] would give now.
+    pub(super) fn state_bytes(&mut self, slot: SlotId) -> usize {
+        // SAFETY: the context is live and only used here.
+        unsafe { shim::state_size(self.ctx.as_ptr(), slot.0.cast_signed()) }
+    }
+
+    /// Makes an empty slot hold saved cells of so many tokens; false if they are no such cells.
+    pub(super) fn restore(&mut self, slot: SlotId, cells: &[u8], num_tokens: usize) -> bool {
+        let slot = slot.0.cast_signed();
+        // SAFETY: the context is live and only used here.
+        unsafe {
+            shim::state_set(self.ctx.as_ptr(), slot, cells)
+                && sys::llama_memory_seq_pos_max(self.memory, slot) + 1 == num_tokens as i32
+        }
+    }
+
+    /// Removes the cells of a slot from a position on.
+    pub(super) fn drop_from(&mut self, slot: SlotId, position: usize) {
+        // SAFETY: the context is live and only used here.
+        if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), position as i32) } {
+            log::error!("llama.cpp did not cut back the draft cells of slot {}", slot.0);
+        }
+    }
+
+    /// Computes rows and adds their cells; false: it could not, and the cells of their slots are undefined.
+    pub(super) fn decode(&mut self, rows: &[Row<'_>]) -> bool {
+        // SAFETY: the batch is live.
+        unsafe { sys::llama_batch_ext_clear(self.batch.as_ptr()) };
+        if rows.is_empty() || !rows.iter().all(|row| self.add_row(row)) {
+            return false;
+        }
+        // SAFETY: context and batch are live and only used here.
+        let code = unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) };
+        if code != 0 {
+            log::warn!("a batch of {} rows failed in the draft context with code {code}", rows.len());
+        }
+        code == 0
+    }
+
+    fn add_row(&self, row: &Row<'_>) -> bool {
+        let batch = self.batch.as_ptr();
+        let position = row.position as i32;
+        let hidden = sys::llama_embd { data: row.hidden.as_ptr(), n_rows: 1, n_embd: row.hidden.len() };
+        // SAFETY: batch and row are live; llama.cpp checks slot, token and sizes.
+        unsafe {
+            let index = sys::llama_batch_ext_add_token(batch, row.slot.0.cast_signed(), row.token.0);
+            index >= 0
+                && sys::llama_batch_ext_set_embd_token(batch, index, hidden)
+                && sys::llama_batch_ext_set_pos(batch, index, &raw const position)
+                && sys::llama_batch_ext_set_output_logits(batch, index, row.output)
+        }
+    }
+
+    /// The likeliest token after a row of the last batch, and the row's hidden state.
+    pub(super) fn output(&self, row: usize) -> Option<(TokenId, Vec<f32>)> {
+        let index = i32::try_from(row).ok()?;
+        // SAFETY: the context is live.
+        let (logits, hidden) = unsafe {
+            (sys::llama_get_logits_ith(self.ctx.as_ptr(), index), shim::hidden_row(self.ctx.as_ptr(), index))
+        };
+        if logits.is_null() || hidden.is_null() {
+            return None;
+        }
+        // SAFETY: llama.cpp keeps a row of each until the next batch.
+        let (logits, hidden) = unsafe {
+            (
+                std::slice::from_raw_parts(logits, self.vocabulary_size),
+                std::slice::from_raw_parts(hidden, self.width),
+            )
+        };
+        let (token, logit) = argmax(logits)?;
+        logit.is_finite().then(|| (TokenId(token as i32), hidden.to_vec()))
+    }
+}
