@@ -25,8 +25,8 @@ ADDRESS = "http://127.0.0.1:8082"
 pytestmark = pytest.mark.model
 
 
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def _blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def _environment() -> dict[str, str]:
@@ -68,7 +68,11 @@ def address() -> Iterator[str]:
 def _curl(address: str, route: str) -> str:
     """Run the one block of the README that calls a route; returns what it prints."""
     (block,) = [text for text in _blocks("sh") if f"{ADDRESS}{route}" in text]
-    script = _local(block).replace(ADDRESS, address)
+    return _run(block, address)
+
+
+def _run(commands: str, address: str) -> str:
+    script = _local(commands).replace(ADDRESS, address)
     result = subprocess.run(
         ["bash", "-euc", script], env=_environment(), capture_output=True, text=True, check=False, timeout=300
     )
@@ -99,6 +103,15 @@ def test_completion_comes_token_by_token(address: str) -> None:
     assert done == "[DONE]"
     assert [event["tokens"] for event in events] == list(range(1, len(events) + 1))
     assert "Paris" in "".join(event["message"] for event in events)
+
+
+def test_commands_of_llamatiks_page(address: str, tmp_path: Path) -> None:
+    commands = "".join(_blocks("sh", DOCUMENTS[ROOT / "docs" / "llamatik.md"]))
+    printed = _run(commands.replace("/tmp/", f"{tmp_path}/"), address)  # noqa: S108 - it is in the page
+    # All but `mtp/init`, for which the default model has no head.
+    errors = re.findall(r'"error":"([^"]*)"', printed)
+    assert errors == ["the model has no head for multi-token prediction (MTP) that can draft"]
+    assert (tmp_path / "story.bin").exists()
 
 
 @pytest.mark.parametrize(("number", "expected"), [(0, "1. Bananas"), (1, "")])

@@ -191,6 +191,12 @@ def test_stop_has_no_effect_on_json_and_is_named(generate: Any) -> None:
     answer = generate(grammar={"json_schema": CITY}, stop=[":"], max_new_tokens=60)
     assert answer.header("x-llmserve-ignored") == "stop"
     jsonschema.validate(answer.json["text"] and json.loads(answer.json["text"]), CITY)
+    for max_new_tokens in (30, 60):
+        answer = generate(
+            grammar={"json_schema": CITY}, options={"stop_tokens": ["}", '"']}, max_new_tokens=max_new_tokens
+        )
+        assert answer.header("x-llmserve-ignored") == "options.stop_tokens"
+        jsonschema.validate(json.loads(answer.json["text"]), CITY)
 
 
 def test_prompt_and_output_must_fit(generate: Any) -> None:

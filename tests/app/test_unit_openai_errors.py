@@ -50,3 +50,16 @@ def test_a_prompt_over_the_context_is_told_in_the_words_that_clients_look_for() 
             "code": "context_length_exceeded",
         }
     }
+
+
+def test_an_input_over_the_context_is_told_likewise() -> None:
+    error = errors.InputTooLongError("x", prompt_tokens=9, context_length=8, index=3)
+    assert render(fault_of(error, DIALECT)) == {
+        "error": {
+            "message": "This model's maximum context length is 8 tokens: input[3] has 9 "
+            "(context_length_exceeded)",
+            "type": "invalid_request_error",
+            "param": "input[3]",
+            "code": "context_length_exceeded",
+        }
+    }

@@ -34,11 +34,13 @@ def render(fault: Fault) -> object:
 def _message(fault: Fault) -> str:
     error = fault.error
     if isinstance(error, errors.ContextExceededError):
+        if isinstance(error, errors.InputTooLongError):
+            reason = f"input[{error.index}] has {error.prompt_tokens}"
+        else:
+            reason = f"a prompt of {error.prompt_tokens} tokens leaves no room for output"
         # LiteLLM knows this one by its first words, LangChain by the code in it.
-        return (
-            f"This model's maximum context length is {error.context_length} tokens: a prompt of "
-            f"{error.prompt_tokens} tokens leaves no room for output (context_length_exceeded)"
-        )
+        limit = f"This model's maximum context length is {error.context_length} tokens"
+        return f"{limit}: {reason} (context_length_exceeded)"
     return fault.message
 
 

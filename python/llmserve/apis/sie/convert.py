@@ -97,6 +97,7 @@ def sampling_params(
     A random seed is drawn here, so that a stream's head can name it.
     """
     default, grammar = request.options.default_sampling, request.grammar
+    json_schema = None if grammar is None else grammar.json_schema
     seed = _first(request.seed, default.seed, secrets.randbelow(MAX_SEED + 1))
     return SamplingParams(
         max_tokens=request.max_new_tokens,
@@ -109,10 +110,11 @@ def sampling_params(
         # The engine's seeds have no sign.
         seed=seed % 2**64,
         stop=request.stop,
-        stop_token_ids=stop_token_ids,
+        # One of them would cut a document short.
+        stop_token_ids=stop_token_ids if json_schema is None else (),
         logit_bias=request.logit_bias,
         logprobs=(request.top_logprobs or 0) if request.logprobs else None,
-        json_schema=None if grammar is None else grammar.json_schema,
+        json_schema=json_schema,
         regex=None if grammar is None else grammar.regex,
         grammar=lark,
     )
@@ -126,8 +128,10 @@ def _first(explicit: T | None, default: T | None, otherwise: T) -> T:
 
 def ignored_fields(request: GenerateRequest) -> list[str]:
     """Fields that were given and have no effect on this request."""
-    is_json = request.grammar is not None and request.grammar.json_schema is not None
-    return ["stop"] if is_json and request.stop else []
+    if request.grammar is None or request.grammar.json_schema is None:
+        return []
+    given = {"stop": request.stop, "options.stop_tokens": request.options.stop_tokens}
+    return [name for name, values in given.items() if values]
 
 
 def check_cap(num_wanted: int, cap: int) -> None:
