@@ -233,11 +233,13 @@ async def test_a_finished_document_ends_in_spite_of_bans(tiny: Engine) -> None:
     assert list(check(schema, completion)) == ["a"]
 
 
-async def test_stop_texts_and_penalties_do_not_break_a_document(tiny: Engine) -> None:
+async def test_stops_and_penalties_do_not_break_a_document(tiny: Engine) -> None:
+    braces = await tiny.tokenize("}{", add_special=False)
     params = SamplingParams(
         json_schema=SCHEMAS["people"],
         max_tokens=120,
         stop=['"', "{", "name"],
+        stop_token_ids=braces,
         temperature=1.0,
         top_k=1,
         top_p=0.01,

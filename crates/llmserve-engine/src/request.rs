@@ -107,7 +107,8 @@ pub struct StopParams {
     pub min_tokens: u32,
     /// End-of-generation tokens are never drawn.
     pub ignore_eos: bool,
-    /// Texts that end the generation; they are not part of the output.
+    /// Texts that end the generation; they are not part of the output. JSON documents are not ended by
+    /// them, nor by stop tokens.
     pub stop: Vec<String>,
     /// Tokens that end the generation like an end-of-generation token.
     pub stop_token_ids: Vec<TokenId>,
@@ -229,6 +230,12 @@ impl GenerationRequest {
             return Err(Error::EmptyPrompt);
         }
         Ok(Self(parts))
+    }
+
+    /// Forgets stop strings and stop tokens.
+    pub(crate) fn clear_stops(&mut self) {
+        self.0.stopping.stop.clear();
+        self.0.stopping.stop_token_ids.clear();
     }
 
     /// The prompt, taken out for tokenizing.

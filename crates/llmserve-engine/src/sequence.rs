@@ -81,13 +81,14 @@ pub(crate) struct End {
 
 impl Sequence {
     pub(crate) fn new(prepared: Prepared, arrival: u64, drafts: Option<SequenceDrafts>) -> Self {
-        let Prepared { request, prompt, max_tokens, seed, outbox, constrained, turn, submitted, .. } =
+        let Prepared { mut request, prompt, max_tokens, seed, outbox, constrained, turn, submitted, .. } =
             prepared;
         let sampler = Sampler::new(&request.sampling, seed, request.logprobs, &prompt);
-        // A stop string could cut a document short.
-        let is_json = constrained.as_ref().is_some_and(|constrained| constrained.is_json());
-        let stop = if is_json { &[] } else { request.stopping.stop.as_slice() };
-        let detokenizer = Detokenizer::new(stop);
+        if constrained.as_ref().is_some_and(|constrained| constrained.is_json()) {
+            // They could cut a document short.
+            request.clear_stops();
+        }
+        let detokenizer = Detokenizer::new(&request.stopping.stop);
         Self {
             num_prompt: prompt.len(),
             usage: Usage { num_prompt_tokens: prompt.len(), ..Usage::default() },

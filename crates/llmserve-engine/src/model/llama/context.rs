@@ -71,6 +71,9 @@ impl LlamaContext {
     ) -> Result<Self, LoadError> {
         let guard = lock(&weights.making_context);
         let num_snapshots = params::num_snapshots(&weights, config);
+        if weights.has_draft_head() && weights.is_recurrent() && num_snapshots == 0 {
+            log::warn!("batch_size and ubatch_size are too small for drafts on this model");
+        }
         let mut context_params = params::context_params(config, shape);
         context_params.n_rs_seq = num_snapshots as u32;
         // SAFETY: the model is live and the lock held.
