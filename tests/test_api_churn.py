@@ -18,7 +18,8 @@ Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 
 # Twice as many streams as the model has slots.
 NUM_STREAMS = 8
-CONFIG = ModelConfig(context_length=512, max_sequences=4, threads=1)
+# Host memory for cached prefixes is full after a few rounds.
+CONFIG = ModelConfig(context_length=512, max_sequences=4, threads=1, parking_bytes=1 << 20)
 
 
 async def drop_by_break(stream: Stream, num_deltas: int) -> None:
