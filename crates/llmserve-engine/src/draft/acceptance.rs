@@ -21,6 +21,9 @@ const LONGEST_PAUSE: u32 = 128;
 /// The first pause where what the engine has seen is worse than this.
 const UNLIKELY_PAUSE: u32 = 32;
 const UNLIKELY_RATE: f64 = 0.2;
+/// Where it is worse than this, the first pause is the longest: a try also has the draft context follow all that was
+/// computed meanwhile.
+const HOPELESS_RATE: f64 = 0.05;
 /// Pauses are kept in full where a try loses a quarter of a step or more, else in proportion.
 const FULL_PAUSE_PER_LOSS: f64 = 4.0;
 /// What is left of the older records after a pause: the text may have changed.
@@ -144,7 +147,11 @@ impl AcceptanceHistory {
     /// What a new sequence starts from.
     pub(super) fn start(&self) -> Acceptance {
         let rates = self.rates.scaled(|tried| (START_WEIGHT / tried).min(1.0));
-        let pause = if rates.expected(1) < UNLIKELY_RATE { UNLIKELY_PAUSE } else { FIRST_PAUSE };
+        let pause = match rates.expected(1) {
+            ..HOPELESS_RATE => LONGEST_PAUSE,
+            HOPELESS_RATE..UNLIKELY_RATE => UNLIKELY_PAUSE,
+            _ => FIRST_PAUSE,
+        };
         Acceptance { rates, pause, wait: pause, num_idle: Cell::new(0) }
     }
 }
