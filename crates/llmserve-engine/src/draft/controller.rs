@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::acceptance::Acceptance;
+use super::candidate::DraftCandidate;
 use super::cost::{Shape, StepCosts};
 use super::method::Method;
 use super::plan::{MIN_AGE, MIN_SAMPLES, Outlook, Plan};
@@ -21,17 +22,6 @@ const CHECKED_DEVIATIONS: f64 = 2.0;
 /// Besides it is measured again each time the best plan has run twice as long, up to every so many steps: its cost may
 /// have been mistaken.
 const LAST_CHECK: u64 = 128;
-
-/// A sequence that decodes in the next step.
-#[derive(Debug)]
-pub(crate) struct DraftCandidate<'a> {
-    pub(crate) acceptance: &'a Acceptance,
-    /// The longest draft there is room for. 0: the sequence does not draft.
-    pub(crate) max: usize,
-    /// False: always the longest draft.
-    pub(crate) adaptive: bool,
-    pub(crate) is_head: bool,
-}
 
 /// What became of a step without prompt chunks.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! What drafts of one kind, by heads or by prompt lookup, have come to in an engine.
 
 use super::acceptance::AcceptanceHistory;
-use super::controller::DraftCandidate;
+use super::candidate::DraftCandidate;
 
 /// Weight of the newest step in the share of asked sequences that had a draft.
 const FOUND_WEIGHT: f64 = 0.05;

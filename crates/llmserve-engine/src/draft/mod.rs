@@ -1,6 +1,7 @@
 //! Drafts: guesses of the next tokens that are verified in one step.
 
 mod acceptance;
+mod candidate;
 mod controller;
 mod cost;
 mod drafting;
@@ -16,7 +17,8 @@ mod simulation;
 pub use drafting::{DraftMethod, Drafting};
 pub use head::Head;
 
-pub(crate) use controller::{DraftCandidate, DraftController, DraftStep};
+pub(crate) use candidate::DraftCandidate;
+pub(crate) use controller::{DraftController, DraftStep};
 pub(crate) use sequence::SequenceDrafts;
 
 use crate::ids::TokenId;

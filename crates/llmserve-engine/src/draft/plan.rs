@@ -1,7 +1,7 @@
 //! What is to be expected of the ways to draft in the next step.
 
 use super::MAX_DRAFT_TOKENS;
-use super::controller::DraftCandidate;
+use super::candidate::DraftCandidate;
 use super::cost::{Estimate, Shape, StepCosts};
 use super::method::Method;
 

@@ -5,7 +5,8 @@ mod tests;
 use std::time::Duration;
 
 use super::acceptance::Acceptance;
-use super::controller::{DraftCandidate, DraftController, DraftStep};
+use super::candidate::DraftCandidate;
+use super::controller::{DraftController, DraftStep};
 
 /// Seconds of a step without drafts.
 const STEP: f64 = 0.02;
