@@ -233,9 +233,14 @@ fn every_ending_gives_the_turn_to_the_next_call() {
     parts.stopping.max_total_tokens = Some(unchanged.len() as u32 + 1);
     assert_eq!(collect(&engine.submit(request(parts), None)).unwrap().tokens.len(), 0);
     assert_eq!(session.tokens(), unchanged);
-    // Cancelled while it runs, and while it waits for a slot.
+    // Cancelled while it runs, and while it waits for a slot, which the other holds as long as need be.
+    let limits = fake::limits(1, 1 << 20, KvLayout::PerSequence, 1 << 20);
+    let engine = FakeEngine { limits, ..endless() }.start();
+    let session = engine.new_session();
+    go_on(&engine, &session, "start ", 5);
+    let unchanged = session.tokens();
     let other = engine.new_session();
-    let running = submit(&engine, &other, "r", 200);
+    let running = submit(&engine, &other, "r", ENDLESS);
     wait_for_delta(&running);
     let waiting = submit(&engine, &session, "w", 5);
     while !matches!(waiting.recv(), Some(Event::Accepted { .. })) {}
