@@ -97,7 +97,6 @@ def sampling_params(
     A random seed is drawn here, so that a stream's head can name it.
     """
     default, grammar = request.options.default_sampling, request.grammar
-    json_schema = None if grammar is None else grammar.json_schema
     seed = _first(request.seed, default.seed, secrets.randbelow(MAX_SEED + 1))
     return SamplingParams(
         max_tokens=request.max_new_tokens,
@@ -110,11 +109,10 @@ def sampling_params(
         # The engine's seeds have no sign.
         seed=seed % 2**64,
         stop=request.stop,
-        # One of them would cut a document short.
-        stop_token_ids=stop_token_ids if json_schema is None else (),
+        stop_token_ids=stop_token_ids,
         logit_bias=request.logit_bias,
         logprobs=(request.top_logprobs or 0) if request.logprobs else None,
-        json_schema=json_schema,
+        json_schema=None if grammar is None else grammar.json_schema,
         regex=None if grammar is None else grammar.regex,
         grammar=lark,
     )
