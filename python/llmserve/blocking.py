@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable
-from typing import TypeVar
+import sys
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
 
 from llmserve import _core, loading
 from llmserve.model_config import ModelConfig
 
-__all__ = ["Mailbox", "wait_for_load"]
+__all__ = ["Mailbox", "detokenize", "tokenize", "wait_for_load"]
 
 T = TypeVar("T")
 
@@ -32,6 +34,27 @@ class Mailbox:
             self._wakeup.wait(_WAIT_S)
             self._wakeup.drain()
         return taken
+
+
+def tokenize(
+    core: _core.Engine | _core.Embedder,
+    text: str,
+    add_special: bool,
+    special: Literal["plain", "control", "marked"],
+) -> list[int]:
+    """The token ids of a text."""
+    mailbox = Mailbox()
+    job = core.tokenize(text, add_special, special, mailbox.listener)
+    return mailbox.next(functools.partial(job.take, sys.maxsize))
+
+
+def detokenize(core: _core.Engine | _core.Embedder, tokens: Sequence[int], render_special: bool) -> str:
+    """The text of token ids."""
+    mailbox = Mailbox()
+    buffer = _core.TokenBuffer()
+    buffer.extend(tokens)
+    job = core.detokenize(buffer, render_special, mailbox.listener)
+    return mailbox.next(job.take).decode(errors="replace")
 
 
 def wait_for_load(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
-from llmserve import _core
+from llmserve import _core, blocking
 from llmserve.blocking import Mailbox as _Mailbox
 from llmserve.blocking import wait_for_load
 from llmserve.chat import ChatPrompt, NextTurn
@@ -150,17 +150,11 @@ class SyncEngine(LoadedModel):
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
         """The token ids of a text."""
-        mailbox = _Mailbox()
-        job = self._core.tokenize(*text_arguments(text, add_special, parse_special), mailbox.listener)
-        return mailbox.next(functools.partial(job.take, sys.maxsize))
+        return blocking.tokenize(self._core, *text_arguments(text, add_special, parse_special))
 
     def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
         """The text of token ids."""
-        mailbox = _Mailbox()
-        buffer = _core.TokenBuffer()
-        buffer.extend(tokens)
-        job = self._core.detokenize(buffer, render_special, mailbox.listener)
-        return mailbox.next(job.take).decode(errors="replace")
+        return blocking.detokenize(self._core, tokens, render_special)
 
     def chat_prompt(
         self,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import Literal
 
-from llmserve import _core
+from llmserve import _core, blocking
 from llmserve.blocking import Mailbox, wait_for_load
 from llmserve.embeddings import Embeddings, Inputs, fill
 from llmserve.errors import WrongModelKindError
@@ -64,19 +64,12 @@ class SyncEmbedder(ModelHandle[_core.Embedder]):
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
         """The token ids of a text."""
-        mailbox = Mailbox()
-        job = self._core.tokenize(
-            text, add_special, "control" if parse_special else "plain", mailbox.listener
-        )
-        return mailbox.next(lambda: job.take(sys.maxsize))
+        special: Literal["control", "plain"] = "control" if parse_special else "plain"
+        return blocking.tokenize(self._core, text, add_special, special)
 
     def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
         """The text of token ids."""
-        mailbox = Mailbox()
-        buffer = _core.TokenBuffer()
-        buffer.extend(tokens)
-        job = self._core.detokenize(buffer, render_special, mailbox.listener)
-        return mailbox.next(job.take).decode(errors="replace")
+        return blocking.detokenize(self._core, tokens, render_special)
 
     def close(self) -> None:
         """End every request with `EngineClosedError` and free the memory before returning."""
