@@ -305,12 +305,10 @@ impl Inner {
         if let Some(Drafting { method: DraftMethod::Head(head), .. }) = &request.drafting
             && !head.is_of(&self.commands)
         {
-            let reason = "must be of the engine that it is used with".to_owned();
-            return Err(Error::InvalidParameter { field: "drafting", reason });
+            return Err(foreign("drafting"));
         }
         if session.as_ref().is_some_and(|session| !session.is_of(&self.jobs)) {
-            let reason = "must be of the engine that it is used with".to_owned();
-            return Err(Error::InvalidParameter { field: "session", reason });
+            return Err(foreign("session"));
         }
         let new = Box::new(NewRequest {
             request,
@@ -344,6 +342,10 @@ impl Drop for Inner {
         self.shut_down();
         self.shared.join();
     }
+}
+
+fn foreign(field: &'static str) -> Error {
+    Error::InvalidParameter { field, reason: "must be of the engine that it is used with".to_owned() }
 }
 
 /// What the engine thread needs to begin.

@@ -64,12 +64,8 @@ impl Backlog {
 
     /// Of a slot whose tokens are all in the draft context.
     pub(super) fn complete(end: usize, last: Vec<f32>) -> Self {
-        Self { end, num_cells: end, ..Self::with_last(last) }
-    }
-
-    fn with_last(last: Vec<f32>) -> Self {
         let width = last.len();
-        Self { last: Some(last), ..Self::new(width) }
+        Self { end, num_cells: end, last: Some(last), ..Self::new(width) }
     }
 
     /// Whether a draft can go on from the slot.
