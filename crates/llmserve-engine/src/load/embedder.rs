@@ -53,8 +53,8 @@ pub(super) fn open(
 
 /// What a probe process does with an embedding model beyond opening it: all that llama.cpp may refuse by
 /// ending the process.
-pub(super) fn probe(weights: Arc<Weights>, kind: EmbeddingKind) -> Result<(), LoadError> {
-    let vocabulary = LlamaVocabulary::new(Arc::clone(&weights));
+pub(super) fn probe(weights: &Arc<Weights>, kind: EmbeddingKind) -> Result<(), LoadError> {
+    let vocabulary = LlamaVocabulary::new(Arc::clone(weights));
     vocabulary
         .tokenize("a", true, true)
         .map_err(|error| LoadError::new(LoadErrorReason::Damaged, error.to_string()))?;
@@ -81,7 +81,7 @@ fn start(
     let context_config = config.context.clone();
     Embedder::start(EmbedderParts {
         open: Box::new(move || {
-            let (result, log) = with_log(|| LlamaEmbedding::new(weights, &context_config, &shape));
+            let (result, log) = with_log(|| LlamaEmbedding::new(&weights, &context_config, &shape));
             match result {
                 Ok(context) => Ok(Box::new(context) as Box<dyn EmbeddingContext>),
                 Err(error) => Err(explain(error, log)),

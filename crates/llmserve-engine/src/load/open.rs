@@ -113,7 +113,7 @@ pub fn probe_model(path: &Path) -> Result<(), LoadError> {
                 }
                 Ok(())
             }
-            ModelKind::Embedding(kind) => embedder::probe(weights, kind),
+            ModelKind::Embedding(kind) => embedder::probe(&weights, kind),
         }
     });
     result.map_err(|error| explain(error, log))

@@ -1,20 +1,19 @@
 //! A llama.cpp context with its batch and memory.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 
+use super::adapters::Adapters;
 use super::draft_context::DraftContext;
 use super::kept_logits::KeptLogits;
+use super::raw_context::RawContext;
 use super::rollback::Rollback;
 use super::slot_state::{self, SlotState};
-use super::weights::c_path;
 use super::{ContextShape, Weights, params, shim};
-use crate::config::{ContextConfig, KvLayout, LoraAdapter};
-use crate::error::{Error, LoadError, LoadErrorReason};
+use crate::config::{ContextConfig, KvLayout};
+use crate::error::{Error, LoadError};
 use crate::ids::{SlotId, TokenId};
-use crate::lock::lock;
 use crate::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
 
 /// What a cache can do, by the model's architecture.
@@ -30,9 +29,10 @@ enum Trimming {
 
 /// A context, made and used on one thread.
 pub(crate) struct LlamaContext {
-    ctx: NonNull<sys::llama_context>,
-    batch: NonNull<sys::llama_batch_ext>,
-    adapters: Vec<NonNull<sys::llama_adapter_lora>>,
+    // Dropped in this order: the draft context knows the context, and that the adapters.
+    draft: Option<DraftContext>,
+    raw: RawContext,
+    _adapters: Adapters,
     memory: sys::llama_memory_t,
     limits: ContextLimits,
     vocabulary_size: usize,
@@ -43,24 +43,7 @@ pub(crate) struct LlamaContext {
     /// For the draft context.
     config: ContextConfig,
     shape: ContextShape,
-    draft: Option<DraftContext>,
-    /// Dropped last.
     weights: Arc<Weights>,
-}
-
-impl Drop for LlamaContext {
-    fn drop(&mut self) {
-        self.draft = None;
-        let _guard = lock(&self.weights.making_context);
-        // SAFETY: nobody else has these pointers; the model outlives them.
-        unsafe {
-            sys::llama_batch_ext_free(self.batch.as_ptr());
-            sys::llama_free(self.ctx.as_ptr());
-            for adapter in &self.adapters {
-                sys::llama_adapter_lora_free(adapter.as_ptr());
-            }
-        }
-    }
 }
 
 impl LlamaContext {
@@ -69,37 +52,29 @@ impl LlamaContext {
         config: &ContextConfig,
         shape: &ContextShape,
     ) -> Result<Self, LoadError> {
-        let guard = lock(&weights.making_context);
         let num_snapshots = params::num_snapshots(&weights, config);
         if weights.has_draft_head() && weights.is_recurrent() && num_snapshots == 0 {
             log::warn!("batch_size and ubatch_size are too small for drafts on this model");
         }
         let mut context_params = params::context_params(config, shape);
         context_params.n_rs_seq = num_snapshots as u32;
-        // SAFETY: the model is live and the lock held.
-        let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), context_params) })
-            .ok_or_else(|| LoadError::new(LoadErrorReason::NotEnoughMemory, context_failed(shape)))?;
+        let mut adapters = Adapters::new(&weights);
+        let raw = RawContext::new(&weights, context_params)
+            .map_err(|missing| missing.into_load_error(context_failed(shape)))?;
+        adapters.apply(&raw, &config.lora)?;
         // SAFETY: the context is live.
-        let batch = unsafe { sys::llama_batch_ext_init(ctx.as_ptr()) };
-        let Some(batch) = NonNull::new(batch) else {
-            // SAFETY: nobody else has the pointer.
-            unsafe { sys::llama_free(ctx.as_ptr()) };
-            return Err(LoadError::new(LoadErrorReason::Other, "llama.cpp could not make a batch"));
-        };
-        // SAFETY: the context is live.
-        let memory = unsafe { sys::llama_get_memory(ctx.as_ptr()) };
+        let memory = unsafe { sys::llama_get_memory(raw.ctx()) };
         // SAFETY: the vocabulary is live.
         let vocabulary_size = unsafe { sys::llama_vocab_n_tokens(weights.vocab()) };
         if weights.has_draft_head() {
             // SAFETY: the context is live. Without a draft context no hidden rows are wanted.
-            unsafe { shim::set_hidden_rows(ctx.as_ptr(), false, true) };
+            unsafe { shim::set_hidden_rows(raw.ctx(), false, true) };
         }
-        drop(guard);
         let trimming = trimming(&weights);
-        let mut context = Self {
-            ctx,
-            batch,
-            adapters: Vec::new(),
+        Ok(Self {
+            draft: None,
+            raw,
+            _adapters: adapters,
             memory,
             limits: limits(config, shape, trimming, num_snapshots),
             vocabulary_size: usize::try_from(vocabulary_size).unwrap_or(0),
@@ -108,43 +83,8 @@ impl LlamaContext {
             kept: None,
             config: config.clone(),
             shape: *shape,
-            draft: None,
             weights,
-        };
-        context.add_adapters(&config.lora)?;
-        Ok(context)
-    }
-
-    fn add_adapters(&mut self, adapters: &[LoraAdapter]) -> Result<(), LoadError> {
-        if adapters.is_empty() {
-            return Ok(());
-        }
-        let _guard = lock(&self.weights.making_context);
-        for (index, adapter) in adapters.iter().enumerate() {
-            let path = c_path(&adapter.path)?;
-            // SAFETY: the model is live and the lock held; the path is terminated.
-            let loaded = unsafe { sys::llama_adapter_lora_init(self.weights.as_ptr(), path.as_ptr()) };
-            let failed = || {
-                let message = format!("lora: adapter {} could not be loaded for this model", index + 1);
-                LoadError::new(LoadErrorReason::InvalidOption, message)
-            };
-            self.adapters.push(NonNull::new(loaded).ok_or_else(failed)?);
-        }
-        let mut pointers: Vec<_> = self.adapters.iter().map(|adapter| adapter.as_ptr()).collect();
-        let mut scales: Vec<f32> = adapters.iter().map(|adapter| adapter.scale).collect();
-        // SAFETY: context and adapters are live; both arrays have as many values.
-        let code = unsafe {
-            sys::llama_set_adapters_lora(
-                self.ctx.as_ptr(),
-                pointers.as_mut_ptr(),
-                pointers.len(),
-                scales.as_mut_ptr(),
-            )
-        };
-        if code == 0 {
-            return Ok(());
-        }
-        Err(LoadError::new(LoadErrorReason::InvalidOption, "lora: the adapters do not fit this model"))
+        })
     }
 
     /// Cells of a slot: the first position and the one after the last.
@@ -170,7 +110,7 @@ impl LlamaContext {
     fn restore_target(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         self.rollback.forget_all();
         // SAFETY: the context is live and only used here.
-        let is_restored = unsafe { shim::state_set(self.ctx.as_ptr(), slot.0.cast_signed(), state) }
+        let is_restored = unsafe { shim::state_set(self.raw.ctx(), slot.0.cast_signed(), state) }
             && self.positions(slot).1 == num_tokens;
         if !is_restored {
             self.clear(slot);
@@ -181,12 +121,12 @@ impl LlamaContext {
     /// Computes rows in one call.
     fn compute(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
         // SAFETY: the batch is live.
-        unsafe { sys::llama_batch_ext_clear(self.batch.as_ptr()) };
+        unsafe { sys::llama_batch_ext_clear(self.raw.batch()) };
         if !rows.iter().all(|row| self.add_row(row)) {
             return Err(DecodeError::Failed(-1));
         }
         // SAFETY: context and batch are live and only used here.
-        match unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) } {
+        match unsafe { shim::decode(self.raw.ctx(), self.raw.batch()) } {
             0 => {
                 self.rollback.note(rows);
                 self.follow(rows)
@@ -199,7 +139,7 @@ impl LlamaContext {
     /// Of the last call.
     fn computed_logits(&self, index: usize) -> Option<&[f32]> {
         // SAFETY: the context is live.
-        let logits = unsafe { sys::llama_get_logits_ith(self.ctx.as_ptr(), i32::try_from(index).ok()?) };
+        let logits = unsafe { sys::llama_get_logits_ith(self.raw.ctx(), i32::try_from(index).ok()?) };
         if logits.is_null() {
             return None;
         }
@@ -213,7 +153,7 @@ impl LlamaContext {
             return Ok(());
         };
         // SAFETY: the context is live and only used here.
-        let hidden = unsafe { shim::hidden_rows(self.ctx.as_ptr()) };
+        let hidden = unsafe { shim::hidden_rows(self.raw.ctx()) };
         if hidden.is_null() {
             return Err(DecodeError::Failed(-1));
         }
@@ -227,7 +167,7 @@ impl LlamaContext {
     }
 
     fn add_row(&mut self, row: &Row) -> bool {
-        let batch = self.batch.as_ptr();
+        let batch = self.raw.batch();
         let position = row.position.cast_signed();
         // SAFETY: the batch is live; llama.cpp checks slot, token and size.
         unsafe {
@@ -243,7 +183,7 @@ impl LlamaContext {
     fn copy_state(&mut self, from: SlotId, to: SlotId) -> bool {
         let (_, num_tokens) = self.positions(from);
         // SAFETY: the context is live and only used here.
-        let state = unsafe { shim::state_get(self.ctx.as_ptr(), from.0.cast_signed()) };
+        let state = unsafe { shim::state_get(self.raw.ctx(), from.0.cast_signed()) };
         !state.is_empty() && self.restore_target(to, &state, num_tokens)
     }
 }
@@ -336,7 +276,7 @@ impl Context for LlamaContext {
 
     fn state_bytes(&mut self, slot: SlotId) -> usize {
         // SAFETY: the context is live and only used here.
-        let target = unsafe { shim::state_size(self.ctx.as_ptr(), slot.0.cast_signed()) };
+        let target = unsafe { shim::state_size(self.raw.ctx(), slot.0.cast_signed()) };
         if !self.weights.has_draft_head() {
             return target;
         }
@@ -346,7 +286,7 @@ impl Context for LlamaContext {
 
     fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
         // SAFETY: the context is live and only used here.
-        let state = unsafe { shim::state_get(self.ctx.as_ptr(), slot.0.cast_signed()) };
+        let state = unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed()) };
         if state.is_empty() {
             return None;
         }
@@ -381,9 +321,9 @@ impl Context for LlamaContext {
             let lengths: Vec<usize> = self.slots().map(|slot| self.positions(slot).1).collect();
             let (config, shape) = (&self.config, &self.shape);
             self.draft =
-                Some(DraftContext::new(&self.weights, self.ctx, config, shape, lengths.into_iter())?);
+                Some(DraftContext::new(&self.weights, &self.raw, config, shape, lengths.into_iter())?);
             // SAFETY: the context is live: hidden rows of all rows.
-            unsafe { shim::set_hidden_rows(self.ctx.as_ptr(), true, false) };
+            unsafe { shim::set_hidden_rows(self.raw.ctx(), true, false) };
         }
         Ok(())
     }
@@ -391,7 +331,7 @@ impl Context for LlamaContext {
     fn close_head(&mut self) {
         if self.draft.take().is_some() {
             // SAFETY: the context is live.
-            unsafe { shim::set_hidden_rows(self.ctx.as_ptr(), false, true) };
+            unsafe { shim::set_hidden_rows(self.raw.ctx(), false, true) };
         }
     }
 
@@ -416,11 +356,7 @@ impl Context for LlamaContext {
         let wanted = match &mut self.draft {
             // One token less must be possible.
             Some(draft) if self.limits.trims_anywhere => draft.trim_for_drafts(slot, position),
-            Some(draft) => {
-                draft.trim(slot, position);
-                position
-            }
-            None => position,
+            Some(_) | None => return self.trim(slot, position).then_some(position),
         };
         let end = i32::try_from(wanted).ok()?;
         self.trim_target(slot, end).then_some(wanted)

@@ -3,13 +3,11 @@
 //! The procedure is that of llama.cpp's driver (`common/speculative.cpp`), for any number of slots, and with
 //! cells taken in late: see [`super::backlog`].
 
-use std::ptr::NonNull;
 use std::sync::Arc;
-
-use llama_cpp_sys_2 as sys;
 
 use super::backlog::{Backlog, Taken};
 use super::head_context::{HeadContext, Row};
+use super::raw_context::RawContext;
 use super::{ContextShape, Weights};
 use crate::config::ContextConfig;
 use crate::error::Error;
@@ -46,7 +44,7 @@ impl DraftContext {
     /// Makes the draft context of a target whose slots hold so many tokens.
     pub(super) fn new(
         weights: &Arc<Weights>,
-        target: NonNull<sys::llama_context>,
+        target: &RawContext,
         config: &ContextConfig,
         shape: &ContextShape,
         lengths: impl Iterator<Item = usize>,

@@ -1,68 +1,41 @@
 //! A llama.cpp context for an embedding model: inputs in, pooled vectors out, nothing kept.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 
 use super::params::{self, EmbeddingShape};
+use super::raw_context::RawContext;
 use super::{Weights, shim};
 use crate::config::ContextConfig;
-use crate::error::{LoadError, LoadErrorReason};
+use crate::error::LoadError;
 use crate::ids::TokenId;
-use crate::lock::lock;
 use crate::model::{DecodeError, EmbeddingContext, EmbeddingLimits};
 
 /// A context, made and used on one thread.
 pub(crate) struct LlamaEmbedding {
-    ctx: NonNull<sys::llama_context>,
-    batch: NonNull<sys::llama_batch_ext>,
+    raw: RawContext,
     /// `None` for models without a KV cache.
     memory: Option<sys::llama_memory_t>,
     limits: EmbeddingLimits,
     /// The most rows of one call.
     max_rows: usize,
-    /// Dropped last.
-    weights: Arc<Weights>,
-}
-
-impl Drop for LlamaEmbedding {
-    fn drop(&mut self) {
-        let _guard = lock(&self.weights.making_context);
-        // SAFETY: nobody else has these pointers; the model outlives them.
-        unsafe {
-            sys::llama_batch_ext_free(self.batch.as_ptr());
-            sys::llama_free(self.ctx.as_ptr());
-        }
-    }
 }
 
 impl LlamaEmbedding {
     pub(crate) fn new(
-        weights: Arc<Weights>,
+        weights: &Arc<Weights>,
         config: &ContextConfig,
         shape: &EmbeddingShape,
     ) -> Result<Self, LoadError> {
-        let guard = lock(&weights.making_context);
-        let params = params::embedding_params(config, shape);
-        // SAFETY: the model is live and the lock held.
-        let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), params) })
-            .ok_or_else(|| LoadError::new(LoadErrorReason::NotEnoughMemory, context_failed(shape)))?;
+        let raw = RawContext::new(weights, params::embedding_params(config, shape))
+            .map_err(|missing| missing.into_load_error(context_failed(shape)))?;
         // SAFETY: the context is live.
-        let batch = unsafe { sys::llama_batch_ext_init(ctx.as_ptr()) };
-        let Some(batch) = NonNull::new(batch) else {
-            // SAFETY: nobody else has the pointer.
-            unsafe { sys::llama_free(ctx.as_ptr()) };
-            return Err(LoadError::new(LoadErrorReason::Other, "llama.cpp could not make a batch"));
-        };
-        // SAFETY: the context is live.
-        let memory = unsafe { sys::llama_get_memory(ctx.as_ptr()) };
+        let memory = unsafe { sys::llama_get_memory(raw.ctx()) };
         // SAFETY: the model is live.
         let dimensions = unsafe { sys::llama_model_n_embd_out(weights.as_ptr()) };
-        drop(guard);
         Ok(Self {
-            ctx,
-            batch,
+            raw,
             memory: (!memory.is_null()).then_some(memory),
             limits: EmbeddingLimits {
                 context_length: shape.context_length,
@@ -73,12 +46,11 @@ impl LlamaEmbedding {
                 num_threads: shape.num_threads,
             },
             max_rows: shape.max_rows,
-            weights,
         })
     }
 
     fn add_row(&mut self, sequence: usize, token: TokenId, position: usize) -> bool {
-        let (batch, position) = (self.batch.as_ptr(), position as i32);
+        let (batch, position) = (self.raw.batch(), position as i32);
         // SAFETY: the batch is live; llama.cpp checks sequence, token and size.
         unsafe {
             let index = sys::llama_batch_ext_add_token(batch, sequence as i32, token.0);
@@ -91,7 +63,7 @@ impl LlamaEmbedding {
     /// Computes rows of some sequences: tokens at the positions from `start` on.
     fn process(&mut self, inputs: &[&[TokenId]], start: usize) -> Result<(), DecodeError> {
         // SAFETY: the batch is live and only used here.
-        unsafe { sys::llama_batch_ext_clear(self.batch.as_ptr()) };
+        unsafe { sys::llama_batch_ext_clear(self.raw.batch()) };
         for (sequence, input) in inputs.iter().enumerate() {
             for (offset, token) in input.iter().enumerate() {
                 if !self.add_row(sequence, *token, start + offset) {
@@ -100,7 +72,7 @@ impl LlamaEmbedding {
             }
         }
         // SAFETY: context and batch are live and only used here. Without a cache llama.cpp encodes.
-        match unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) } {
+        match unsafe { shim::decode(self.raw.ctx(), self.raw.batch()) } {
             0 => Ok(()),
             1 => Err(DecodeError::KvFull),
             code => Err(DecodeError::Failed(code)),
@@ -123,7 +95,7 @@ impl LlamaEmbedding {
     /// Appends the pooled vector of a sequence of the last call.
     fn read(&mut self, sequence: usize, vectors: &mut Vec<f32>) -> Result<(), DecodeError> {
         // SAFETY: the context is live.
-        let vector = unsafe { sys::llama_get_embeddings_seq(self.ctx.as_ptr(), sequence as i32) };
+        let vector = unsafe { sys::llama_get_embeddings_seq(self.raw.ctx(), sequence as i32) };
         if vector.is_null() {
             return Err(DecodeError::Failed(-1));
         }

@@ -1,41 +1,26 @@
 //! The draft context as llama.cpp has it: batches of tokens with hidden rows, what comes out of them, and cells.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 
 use super::params::CELL_PADDING;
+use super::raw_context::{Missing, RawContext};
 use super::{ContextShape, Weights, params, shim};
 use crate::config::{ContextConfig, KvLayout};
 use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::Error;
 use crate::ids::{SlotId, TokenId};
-use crate::lock::lock;
 use crate::sampler::argmax;
 
 /// A llama.cpp context of type MTP, made and used on the target's thread.
 pub(super) struct HeadContext {
-    ctx: NonNull<sys::llama_context>,
-    batch: NonNull<sys::llama_batch_ext>,
+    raw: RawContext,
     memory: sys::llama_memory_t,
     /// Values of a hidden row.
     width: usize,
     vocabulary_size: usize,
     is_unified: bool,
-    /// Dropped last.
-    weights: Arc<Weights>,
-}
-
-impl Drop for HeadContext {
-    fn drop(&mut self) {
-        let _guard = lock(&self.weights.making_context);
-        // SAFETY: nobody else has these pointers; model and target outlive them.
-        unsafe {
-            sys::llama_batch_ext_free(self.batch.as_ptr());
-            sys::llama_free(self.ctx.as_ptr());
-        }
-    }
 }
 
 /// A row of a batch.
@@ -53,47 +38,39 @@ impl HeadContext {
     /// Makes the draft context of a target.
     pub(super) fn new(
         weights: &Arc<Weights>,
-        target: NonNull<sys::llama_context>,
+        target: &RawContext,
         config: &ContextConfig,
         shape: &ContextShape,
     ) -> Result<Self, Error> {
         let failed = |reason| Error::DraftContext { reason };
         let mut context_params = params::context_params(config, shape);
         context_params.ctx_type = sys::LLAMA_CONTEXT_TYPE_MTP;
-        context_params.ctx_other = target.as_ptr();
+        context_params.ctx_other = target.ctx();
         if shape.layout == KvLayout::Unified {
             // Guesses need cells too, while those of the target may all be in use.
             let num_guesses = shape.num_slots * (MAX_DRAFT_TOKENS + 1);
             context_params.n_ctx += num_guesses.next_multiple_of(CELL_PADDING) as u32;
         }
-        let _guard = lock(&weights.making_context);
-        // SAFETY: model and target are live and the lock held.
-        let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), context_params) })
-            .ok_or_else(|| failed("llama.cpp could not make it, most likely for want of memory"))?;
-        // SAFETY: the context is live.
-        let Some(batch) = NonNull::new(unsafe { sys::llama_batch_ext_init(ctx.as_ptr()) }) else {
-            // SAFETY: nobody else has the pointer.
-            unsafe { sys::llama_free(ctx.as_ptr()) };
-            return Err(failed("llama.cpp could not make a batch"));
-        };
+        let raw = RawContext::new(weights, context_params).map_err(|missing| match missing {
+            Missing::Context => failed("llama.cpp could not make it, most likely for want of memory"),
+            Missing::Batch => failed("llama.cpp could not make a batch"),
+        })?;
         // SAFETY: the context is live; rows with output only.
-        unsafe { shim::set_hidden_rows(ctx.as_ptr(), true, true) };
+        unsafe { shim::set_hidden_rows(raw.ctx(), true, true) };
         // SAFETY: context, model and vocabulary are live.
         let (memory, width, vocabulary_size) = unsafe {
             (
-                sys::llama_get_memory(ctx.as_ptr()),
+                sys::llama_get_memory(raw.ctx()),
                 sys::llama_model_n_embd_out(weights.as_ptr()),
                 sys::llama_vocab_n_tokens(weights.vocab()),
             )
         };
         Ok(Self {
-            ctx,
-            batch,
+            raw,
             memory,
             width: usize::try_from(width).unwrap_or(0),
             vocabulary_size: usize::try_from(vocabulary_size).unwrap_or(0),
             is_unified: shape.layout == KvLayout::Unified,
-            weights: Arc::clone(weights),
         })
     }
 
@@ -110,21 +87,21 @@ impl HeadContext {
             if self.is_unified {
                 return shim::copy(self.memory, from, to);
             }
-            let state = shim::state_get(self.ctx.as_ptr(), from);
-            !state.is_empty() && shim::state_set(self.ctx.as_ptr(), to, &state)
+            let state = shim::state_get(self.raw.ctx(), from);
+            !state.is_empty() && shim::state_set(self.raw.ctx(), to, &state)
         }
     }
 
     /// The cells of a slot as bytes; empty if that failed.
     pub(super) fn save(&mut self, slot: SlotId) -> Vec<u8> {
         // SAFETY: the context is live and only used here.
-        unsafe { shim::state_get(self.ctx.as_ptr(), slot.0.cast_signed()) }
+        unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed()) }
     }
 
     /// How many bytes [`Self::save`] would give now.
     pub(super) fn state_bytes(&mut self, slot: SlotId) -> usize {
         // SAFETY: the context is live and only used here.
-        unsafe { shim::state_size(self.ctx.as_ptr(), slot.0.cast_signed()) }
+        unsafe { shim::state_size(self.raw.ctx(), slot.0.cast_signed()) }
     }
 
     /// Makes an empty slot hold saved cells of so many tokens; false if they are no such cells.
@@ -132,7 +109,7 @@ impl HeadContext {
         let slot = slot.0.cast_signed();
         // SAFETY: the context is live and only used here.
         unsafe {
-            shim::state_set(self.ctx.as_ptr(), slot, cells)
+            shim::state_set(self.raw.ctx(), slot, cells)
                 && sys::llama_memory_seq_pos_max(self.memory, slot) + 1 == num_tokens as i32
         }
     }
@@ -148,12 +125,12 @@ impl HeadContext {
     /// Computes rows and adds their cells; false: it could not, and the cells of their slots are undefined.
     pub(super) fn decode(&mut self, rows: &[Row<'_>]) -> bool {
         // SAFETY: the batch is live.
-        unsafe { sys::llama_batch_ext_clear(self.batch.as_ptr()) };
+        unsafe { sys::llama_batch_ext_clear(self.raw.batch()) };
         if rows.is_empty() || !rows.iter().all(|row| self.add_row(row)) {
             return false;
         }
         // SAFETY: context and batch are live and only used here.
-        let code = unsafe { shim::decode(self.ctx.as_ptr(), self.batch.as_ptr()) };
+        let code = unsafe { shim::decode(self.raw.ctx(), self.raw.batch()) };
         if code != 0 {
             log::warn!("a batch of {} rows failed in the draft context with code {code}", rows.len());
         }
@@ -161,7 +138,7 @@ impl HeadContext {
     }
 
     fn add_row(&self, row: &Row<'_>) -> bool {
-        let batch = self.batch.as_ptr();
+        let batch = self.raw.batch();
         let position = row.position as i32;
         let hidden = sys::llama_embd { data: row.hidden.as_ptr(), n_rows: 1, n_embd: row.hidden.len() };
         // SAFETY: batch and row are live; llama.cpp checks slot, token and sizes.
@@ -179,7 +156,7 @@ impl HeadContext {
         let index = i32::try_from(row).ok()?;
         // SAFETY: the context is live.
         let (logits, hidden) = unsafe {
-            (sys::llama_get_logits_ith(self.ctx.as_ptr(), index), shim::hidden_row(self.ctx.as_ptr(), index))
+            (sys::llama_get_logits_ith(self.raw.ctx(), index), shim::hidden_row(self.raw.ctx(), index))
         };
         if logits.is_null() || hidden.is_null() {
             return None;

@@ -4,6 +4,7 @@
 //! are a small safe layer on `llama-cpp-sys-2`, since `llama-cpp-2` keeps its pointers to itself.
 #![expect(unsafe_code, reason = "the one module that calls C and C++")]
 
+mod adapters;
 mod backend;
 mod backlog;
 mod context;
@@ -13,6 +14,7 @@ mod head_context;
 mod kept_logits;
 mod log_sink;
 mod params;
+mod raw_context;
 mod rollback;
 mod shim;
 mod slot_state;
