@@ -2,10 +2,10 @@
 // crowded the machine is.
 //
 // libgomp's barriers spin for milliseconds. Where other processes want the cores, the thread that is waited for
-// often is not running, and spinning takes the time slice that it needs: a token then takes 20 to 60 times as long.
-// Spinning briefly or not at all cures that, and costs a third of the speed on an idle machine. So here the bound
-// of the spinning is learnt: a wait that lasted longer than any computation would explain ends it, and short
-// waits let it grow again.
+// often is not running, and spinning takes the time slices that it needs: a token then takes 20 to 60 times as long.
+// A barrier that sleeps at once, on the other hand, costs most of the speed on an idle machine. So a wait spins about
+// as long as going to sleep and being woken would take; and a team that mostly waits is halved for a while, since a
+// thread alone loses nothing to the others.
 //
 // All symbols are hidden: whoever else in the process uses OpenMP keeps libgomp.
 
@@ -33,11 +33,7 @@ namespace {
 // Pauses before the clock is looked at: most waits end within them.
 constexpr int first_pauses = 64;
 constexpr int pauses_a_look = 8;
-// Spinning longer gains nothing: going to sleep and being woken costs about as much.
-constexpr int64_t longest_spin_ns = 50'000;
-constexpr int64_t spin_growth_ns = 500;
-// A thread that is waited for so long is not computing: it is not running.
-constexpr int64_t crowded_ns = 1'000'000;
+constexpr int64_t spin_ns = 50'000;
 
 int64_t now_ns() {
     timespec time;
@@ -81,12 +77,25 @@ struct alignas(64) gate {
         return is_open(seen);
     }
 
-    void sleep_until_open(uint32_t seen) {
+    // Waits until the count is another than `seen`; says for how long, 0 for hardly.
+    int64_t wait(uint32_t seen) {
+        if (pause_until_open(seen, first_pauses)) {
+            return 0;
+        }
+        const int64_t start_ns = now_ns();
+        for (int64_t waited_ns = 0; waited_ns < spin_ns;) {
+            const bool is_open = pause_until_open(seen, pauses_a_look);
+            waited_ns = now_ns() - start_ns;
+            if (is_open) {
+                return waited_ns;
+            }
+        }
         sleepers.fetch_add(1);
         while (count.load() == seen) {
             syscall(SYS_futex, &count, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
         }
         sleepers.fetch_sub(1);
+        return now_ns() - start_ns;
     }
 };
 
@@ -96,45 +105,23 @@ struct team {
     int size;
     gate barrier;
     alignas(64) std::atomic<int> num_arrived{ 0 };
-    std::atomic<int64_t> spin_ns{ longest_spin_ns };
     std::atomic<unsigned> num_singles{ 0 };
+    // What its threads have waited for each other.
+    std::atomic<int64_t> waited_ns{ 0 };
     // The loop whose iterations are being handed out.
     std::mutex loop_mutex;
     unsigned num_loops = 0;
     long next = 0, end = 0, step = 1;
 
-    // Waits at a gate of which `seen` was read, at first by spinning. Says for how long, 0 for hardly.
-    int64_t wait(gate & gate, uint32_t seen) const {
-        if (gate.pause_until_open(seen, first_pauses)) {
-            return 0;
-        }
-        const int64_t limit_ns = spin_ns.load(std::memory_order_relaxed);
-        const int64_t start_ns = now_ns();
-        int64_t waited_ns = 0;
-        while (waited_ns < limit_ns) {
-            const bool is_open = gate.pause_until_open(seen, pauses_a_look);
-            waited_ns = now_ns() - start_ns;
-            if (is_open) {
-                return waited_ns;
-            }
-        }
-        gate.sleep_until_open(seen);
-        return now_ns() - start_ns;
-    }
-
-    void learn(int64_t waited_ns) {
-        const int64_t longer_ns = spin_ns.load(std::memory_order_relaxed) + spin_growth_ns;
-        spin_ns.store(waited_ns > crowded_ns ? 0 : std::min(longer_ns, longest_spin_ns), std::memory_order_relaxed);
-    }
-
-    void meet() {
+    // Waits for the others; says for how long.
+    int64_t meet() {
         const uint32_t seen = barrier.count.load(std::memory_order_acquire);
         if (num_arrived.fetch_add(1, std::memory_order_acq_rel) == size - 1) {
             num_arrived.store(0, std::memory_order_relaxed);
             barrier.open();
-        } else if (const int64_t waited_ns = wait(barrier, seen); waited_ns > 0) {
-            learn(waited_ns);
+            return 0;
         }
+        return barrier.wait(seen);
     }
 
     void start_loop(unsigned number, long first, long last, long by) {
@@ -168,6 +155,7 @@ struct member {
     unsigned num_singles = 0;
     unsigned num_loops = 0;
     long chunk = 1;
+    int64_t waited_ns = 0;
 };
 
 thread_local member self;
@@ -176,42 +164,84 @@ void run_as_member(team & of, int index, void (*function)(void *), void * data) 
     const member before = self;
     self = { &of, index };
     function(data);
+    of.waited_ns.fetch_add(self.waited_ns, std::memory_order_relaxed);
     of.meet();
     self = before;
 }
 
+// How many of a team's threads work, by how long they had to wait.
+class crowding {
+  public:
+    int size_of(int all) const { return std::max(all >> num_halvings, 1); }
+
+    // Takes in how a region went.
+    void note(int size, int64_t took_ns, int64_t waited_ns) {
+        // Where one thread works and the others wait for it, this would be `took_ns` for each of them.
+        const bool is_crowded = waited_ns > least_ns && waited_ns > (size - 1) * took_ns * 2 / 5;
+        if (is_crowded) {
+            patience = is_trial ? std::min(2 * patience, most_patience) : patience;
+            num_halvings++;
+            num_calm = 0;
+        } else if (++num_calm >= patience) {
+            num_calm = 0;
+            if (num_halvings > 0) {
+                num_halvings--;
+            } else {
+                patience = least_patience;
+            }
+        }
+        is_trial = !is_crowded && num_calm == 0;
+    }
+
+  private:
+    // Regions before the next larger team is tried again: more, the more often that failed.
+    static constexpr int least_patience = 2, most_patience = 64;
+    // Less is noise, or the end of a short region.
+    static constexpr int64_t least_ns = 2'000'000;
+
+    int num_halvings = 0;
+    int num_calm = 0;
+    int patience = least_patience;
+    bool is_trial = false;
+};
+
 // A team whose other threads wait for work from the thread that owns it.
 struct pool : team {
+    struct worker {
+        gate work;
+        std::thread thread;
+    };
+
     const int wanted;
-    gate work;
+    // As many as the system gives.
+    std::vector<std::unique_ptr<worker>> workers;
+    crowding crowd;
     void (*function)(void *) = nullptr;
     void * data = nullptr;
     bool is_over = false;
-    std::vector<std::thread> threads;
 
     explicit pool(int wanted) : team(1), wanted(wanted) {
-        threads.reserve(wanted);
         try {
-            while (size < wanted) {
-                threads.emplace_back([this, index = size] { serve(index); });
-                size++;
+            for (int index = 1; index < wanted; index++) {
+                auto added = std::make_unique<worker>();
+                added->thread = std::thread([this, index, &work = added->work] { serve(index, work); });
+                workers.push_back(std::move(added));
             }
         } catch (const std::system_error &) {
-            // As many as the system gives.
         }
     }
 
     ~pool() {
         is_over = true;
-        work.open();
-        for (auto & thread : threads) {
-            thread.join();
+        for (auto & worker : workers) {
+            worker->work.open();
+            worker->thread.join();
         }
     }
 
-    void serve(int index) {
+    void serve(int index, gate & work) {
         for (uint32_t seen = 0;; seen++) {
-            wait(work, seen);
+            work.wait(seen);
             if (is_over) {
                 return;
             }
@@ -220,12 +250,18 @@ struct pool : team {
     }
 
     void run(void (*function)(void *), void * data) {
+        size = crowd.size_of(static_cast<int>(workers.size()) + 1);
         num_singles.store(0, std::memory_order_relaxed);
+        waited_ns.store(0, std::memory_order_relaxed);
         num_loops = 0;
         this->function = function;
         this->data = data;
-        work.open();
+        const int64_t start_ns = now_ns();
+        for (int index = 1; index < size; index++) {
+            workers[index - 1]->work.open();
+        }
         run_as_member(*this, 0, function, data);
+        crowd.note(size, now_ns() - start_ns, waited_ns.load(std::memory_order_relaxed));
     }
 };
 
@@ -259,7 +295,7 @@ HIDDEN void GOMP_parallel(void (*function)(void *), void * data, unsigned num_th
 
 HIDDEN void GOMP_barrier() {
     if (self.of != nullptr) {
-        self.of->meet();
+        self.waited_ns += self.of->meet();
     }
 }
 

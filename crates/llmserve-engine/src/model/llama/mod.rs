@@ -13,6 +13,8 @@ mod embedding;
 mod head_context;
 mod kept_logits;
 mod log_sink;
+#[cfg_attr(not(target_os = "linux"), path = "no_pages.rs")]
+mod pages;
 mod params;
 mod raw_context;
 mod rollback;

@@ -152,7 +152,8 @@ fn fixed_text(text: &str) -> Result<[c_char; 128], LoadError> {
         )));
     }
     for (target, byte) in fixed.iter_mut().zip(text.bytes()) {
-        *target = byte.cast_signed();
+        // Signed on some systems, unsigned on others.
+        *target = byte as c_char;
     }
     Ok(fixed)
 }
