@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::error::{LoadError, LoadErrorReason};
+
 /// Everything that is chosen when a model is loaded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelConfig {
@@ -242,6 +244,25 @@ pub struct SchedulerConfig {
     pub parking_bytes: usize,
 }
 
+impl SchedulerConfig {
+    /// Refuses what no engine could run with.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        let invalid = |message: String| Err(LoadError::new(LoadErrorReason::InvalidOption, message));
+        let counts = [
+            ("max_queued_requests", self.max_queued_requests),
+            ("max_queued_tokens", self.max_queued_tokens),
+            ("idle_step_ms", self.idle_step_ms as usize),
+        ];
+        if let Some((field, _)) = counts.iter().find(|(_, value)| *value == 0) {
+            return invalid(format!("{field}: must be at least 1, got 0"));
+        }
+        if !(1.0..=1e6).contains(&self.busy_step_factor) {
+            return invalid(format!("busy_step_factor: must be at least 1, got {}", self.busy_step_factor));
+        }
+        Ok(())
+    }
+}
+
 impl Default for SchedulerConfig {
     fn default() -> Self {
         Self {
@@ -252,5 +273,21 @@ impl Default for SchedulerConfig {
             prefix_cache: true,
             parking_bytes: 512 << 20,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scheduler_options_are_checked_like_the_others() {
+        assert!(SchedulerConfig::default().check().is_ok());
+        for factor in [f32::NAN, 0.0, -1.0, f32::INFINITY] {
+            let config = SchedulerConfig { busy_step_factor: factor, ..SchedulerConfig::default() };
+            assert!(config.check().unwrap_err().message.starts_with("busy_step_factor: "));
+        }
+        let config = SchedulerConfig { idle_step_ms: 0, ..SchedulerConfig::default() };
+        assert_eq!(config.check().unwrap_err().message, "idle_step_ms: must be at least 1, got 0");
     }
 }

@@ -8,6 +8,7 @@ mod adapters;
 mod backend;
 mod backlog;
 mod context;
+mod devices;
 mod draft_context;
 mod embedding;
 mod head_context;
@@ -20,10 +21,13 @@ mod raw_context;
 mod rollback;
 mod shim;
 mod slot_state;
+#[cfg(all(test, feature = "own-threads", target_os = "linux"))]
+mod threads;
 mod vocabulary;
 mod weights;
 
 pub(crate) use context::LlamaContext;
+pub(crate) use devices::{Gpu, gpus, num_gpu_layers, unmet};
 pub(crate) use embedding::LlamaEmbedding;
 pub(crate) use log_sink::with_log;
 pub(crate) use params::{ContextShape, EmbeddingShape};
