@@ -52,12 +52,12 @@ _HEALTH_SCHEMA: dict[str, Any] = {
                     },
                     "backend": {
                         "type": "string",
-                        "description": "What computes the layers, `CPU` or the GPUs that layers are on; there "
+                        "description": "What computes the layers, `CPU` or the GPUs with layers; there "
                         "once it is loaded.",
                     },
                     "num_gpu_layers": {
                         "type": "integer",
-                        "description": "Layers that are on GPUs, the output layer among them; there once it is "
+                        "description": "Layers on GPUs, the output layer among them; there once it is "
                         "loaded.",
                     },
                     "kind": {

@@ -27,7 +27,7 @@ mod vocabulary;
 mod weights;
 
 pub(crate) use context::LlamaContext;
-pub(crate) use devices::{Gpu, gpus, num_gpu_layers, unmet};
+pub(crate) use devices::{gpus, num_gpu_layers, unmet};
 pub(crate) use embedding::LlamaEmbedding;
 pub(crate) use log_sink::with_log;
 pub(crate) use params::{ContextShape, EmbeddingShape};

@@ -87,7 +87,8 @@ impl CacheTensor {
     unsafe fn new(tensor: Tensor) -> Option<Self> {
         // SAFETY: ggml passes a live tensor with a terminated name.
         let tensor = unsafe { &*tensor };
-        let name: Vec<u8> = tensor.name.iter().map(|letter| *letter as u8).take_while(|byte| *byte != 0).collect();
+        let name: Vec<u8> =
+            tensor.name.iter().map(|letter| *letter as u8).take_while(|byte| *byte != 0).collect();
         let is_cache = name.starts_with(b"cache_") && (contains(&name, b"k_l") || contains(&name, b"v_l"));
         (is_cache && tensor.view_src.is_null()).then_some(Self {
             data: tensor.data.cast(),
@@ -123,8 +124,9 @@ fn contains(name: &[u8], part: &[u8]) -> bool {
 
 unsafe extern "C" fn alloc_buffer(kind: BufferType, size: usize) -> *mut BufferFields {
     // SAFETY: a new mapping at an address that the system chooses.
-    let mapping =
-        unsafe { mmap_anonymous(ptr::null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+    let mapping = unsafe {
+        mmap_anonymous(ptr::null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+    };
     let Ok(data) = mapping else {
         // ggml logs it.
         return ptr::null_mut();
@@ -190,8 +192,7 @@ mod tests {
         // SAFETY: the buffer is live until it is freed.
         unsafe {
             let before = resident_bytes();
-            let buffer =
-                sys::ggml_backend_buft_alloc_buffer(sys::ggml_backend_cpu_buffer_type(), 1024 * MIB);
+            let buffer = sys::ggml_backend_buft_alloc_buffer(sys::ggml_backend_cpu_buffer_type(), 1024 * MIB);
             sys::ggml_backend_buffer_clear(buffer, 0);
             let data = sys::ggml_backend_buffer_get_base(buffer).cast::<u8>();
             assert!(resident_bytes() < before + 512 * MIB);

@@ -119,7 +119,7 @@ fn a_region_within_a_region_is_its_threads_alone() {
         // SAFETY: as above.
         unsafe { &*data.cast::<Mutex<Vec<i32>>>() }.lock().unwrap().push(unsafe { omp_get_num_threads() });
     }
-    let sizes = Mutex::new(Vec::new());
+    let sizes = Mutex::new(Vec::<i32>::new());
     parallel(2, outer, &sizes);
     assert!(sizes.into_inner().unwrap().iter().all(|size| *size == 1));
 }
