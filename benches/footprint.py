@@ -35,14 +35,14 @@ class Footprint:
 
 def run(setting: Setting) -> list[Figure]:
     """Compares with `llama-server`; `Engine.load` is what a program waits for."""
-    asyncio.run(_load_s(setting, -1))  # fills the file cache
+    asyncio.run(_load_s(setting))  # fills the file cache
     sides: dict[str, Callable[[int], Footprint]] = {
         "llmserve": partial(_measure, llmserve_by_default, setting),
         "llama-server": partial(_measure, llama_server_by_default, setting),
     }
     results = interleave(setting.runs, sides)
     ours, theirs = results["llmserve"], results["llama-server"]
-    loads = [asyncio.run(_load_s(setting, number)) for number in range(setting.runs)]
+    loads = [asyncio.run(_load_s(setting)) for _ in range(setting.runs)]
 
     def both(field: str) -> tuple[list[float], list[float]]:
         return [getattr(one, field) for one in ours], [getattr(one, field) for one in theirs]
@@ -68,7 +68,7 @@ def _measure(
         return Footprint(server.start_s, started_mb, prompt_mb, resident_mb(server.pid))
 
 
-async def _load_s(setting: Setting, _: int) -> float:
+async def _load_s(setting: Setting) -> float:
     started = time.perf_counter()
     engine = await Engine.load(setting.model)
     elapsed = time.perf_counter() - started
