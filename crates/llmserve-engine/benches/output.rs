@@ -90,8 +90,8 @@ impl Vocabulary for Words {
     fn tokenize(&self, text: &str, _: bool, _: bool) -> Result<Vec<TokenId>, Error> {
         Ok(text.bytes().map(|byte| TokenId(i32::from(byte))).collect())
     }
-    fn piece(&self, _: TokenId, _: bool) -> Vec<u8> {
-        b" word".to_vec()
+    fn piece(&self, _: TokenId, _: bool) -> &[u8] {
+        b" word"
     }
     fn max_piece_bytes(&self) -> usize {
         5

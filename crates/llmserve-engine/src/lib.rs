@@ -54,6 +54,7 @@ pub mod memory;
 pub mod model;
 pub mod notify;
 mod outbox;
+mod output;
 mod prepare;
 pub mod probe;
 mod process;
@@ -68,7 +69,6 @@ pub mod stats;
 mod tokenizer;
 
 pub use config::*;
-pub use constraint::Mask;
 pub use draft::{DraftMethod, Drafter, Drafting, Head, MAX_DRAFT_TOKENS};
 pub use embed::{Embedder, EmbedderParts, EmbeddingRequest, Embeddings, OpenEmbedding};
 pub use engine::{Engine, EngineParts, OpenContext};

@@ -4,8 +4,8 @@ mod admit;
 mod checkpoint;
 mod compute;
 mod draft;
+mod emit;
 mod head;
-mod masks;
 mod room;
 mod session;
 
@@ -24,14 +24,13 @@ use crate::event::{Event, FinishReason, Finished};
 use crate::job::JobSender;
 use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
+use crate::output::{End, Pool};
 use crate::queue::Place;
-use crate::sampler::Scratch;
 use crate::scheduler::{Candidate, Plan, Scheduler};
-use crate::sequence::{End, Prepared, Sequence};
+use crate::sequence::{Prepared, Sequence};
 use crate::shared::Shared;
 use crate::stats::Stats;
 
-use self::masks::MaskThread;
 pub(crate) use session::{CellsCopy, CopyCells};
 
 /// What the engine thread is told.
@@ -78,9 +77,7 @@ pub(crate) struct Core {
     parking: Parking,
     scheduler: Scheduler,
     draft_controller: DraftController,
-    /// Started with the first constrained request.
-    masks: Option<MaskThread>,
-    scratch: Scratch,
+    pool: Pool,
     pending: PendingFlush,
     stats: Stats,
     next_arrival: u64,
@@ -105,7 +102,6 @@ impl Core {
         Self {
             slots: Slots::new(limits.num_slots),
             parking: Parking::new(config.parking_bytes),
-            masks: None,
             draft_controller: DraftController::new(),
             scheduler: Scheduler::new(&config, limits.splits_batches),
             stats: Stats {
@@ -122,7 +118,7 @@ impl Core {
             commands,
             waiting: VecDeque::new(),
             running: Vec::new(),
-            scratch: Scratch::default(),
+            pool: Pool::new(limits.num_threads),
             pending: PendingFlush::default(),
             next_arrival: 0,
             is_admission_closed: false,
@@ -295,7 +291,7 @@ impl Core {
             timings: sequence.timings(),
             seed: sequence.seed(),
             stop: end.stop,
-            is_complete: sequence.is_complete(),
+            is_complete: sequence.output.is_complete(),
         };
         sequence.outbox.push(Event::Finished(finished), &mut self.pending);
     }
