@@ -45,6 +45,7 @@ pub mod gguf;
 mod load;
 mod memory;
 pub mod model;
+mod output;
 mod prepare;
 pub mod probe;
 pub mod sampler;
@@ -59,7 +60,6 @@ use prepare::tokenizer;
 use types::{config, error, event, ids, request, stats};
 use worker::{job, jobs, lock, notify, outbox, process, queue, shared};
 
-pub use constraint::Mask;
 pub use draft::{DraftMethod, Drafter, Drafting, Head, MAX_DRAFT_TOKENS};
 pub use embed::{Embedder, EmbedderParts, EmbeddingRequest, Embeddings, OpenEmbedding};
 pub use engine::{Engine, EngineParts, OpenContext};

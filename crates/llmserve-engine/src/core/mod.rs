@@ -4,8 +4,8 @@ mod admit;
 mod checkpoint;
 mod compute;
 mod draft;
+mod emit;
 mod head;
-mod masks;
 mod room;
 mod session;
 
@@ -24,14 +24,13 @@ use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
 use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
+use crate::output::{End, Pool};
 use crate::queue::Place;
-use crate::sampler::Scratch;
 use crate::scheduler::{Candidate, Plan, Scheduler};
-use crate::sequence::{End, Sequence};
+use crate::sequence::Sequence;
 use crate::shared::Shared;
 use crate::stats::Stats;
 
-use self::masks::MaskThread;
 pub(crate) use session::{CellsCopy, CopyCells};
 
 /// A sequence without a slot.
@@ -55,9 +54,7 @@ pub(crate) struct Core {
     parking: Parking,
     scheduler: Scheduler,
     draft_controller: DraftController,
-    /// Started with the first constrained request.
-    masks: Option<MaskThread>,
-    scratch: Scratch,
+    pool: Pool,
     pending: PendingFlush,
     stats: Stats,
     next_arrival: u64,
@@ -82,7 +79,6 @@ impl Core {
         Self {
             slots: Slots::new(limits.num_slots),
             parking: Parking::new(config.parking_bytes),
-            masks: None,
             draft_controller: DraftController::new(),
             scheduler: Scheduler::new(&config, limits.splits_batches),
             stats: Stats {
@@ -99,7 +95,7 @@ impl Core {
             commands,
             waiting: VecDeque::new(),
             running: Vec::new(),
-            scratch: Scratch::default(),
+            pool: Pool::new(limits.num_threads),
             pending: PendingFlush::default(),
             next_arrival: 0,
             is_admission_closed: false,
@@ -272,7 +268,7 @@ impl Core {
             timings: sequence.timings(),
             seed: sequence.seed(),
             stop: end.stop,
-            is_complete: sequence.is_complete(),
+            is_complete: sequence.output.is_complete(),
         };
         sequence.outbox.push(Event::Finished(finished), &mut self.pending);
     }

@@ -20,6 +20,7 @@ use crate::event::{Event, FinishReason, Finished, Timings, Usage};
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
 use crate::outbox::Outbox;
+use crate::output::Output;
 use crate::queue::Place;
 use crate::request::{GenerationRequest, Prompt};
 use crate::sequence::Prepared;
@@ -134,8 +135,8 @@ impl Preparer {
         let constrained = self.constrained(&request, max_tokens - prompt.len())?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let prepared =
-            Prepared { request, prompt, max_tokens, seed, outbox, drafter, constrained, turn, submitted };
+        let output = Output::new(&request, seed, &prompt, max_tokens, constrained);
+        let prepared = Prepared { request, prompt, seed, output, outbox, drafter, turn, submitted };
         Ok((prepared, place))
     }
 

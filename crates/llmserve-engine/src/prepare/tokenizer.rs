@@ -83,7 +83,7 @@ impl Tokenizer<'_> {
 
     pub(crate) fn detokenize(&self, tokens: &[TokenId], render_special: bool) -> Result<Vec<u8>, Error> {
         self.check_tokens("tokens", tokens)?;
-        Ok(tokens.iter().flat_map(|&token| self.vocabulary.piece(token, render_special)).collect())
+        Ok(tokens.iter().flat_map(|&token| self.vocabulary.piece(token, render_special)).copied().collect())
     }
 
     /// Refuses ids that are none of the vocabulary's.
