@@ -80,7 +80,7 @@ impl Core {
             slots: Slots::new(limits.num_slots),
             parking: Parking::new(config.parking_bytes),
             draft_controller: DraftController::new(),
-            scheduler: Scheduler::new(&config, limits.splits_batches),
+            scheduler: Scheduler::new(&config, limits.splits_batches, limits.tile),
             stats: Stats {
                 num_slots: limits.num_slots,
                 num_cells: limits.num_cells,
@@ -179,11 +179,13 @@ impl Core {
             .enumerate()
             .map(|(index, sequence)| Candidate {
                 index,
+                position: sequence.num_computed,
                 num_pending: sequence.num_pending(),
                 is_generating: sequence.num_generated() > 0,
                 num_drafted: wanted.get(index).copied().unwrap_or(0),
                 max_chunk: max_chunk(sequence),
                 arrival: sequence.arrival,
+                began: sequence.began.unwrap_or(u64::MAX),
             })
             .collect();
         let plan = self.scheduler.plan(&candidates, max_rows);
