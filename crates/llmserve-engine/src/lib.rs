@@ -31,7 +31,6 @@
 //! A file of an embedding model gives an [`Embedder`] instead, by its header: [`Embedder::embed`] turns
 //! texts into vectors. [`LoadOptions::wanted`] says which of both is wanted.
 
-mod cache;
 pub mod config;
 mod constrained;
 mod constraint;
@@ -47,6 +46,7 @@ pub mod gguf;
 pub mod ids;
 mod job;
 mod jobs;
+mod kv;
 mod load;
 mod lock;
 mod marked;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cache::common_prefix;
 use crate::error::Error;
 use crate::event::{Delta, Event};
 use crate::ids::TokenId;
+use crate::kv::common_prefix;
 use crate::model::{DecodeError, Row};
 use crate::scheduler::{Plan, Share};
 use crate::sequence::{End, Sequence};
@@ -56,7 +56,7 @@ impl Core {
     pub(super) fn decode(&mut self, plan: &Plan, batch: &Batch, drafting: Duration) -> bool {
         let num_masks = self.start_masks(&batch.parts);
         let started = Instant::now();
-        let result = self.context.decode(&batch.rows);
+        let result = self.kv.compute().decode(&batch.rows);
         if result.is_ok() {
             self.follow_prompts(plan);
         }
@@ -151,7 +151,7 @@ impl Core {
     fn draw(&mut self, part: &Part, output_row: usize, delta: &mut Delta) -> (Outcome, usize) {
         let mut accepted = 0;
         loop {
-            let Some(logits) = self.context.logits(output_row + accepted) else {
+            let Some(logits) = self.kv.computed().logits(output_row + accepted) else {
                 return (Outcome::Failed(Error::InvalidLogits), accepted);
             };
             let sequence = &mut self.running[part.index];

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config::SchedulerConfig;
+use crate::kv::Speed;
 
 /// Weight of the newest measurement in a running estimate.
 const WEIGHT: f64 = 0.3;
@@ -75,16 +76,28 @@ impl StepBudget {
 
     /// Prompt tokens that a step in which so many sequences decode may carry. 0: it is to be a quiet one, since
     /// what such a step takes is not known, or not any more.
-    pub(crate) fn prefill_tokens(&self, num_decoding: usize) -> usize {
+    /// `spent`: what the step has cost already.
+    pub(crate) fn prefill_tokens(&self, num_decoding: usize, spent: Duration) -> usize {
         if num_decoding == 0 {
             return self.idle.tokens_in(self.idle_step, FIRST_IDLE_CHUNK);
         }
+        let spent = spent.as_secs_f64();
         match self.quiet.get(num_decoding) {
             Some(&quiet) if quiet > 0.0 && self.num_busy < MAX_BUSY_STEPS => {
-                self.busy.tokens_in((self.busy_factor - 1.0) * quiet / self.slowdown, FIRST_BUSY_CHUNK)
+                let seconds = (self.busy_factor - 1.0) * quiet / self.slowdown - spent;
+                self.busy.tokens_in(seconds.max(0.0), FIRST_BUSY_CHUNK)
             }
             Some(_) | None => 0,
         }
+    }
+
+    /// Seconds of a prompt token, and of the shortest step that only decodes.
+    pub(crate) fn speed(&self) -> Speed {
+        let measured = |seconds: f64| (seconds > 0.0).then_some(seconds);
+        let token = measured(self.idle.per_token).or(measured(self.busy.per_token));
+        let step = self.quiet.iter().copied().filter_map(measured).reduce(f64::min);
+        let default = Speed::default();
+        Speed { token: token.unwrap_or(default.token), step: step.unwrap_or(default.step) }
     }
 
     /// Enters what a chunk took that had a step of its own between those of running streams.
@@ -136,10 +149,10 @@ mod tests {
     #[test]
     fn an_unmeasured_machine_starts_with_small_chunks() {
         let mut budget = budget();
-        assert_eq!(budget.prefill_tokens(0), 128);
-        assert_eq!(budget.prefill_tokens(4), 0, "a quiet step first");
+        assert_eq!(budget.prefill_tokens(0, Duration::ZERO), 128);
+        assert_eq!(budget.prefill_tokens(4, Duration::ZERO), 0, "a quiet step first");
         budget.record(4, 0, ms(30));
-        assert_eq!(budget.prefill_tokens(4), 8);
+        assert_eq!(budget.prefill_tokens(4, Duration::ZERO), 8);
     }
 
     #[test]
@@ -147,13 +160,13 @@ mod tests {
         let mut budget = budget();
         budget.record(4, 0, ms(30));
         for _ in 0..MAX_BUSY_STEPS {
-            assert!(budget.prefill_tokens(4) > 0);
+            assert!(budget.prefill_tokens(4, Duration::ZERO) > 0);
             budget.record(4, 8, ms(60));
         }
-        assert_eq!(budget.prefill_tokens(4), 0);
+        assert_eq!(budget.prefill_tokens(4, Duration::ZERO), 0);
         budget.record(4, 0, ms(30));
-        assert!(budget.prefill_tokens(4) > 0);
-        assert_eq!(budget.prefill_tokens(5), 0);
+        assert!(budget.prefill_tokens(4, Duration::ZERO) > 0);
+        assert_eq!(budget.prefill_tokens(5, Duration::ZERO), 0);
     }
 
     #[test]
@@ -162,10 +175,10 @@ mod tests {
         for _ in 0..30 {
             budget.record(4, 0, ms(30));
             // 5 ms a prompt token: 2.1 x 30 ms hold twelve of them, but for rounding.
-            let tokens = budget.prefill_tokens(4);
+            let tokens = budget.prefill_tokens(4, Duration::ZERO);
             budget.record(4, tokens, ms(30 + 5 * tokens as u64));
         }
-        assert!((12..=13).contains(&budget.prefill_tokens(4)));
+        assert!((12..=13).contains(&budget.prefill_tokens(4, Duration::ZERO)));
     }
 
     #[test]
@@ -183,7 +196,7 @@ mod tests {
         let mut budget = budget();
         let chunk = |budget: &mut StepBudget, quiet| {
             budget.record(4, 0, ms(quiet));
-            budget.prefill_tokens(4)
+            budget.prefill_tokens(4, Duration::ZERO)
         };
         for _ in 0..30 {
             let tokens = chunk(&mut budget, 30);
@@ -198,17 +211,17 @@ mod tests {
     fn an_idle_step_fills_its_time() {
         let mut budget = budget();
         for _ in 0..30 {
-            let tokens = budget.prefill_tokens(0);
+            let tokens = budget.prefill_tokens(0, Duration::ZERO);
             budget.record(0, tokens, ms(tokens as u64));
         }
-        assert!((249..=250).contains(&budget.prefill_tokens(0)));
+        assert!((249..=250).contains(&budget.prefill_tokens(0, Duration::ZERO)));
     }
 
     #[test]
     fn a_chunk_grows_by_at_most_two_from_step_to_step() {
         let mut budget = budget();
         budget.record(0, 128, ms(1));
-        assert_eq!(budget.prefill_tokens(0), 256);
+        assert_eq!(budget.prefill_tokens(0, Duration::ZERO), 256);
     }
 
     #[test]
@@ -216,6 +229,6 @@ mod tests {
         let mut budget = budget();
         budget.record(1, 0, ms(1));
         budget.record(1, 1, ms(500));
-        assert_eq!(budget.prefill_tokens(1), 1);
+        assert_eq!(budget.prefill_tokens(1, Duration::ZERO), 1);
     }
 }

@@ -5,6 +5,7 @@ mod budget;
 use std::time::Duration;
 
 use crate::config::SchedulerConfig;
+use crate::kv::Speed;
 
 use budget::StepBudget;
 
@@ -87,13 +88,25 @@ pub(crate) struct Scheduler {
     /// Whether streams and prompts take turns instead of sharing a step.
     takes_turns: bool,
     is_prompts_turn: bool,
+    /// What moving cells took since the last step: it comes off the next one.
+    moved: Duration,
 }
 
 impl Scheduler {
     /// `takes_turns` for a context that computes the parts of a mixed batch one after the other
     /// anyway: apart, the rows of the streams do not scan as far as the prompt is long.
     pub(crate) fn new(config: &SchedulerConfig, takes_turns: bool) -> Self {
-        Self { budget: StepBudget::new(config), takes_turns, is_prompts_turn: false }
+        Self { budget: StepBudget::new(config), takes_turns, is_prompts_turn: false, moved: Duration::ZERO }
+    }
+
+    /// What computing costs, for whoever weighs it against moving cells.
+    pub(crate) fn speed(&self) -> Speed {
+        self.budget.speed()
+    }
+
+    /// Takes the time that moving cells took off the next step.
+    pub(crate) fn charge(&mut self, moved: Duration) {
+        self.moved += moved;
     }
 
     /// Plans a step of at most `max_rows` rows; prompt chunks get what the budget allows.
@@ -108,7 +121,7 @@ impl Scheduler {
         let max_each = if is_equal { 1 } else { MAX_DECODE_ROWS };
         let mut plan = Plan { decode: plan_decode(candidates, max_rows, max_each), ..Plan::default() };
         let rows_left = if self.takes_turns { max_rows } else { max_rows - plan.num_decode_rows() };
-        let tokens = self.budget.prefill_tokens(plan.decode.len()).min(rows_left);
+        let tokens = self.budget.prefill_tokens(plan.decode.len(), std::mem::take(&mut self.moved)).min(rows_left);
         plan.prefill = plan_prefill(candidates, tokens);
         if self.takes_turns {
             self.take_turns(&mut plan);

@@ -18,6 +18,7 @@ mod raw_context;
 mod rollback;
 mod shim;
 mod slot_state;
+mod state_cells;
 mod vocabulary;
 mod weights;
 
