@@ -77,7 +77,6 @@ pub(crate) struct Core {
     scratch: Scratch,
     pending: PendingFlush,
     stats: Stats,
-    next_arrival: u64,
     /// Sequences that came in since the stats were published.
     num_arrived: usize,
     is_shutting_down: bool,
@@ -111,7 +110,6 @@ impl Core {
             running: Vec::new(),
             scratch: Scratch::default(),
             pending: PendingFlush::default(),
-            next_arrival: 0,
             num_arrived: 0,
             is_shutting_down: false,
         }
@@ -133,7 +131,7 @@ impl Core {
 
     fn step(&mut self) {
         self.retire_aborted();
-        self.kv.set_speed(self.scheduler.speed());
+        self.kv.set_speed(self.scheduler.seconds_per_prompt_token(), self.scheduler.seconds_per_step());
         self.admit();
         self.close_gap();
         self.publish();
@@ -183,8 +181,7 @@ impl Core {
                 let mut prepared = *prepared;
                 let drafting = prepared.request.drafting.as_ref();
                 let drafts = SequenceDrafts::new(drafting, prepared.drafter.take(), &self.draft_controller);
-                let sequence = Sequence::new(prepared, self.next_arrival, drafts);
-                self.next_arrival += 1;
+                let sequence = Sequence::new(prepared, self.stats.requests_accepted, drafts);
                 self.num_arrived += 1;
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }

@@ -63,15 +63,11 @@ impl KvCache {
     }
 
     /// The running prompt that will have computed most of the tokens.
-    fn leader(
-        &self,
-        wanted: &Wanted<'_>,
-        tokens: &[TokenId],
-        residents: &[Resident<'_>],
-    ) -> Option<Leader> {
-        let leaders = residents.iter().enumerate().filter(|(_, other)| {
-            other.tokens.len() > other.num_computed + 1 && self.is_open(other, wanted)
-        });
+    fn leader(&self, wanted: &Wanted<'_>, tokens: &[TokenId], residents: &[Resident<'_>]) -> Option<Leader> {
+        let leaders = residents
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| other.tokens.len() > other.num_computed + 1 && self.is_open(other, wanted));
         let shared = leaders.map(|(index, other)| (index, common_prefix(other.tokens, tokens)));
         let (index, position) = shared
             .filter(|&(index, position)| position > residents[index].num_computed)
@@ -89,7 +85,7 @@ impl KvCache {
             }
             Source::TakeOver => self.take_over(slot, shared),
             Source::Copy(from) => self.copy_from(from, slot, shared),
-            Source::Parked(index) => self.unpark(index, slot, shared, wanted, num_running_cells),
+            Source::Parked(index) => self.unpark(index, start, wanted, num_running_cells),
         };
         let owners = if num_computed > 0 { owners.narrowed(wanted.session) } else { Owners::default() };
         self.occupy(slot, owners);
@@ -136,8 +132,7 @@ impl KvCache {
     fn unpark(
         &mut self,
         index: usize,
-        slot: SlotId,
-        shared: usize,
+        Start { shared, slot, .. }: Start,
         wanted: &Wanted<'_>,
         num_running_cells: usize,
     ) -> (usize, Owners) {

@@ -41,14 +41,11 @@ impl KvCache {
     }
 
     /// The cells that cover most of a session's tokens, and nobody else's: those of an idle slot, or parked ones.
-    pub(crate) fn copy_out(
-        &mut self,
-        tokens: &[TokenId],
-        session: Option<&SessionKey>,
-    ) -> Option<CellsCopy> {
-        let slots = self.slots.idle().filter(|(_, prefix)| {
-            prefix.owners.include(session) && tokens.starts_with(&prefix.tokens)
-        });
+    pub(crate) fn copy_out(&mut self, tokens: &[TokenId], session: Option<&SessionKey>) -> Option<CellsCopy> {
+        let slots = self
+            .slots
+            .idle()
+            .filter(|(_, prefix)| prefix.owners.include(session) && tokens.starts_with(&prefix.tokens));
         let slot: Option<(SlotId, usize)> =
             slots.map(|(slot, prefix)| (slot, prefix.tokens.len())).max_by_key(|&(_, len)| len);
         let parked = self.parking.longest_start(tokens, session);

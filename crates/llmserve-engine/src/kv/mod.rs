@@ -56,11 +56,11 @@ pub(crate) struct KvCache {
 
 /// How fast the context computes, in seconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Speed {
+struct Speed {
     /// What a prompt token takes.
-    pub(crate) token: f64,
+    token: f64,
     /// What a step of few rows takes.
-    pub(crate) step: f64,
+    step: f64,
 }
 
 impl Default for Speed {
@@ -131,8 +131,11 @@ impl KvCache {
         &*self.context
     }
 
-    pub(crate) fn set_speed(&mut self, speed: Speed) {
-        self.speed = Speed { token: speed.token.max(MIN_TOKEN_SECONDS), step: speed.step };
+    /// Tells what a prompt token and a step of few rows take, in seconds, as far as that is known.
+    pub(crate) fn set_speed(&mut self, token: Option<f64>, step: Option<f64>) {
+        let default = Speed::default();
+        let token = token.unwrap_or(default.token).max(MIN_TOKEN_SECONDS);
+        self.speed = Speed { token, step: step.unwrap_or(default.step) };
     }
 
     /// What moving cells took since the last call.
@@ -234,3 +237,6 @@ impl KvCache {
         0
     }
 }
+
+#[cfg(test)]
+mod tests;

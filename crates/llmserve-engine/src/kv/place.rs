@@ -122,8 +122,9 @@ impl Room {
         self.held.map_or(nothing, |held| held.loss(held.len, prices))
     }
 
+    /// A sequence that is computed apart can be moved later, if it is worth that.
     fn apart(&self, prices: &Prices) -> f64 {
-        if self.is_apart { GAP_STEPS as f64 * prices.gap } else { 0.0 }
+        if self.is_apart { (GAP_STEPS as f64 * prices.gap).min(prices.moving(0)) } else { 0.0 }
     }
 }
 

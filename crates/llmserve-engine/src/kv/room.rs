@@ -12,8 +12,7 @@ impl KvCache {
     pub(crate) fn has_room_for(&self, num_tokens: usize, num_bound_cells: usize) -> bool {
         let is_alone = num_bound_cells == 0;
         let has_slot = self.slots.has_free() && (!self.is_closed || is_alone);
-        has_slot
-            && (!self.is_unified() || is_alone || num_bound_cells + num_tokens < self.limits().num_cells)
+        has_slot && (!self.is_unified() || is_alone || num_bound_cells + num_tokens < self.limits().num_cells)
     }
 
     /// How many rows have cells beside those of running sequences. In a unified pool idle cells give way until

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::config::SchedulerConfig;
-use crate::kv::Speed;
 
 /// Weight of the newest measurement in a running estimate.
 const WEIGHT: f64 = 0.3;
@@ -91,13 +90,14 @@ impl StepBudget {
         }
     }
 
-    /// Seconds of a prompt token, and of the shortest step that only decodes.
-    pub(crate) fn speed(&self) -> Speed {
-        let measured = |seconds: f64| (seconds > 0.0).then_some(seconds);
-        let token = measured(self.idle.per_token).or(measured(self.busy.per_token));
-        let step = self.quiet.iter().copied().filter_map(measured).reduce(f64::min);
-        let default = Speed::default();
-        Speed { token: token.unwrap_or(default.token), step: step.unwrap_or(default.step) }
+    /// Seconds of a prompt token, as measured.
+    pub(crate) fn seconds_per_prompt_token(&self) -> Option<f64> {
+        [self.idle.per_token, self.busy.per_token].into_iter().find(|&seconds| seconds > 0.0)
+    }
+
+    /// Seconds of the shortest step that only decodes, as measured.
+    pub(crate) fn seconds_per_step(&self) -> Option<f64> {
+        self.quiet.iter().copied().filter(|&seconds| seconds > 0.0).reduce(f64::min)
     }
 
     /// Enters what a chunk took that had a step of its own between those of running streams.

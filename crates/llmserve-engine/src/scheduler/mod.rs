@@ -5,7 +5,6 @@ mod budget;
 use std::time::Duration;
 
 use crate::config::SchedulerConfig;
-use crate::kv::Speed;
 
 use budget::StepBudget;
 
@@ -99,9 +98,14 @@ impl Scheduler {
         Self { budget: StepBudget::new(config), takes_turns, is_prompts_turn: false, moved: Duration::ZERO }
     }
 
-    /// What computing costs, for whoever weighs it against moving cells.
-    pub(crate) fn speed(&self) -> Speed {
-        self.budget.speed()
+    /// Seconds of a prompt token, as measured.
+    pub(crate) fn seconds_per_prompt_token(&self) -> Option<f64> {
+        self.budget.seconds_per_prompt_token()
+    }
+
+    /// Seconds of the shortest step that only decodes, as measured.
+    pub(crate) fn seconds_per_step(&self) -> Option<f64> {
+        self.budget.seconds_per_step()
     }
 
     /// Takes the time that moving cells took off the next step.
@@ -121,7 +125,8 @@ impl Scheduler {
         let max_each = if is_equal { 1 } else { MAX_DECODE_ROWS };
         let mut plan = Plan { decode: plan_decode(candidates, max_rows, max_each), ..Plan::default() };
         let rows_left = if self.takes_turns { max_rows } else { max_rows - plan.num_decode_rows() };
-        let tokens = self.budget.prefill_tokens(plan.decode.len(), std::mem::take(&mut self.moved)).min(rows_left);
+        let tokens =
+            self.budget.prefill_tokens(plan.decode.len(), std::mem::take(&mut self.moved)).min(rows_left);
         plan.prefill = plan_prefill(candidates, tokens);
         if self.takes_turns {
             self.take_turns(&mut plan);
