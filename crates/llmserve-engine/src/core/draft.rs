@@ -66,7 +66,7 @@ impl Core {
         let took = self.ask_head(requests, &mut tokens);
         for (sequence, draft) in self.running.iter_mut().zip(&mut tokens) {
             let drafted = draft.len();
-            sequence.cut_draft(draft, &*self.vocabulary);
+            sequence.output.cut_draft(draft, &*self.vocabulary);
             // Nothing is verified then, and the draft was made for nothing all the same.
             if drafted > 0
                 && draft.is_empty()

@@ -3,8 +3,8 @@
 mod admit;
 mod compute;
 mod draft;
+mod emit;
 mod head;
-mod masks;
 mod room;
 
 use std::collections::VecDeque;
@@ -12,47 +12,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 
+use crate::command::Command;
 use crate::config::SchedulerConfig;
-use crate::draft::{DraftController, Head, SequenceDrafts};
+use crate::draft::{DraftController, SequenceDrafts};
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
-use crate::job::JobSender;
-use crate::kv::{CopyCells, KvCache, LoadedCells};
+use crate::kv::{CopyCells, KvCache};
 use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
+use crate::output::{End, Pool};
 use crate::queue::Place;
-use crate::sampler::Scratch;
 use crate::scheduler::{Candidate, Plan, Scheduler};
-use crate::sequence::{End, Prepared, Sequence};
+use crate::sequence::Sequence;
 use crate::shared::Shared;
 use crate::stats::Stats;
-
-use self::masks::MaskThread;
-
-/// What the engine thread is told.
-pub(crate) enum Command {
-    /// A request that was accepted, with its place in the queue.
-    Submit(Box<Prepared>, Place),
-    /// A client gave up: its outbox is marked, and the next step looks.
-    Wake,
-    /// The cells of a session are to be written to its file.
-    CopyCells(CopyCells),
-    /// Cells out of a session's file.
-    Park(Box<LoadedCells>),
-    /// The draft context is wanted.
-    OpenHead {
-        /// Gets what holds it open.
-        result: JobSender<Head>,
-        /// Where the holder says that it is done.
-        commands: Sender<Command>,
-    },
-    /// One of those who wanted it does not any more.
-    CloseHead,
-    /// End everything.
-    ShutDown,
-}
 
 /// A sequence without a slot.
 struct Waiting {
@@ -72,9 +47,7 @@ pub(crate) struct Core {
     running: Vec<Sequence>,
     scheduler: Scheduler,
     draft_controller: DraftController,
-    /// Started with the first constrained request.
-    masks: Option<MaskThread>,
-    scratch: Scratch,
+    pool: Pool,
     pending: PendingFlush,
     stats: Stats,
     /// Sequences that came in since the stats were published.
@@ -92,7 +65,6 @@ impl Core {
     ) -> Self {
         let limits = *context.limits();
         Self {
-            masks: None,
             draft_controller: DraftController::new(),
             scheduler: Scheduler::new(config, limits.splits_batches),
             stats: Stats {
@@ -108,7 +80,7 @@ impl Core {
             commands,
             waiting: VecDeque::new(),
             running: Vec::new(),
-            scratch: Scratch::default(),
+            pool: Pool::new(limits.num_threads),
             pending: PendingFlush::default(),
             num_arrived: 0,
             is_shutting_down: false,
@@ -295,7 +267,7 @@ impl Core {
             timings: sequence.timings(),
             seed: sequence.seed(),
             stop: end.stop,
-            is_complete: sequence.is_complete(),
+            is_complete: sequence.output.is_complete(),
         };
         sequence.outbox.push(Event::Finished(finished), &mut self.pending);
     }

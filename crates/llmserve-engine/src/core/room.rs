@@ -100,6 +100,6 @@ pub(super) fn resident(sequence: &Sequence) -> Option<Resident<'_>> {
         tokens: &sequence.tokens,
         num_computed: sequence.num_computed,
         is_shared: sequence.request.cache_prompt,
-        num_left: sequence.num_left(),
+        num_left: sequence.max_tokens().saturating_sub(sequence.tokens.len()),
     })
 }

@@ -26,11 +26,11 @@ use crate::model::{Compute, Context, ContextLimits};
 pub(crate) use files::{CellsCopy, CopyCells, LoadedCells};
 pub(crate) use owners::{Owners, SessionKey};
 pub(crate) use place::{Place, Start};
-pub(crate) use prefix::common_prefix;
 pub(crate) use release::Suspended;
 
 use parking::{ParkedPrefix, Parking};
 use place::Prices;
+use prefix::common_prefix;
 use rates::Rates;
 use slots::Slots;
 

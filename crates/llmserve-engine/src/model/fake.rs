@@ -15,6 +15,17 @@ pub const CONTROL: TokenId = TokenId(257);
 /// Number of tokens.
 pub const VOCABULARY_SIZE: usize = 258;
 
+/// The bytes that tokens stand for.
+static BYTES: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let mut id = 0;
+    while id < bytes.len() {
+        bytes[id] = id as u8;
+        id += 1;
+    }
+    bytes
+};
+
 /// How a fake context keeps its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
@@ -92,7 +103,6 @@ pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cel
         num_cells,
         layout,
         batch_size: 64,
-        max_outputs: 64,
         num_threads: 1,
         trims_anywhere: true,
         max_rollback: usize::MAX,
@@ -310,11 +320,11 @@ impl Vocabulary for FakeVocabulary {
         Ok(text.bytes().map(|byte| TokenId(i32::from(byte))).collect())
     }
 
-    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8> {
-        match u8::try_from(token.0) {
-            Ok(byte) => vec![byte],
-            Err(_) if render_special && token == END => b"<end>".to_vec(),
-            Err(_) => Vec::new(),
+    fn piece(&self, token: TokenId, render_special: bool) -> &[u8] {
+        match usize::try_from(token.0).ok().and_then(|id| BYTES.get(id)) {
+            Some(byte) => std::slice::from_ref(byte),
+            None if render_special && token == END => b"<end>",
+            None => &[],
         }
     }
 

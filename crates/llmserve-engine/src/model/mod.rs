@@ -41,8 +41,6 @@ pub struct ContextLimits {
     pub layout: KvLayout,
     /// The most rows of one batch.
     pub batch_size: usize,
-    /// The most rows of one batch whose logits are wanted.
-    pub max_outputs: usize,
     /// Compute threads.
     pub num_threads: usize,
     /// Whether a slot can be trimmed at any position; sliding windows and recurrent states cannot.
@@ -203,8 +201,9 @@ pub trait Vocabulary: Send + Sync {
     /// [`Error::Tokenize`] if llama.cpp refuses the text.
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error>;
 
-    /// The bytes of a token; a control token has none unless `render_special`.
-    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8>;
+    /// The bytes of a token; a control token has none unless `render_special`, and what is no token has
+    /// none at all.
+    fn piece(&self, token: TokenId, render_special: bool) -> &[u8];
 
     /// The most bytes that one token stands for.
     fn max_piece_bytes(&self) -> usize;

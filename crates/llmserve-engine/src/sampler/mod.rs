@@ -3,8 +3,8 @@
 //! The order is: penalties and bias, a constraint's mask, bans, temperature, truncation (`top_k`, `top_p`,
 //! `min_p`), draw.
 //! A draw depends on the logits, the sequence's history, its parameters and its key (seed, choice
-//! index, number of generated tokens), and on nothing else: neither on the batch it ran in, nor on
-//! what was drawn and taken back before.
+//! index, number of generated tokens), and on nothing else: neither on the batch it ran in, nor on the
+//! thread.
 
 mod bans;
 mod draw;
@@ -30,12 +30,13 @@ use crate::event::TokenLogprobs;
 use crate::ids::TokenId;
 use crate::request::SamplingParams;
 
-/// Working memory that sequences share: one for each engine thread. It grows to the size of the
+/// Working memory that sequences share: one for each thread that draws. It grows to the size of the
 /// vocabulary at first use and holds nothing between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
     logits: Vec<f32>,
     undo: Vec<(TokenId, f32)>,
+    repeats: Vec<TokenId>,
     candidates: Vec<Candidate>,
 }
 
@@ -61,7 +62,7 @@ pub struct Sampler {
     bias: Vec<(TokenId, f32)>,
     /// Tokens with a bias of minus infinity.
     banned: Vec<TokenId>,
-    output: Vec<TokenId>,
+    num_generated: usize,
 }
 
 impl Sampler {
@@ -84,7 +85,7 @@ impl Sampler {
             ngrams: (size > 0).then(|| NgramBans::new(size, prompt)),
             bias,
             banned: banned.into_iter().map(|(token, _)| token).collect(),
-            output: Vec::new(),
+            num_generated: 0,
         }
     }
 
@@ -106,21 +107,21 @@ impl Sampler {
     }
 
     fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<usize> {
-        let Scratch { logits: adjusted, undo, candidates } = scratch;
+        let Scratch { logits: adjusted, undo, repeats, candidates } = scratch;
         let (logits, (best, max)) = if self.leaves_logits_alone() {
             let best = argmax(logits)?;
             // A ban matters to a greedy draw only if it hits the best token.
             let is_free = bans.tokens.is_empty() && bans.allowed.is_none();
             let is_untouched = is_free || (self.is_greedy() && bans.allows(token_id(best.0)));
-            if is_untouched { (logits, best) } else { self.adjust(logits, bans, adjusted, undo)? }
+            if is_untouched { (logits, best) } else { self.adjust(logits, bans, adjusted, undo, repeats)? }
         } else {
-            self.adjust(logits, bans, adjusted, undo)?
+            self.adjust(logits, bans, adjusted, undo, repeats)?
         };
         if self.is_greedy() {
             return Some(best);
         }
         let softmax = Softmax::new(max, self.temperature);
-        let bits = self.key.bits(self.output.len());
+        let bits = self.key.bits(self.num_generated);
         Some(self.truncation.draw(logits, softmax, bits, candidates))
     }
 
@@ -131,6 +132,7 @@ impl Sampler {
         bans: Bans<'_>,
         adjusted: &'s mut Vec<f32>,
         undo: &mut Vec<(TokenId, f32)>,
+        repeats: &mut Vec<TokenId>,
     ) -> Option<(&'s [f32], (usize, f32))> {
         adjusted.clear();
         adjusted.extend_from_slice(logits);
@@ -141,9 +143,17 @@ impl Sampler {
         if let Some(words) = bans.allowed {
             bans::apply_mask(words, adjusted);
         }
-        let repeats = self.ngrams.as_ref().map_or(&[][..], NgramBans::banned);
+        repeats.clear();
+        repeats.extend(self.ngrams.iter().flat_map(NgramBans::banned));
         let best = bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo)?;
         Some((adjusted, best))
+    }
+
+    /// About how many times a draw goes through the row of logits.
+    pub(crate) fn num_passes(&self) -> usize {
+        let adjusts = usize::from(!self.leaves_logits_alone());
+        let truncates = if self.is_greedy() { 0 } else { 3 };
+        1 + adjusts + truncates + 3 * usize::from(self.num_top_logprobs.is_some())
     }
 
     fn leaves_logits_alone(&self) -> bool {
@@ -162,29 +172,13 @@ impl Sampler {
         if let Some(ngrams) = &mut self.ngrams {
             ngrams.push(token);
         }
-        self.output.push(token);
-    }
-
-    /// Takes back the last `n` accepted tokens; the prompt stays.
-    pub fn rollback(&mut self, n: usize) {
-        debug_assert!(n <= self.output.len(), "rollback of {n} tokens, {} accepted", self.output.len());
-        for _ in 0..n {
-            let Some(token) = self.output.pop() else {
-                return;
-            };
-            if let Some(penalties) = &mut self.penalties {
-                penalties.pop(token);
-            }
-            if let Some(ngrams) = &mut self.ngrams {
-                ngrams.pop();
-            }
-        }
+        self.num_generated += 1;
     }
 
     /// The number of accepted tokens.
     #[must_use]
     pub fn num_generated(&self) -> usize {
-        self.output.len()
+        self.num_generated
     }
 }
 

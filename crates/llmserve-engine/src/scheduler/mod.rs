@@ -36,8 +36,14 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     fn is_decode(&self) -> bool {
-        self.num_pending == 1 || (self.is_generating && self.num_pending <= MAX_DECODE_ROWS)
+        is_decode(self.num_pending, self.is_generating)
     }
+}
+
+/// Whether a sequence with so many pending tokens gets decode rows, and is no prompt: its next token is
+/// all that is missing, or it generates and a few were forced behind that.
+pub(crate) fn is_decode(num_pending: usize, is_generating: bool) -> bool {
+    num_pending == 1 || (is_generating && num_pending <= MAX_DECODE_ROWS)
 }
 
 /// The part of a step that one sequence gets.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::core::Command;
+use crate::command::Command;
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::job::JobSender;

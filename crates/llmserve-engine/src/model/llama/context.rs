@@ -386,14 +386,12 @@ fn limits(
     trimming: Trimming,
     num_snapshots: usize,
 ) -> ContextLimits {
-    let batch_size = config.batch_size as usize;
     ContextLimits {
         num_slots: shape.num_slots,
         context_length: shape.context_length,
         num_cells: shape.num_cells,
         layout: shape.layout,
-        batch_size,
-        max_outputs: shape.max_outputs(batch_size),
+        batch_size: config.batch_size as usize,
         num_threads: shape.num_threads,
         trims_anywhere: matches!(trimming, Trimming::Anywhere),
         max_rollback: if matches!(trimming, Trimming::Never) { num_snapshots } else { usize::MAX },

@@ -14,6 +14,7 @@ mod head_context;
 mod kept_logits;
 mod log_sink;
 mod params;
+mod pieces;
 mod raw_context;
 mod rollback;
 mod shim;

@@ -232,12 +232,6 @@ impl GenerationRequest {
         Ok(Self(parts))
     }
 
-    /// Forgets stop strings and stop tokens.
-    pub(crate) fn clear_stops(&mut self) {
-        self.0.stopping.stop.clear();
-        self.0.stopping.stop_token_ids.clear();
-    }
-
     /// The prompt, taken out for tokenizing.
     pub(crate) fn take_prompt(&mut self) -> Prompt {
         std::mem::replace(&mut self.0.prompt, Prompt::Tokens(Vec::new()))

@@ -21,8 +21,8 @@ impl Vocabulary for Letters {
         Ok(add_special.then_some(BOS).into_iter().chain(letters).collect())
     }
 
-    fn piece(&self, _: TokenId, _: bool) -> Vec<u8> {
-        Vec::new()
+    fn piece(&self, _: TokenId, _: bool) -> &[u8] {
+        &[]
     }
 
     fn max_piece_bytes(&self) -> usize {

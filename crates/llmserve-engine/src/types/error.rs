@@ -122,6 +122,9 @@ pub enum Error {
         /// Why.
         reason: &'static str,
     },
+    /// A fault of the engine's own while it worked on this request alone.
+    #[error("the request ended by a fault inside the engine")]
+    Internal,
     /// Text that the vocabulary cannot turn into tokens, or the reverse.
     #[error("{reason}")]
     Tokenize {
@@ -155,6 +158,7 @@ impl Error {
             Self::DraftContext { .. } => "draft_context_failed",
             Self::ShutDown => "shut_down",
             Self::EngineDead { .. } => "engine_dead",
+            Self::Internal => "internal_error",
             Self::Tokenize { .. } => "tokenize_failed",
             Self::Session(_) => "session_failed",
         }

@@ -1,6 +1,9 @@
 //! The work on a request before it may queue: tokenize, check against the model, take a place.
 //! Runs on threads of its own, so that a large prompt holds up neither callers nor the batch.
 
+pub(crate) mod marked;
+pub(crate) mod tokenizer;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,15 +11,16 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::command::Command;
 use crate::constrained::Constrained;
 use crate::constraint::Compiler;
-use crate::core::Command;
 use crate::draft::Drafter;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished, Timings, Usage};
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
 use crate::outbox::Outbox;
+use crate::output::Output;
 use crate::queue::Place;
 use crate::request::{GenerationRequest, Prompt};
 use crate::sequence::Prepared;
@@ -131,8 +135,8 @@ impl Preparer {
         let constrained = self.constrained(&request, max_tokens - prompt.len())?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let prepared =
-            Prepared { request, prompt, max_tokens, seed, outbox, drafter, constrained, turn, submitted };
+        let output = Output::new(&request, seed, &prompt, max_tokens, constrained);
+        let prepared = Prepared { request, prompt, seed, output, outbox, drafter, turn, submitted };
         Ok((prepared, place))
     }
 

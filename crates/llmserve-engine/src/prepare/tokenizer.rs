@@ -1,9 +1,9 @@
 //! Texts to tokens and back, on threads whose stack no text can overflow.
 
+use super::marked;
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::job::JobSender;
-use crate::marked;
 use crate::model::Vocabulary;
 use crate::request::{Prompt, Special};
 use crate::shared::Shared;
@@ -83,7 +83,7 @@ impl Tokenizer<'_> {
 
     pub(crate) fn detokenize(&self, tokens: &[TokenId], render_special: bool) -> Result<Vec<u8>, Error> {
         self.check_tokens("tokens", tokens)?;
-        Ok(tokens.iter().flat_map(|&token| self.vocabulary.piece(token, render_special)).collect())
+        Ok(tokens.iter().flat_map(|&token| self.vocabulary.piece(token, render_special)).copied().collect())
     }
 
     /// Refuses ids that are none of the vocabulary's.
