@@ -11,7 +11,7 @@ use crate::fingerprint::fingerprint;
 use crate::gguf::{self, FileIdentity, ModelFile, ModelKind};
 use crate::lock::lock;
 use crate::model::llama::{ContextShape, LlamaContext, LlamaVocabulary, STATE_FORMAT, Weights, with_log};
-use crate::model::{Context, ModelInfo};
+use crate::model::{Compute, Context, ModelInfo};
 use crate::process::Owner;
 use crate::{memory, probe};
 

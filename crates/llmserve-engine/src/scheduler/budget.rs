@@ -44,22 +44,23 @@ impl StepBudget {
         self.rows_within(if num_prompts > 1 { self.max_stall } else { self.idle_step })
     }
 
-    /// Rows of prompts beside so many rows of streams, in one step.
-    pub(super) fn shared_rows(&self, num_decode_rows: usize) -> usize {
-        self.rows_within(self.max_stall).saturating_sub(num_decode_rows).max(MIN_CHUNK)
+    /// Rows of prompts beside so many rows of streams, in one step. `spent`: what it has cost already.
+    pub(super) fn shared_rows(&self, num_decode_rows: usize, spent: Duration) -> usize {
+        self.rows_within(self.max_stall - spent.as_secs_f64()).saturating_sub(num_decode_rows).max(MIN_CHUNK)
     }
 
     /// Rows of prompts in a step for which streams of so many rows rest; 0: the streams are due.
     ///
-    /// `began_after`: the streams began when these prompts were waiting already.
-    pub(super) fn turn_rows(&self, num_decode_rows: usize, began_after: bool) -> usize {
+    /// `began_after`: the streams began when these prompts were waiting already. `spent`: what the step has cost
+    /// already.
+    pub(super) fn turn_rows(&self, num_decode_rows: usize, began_after: bool, spent: Duration) -> usize {
         let has_rested = self.rested > 0.0;
         let Some(cost) = self.clock.cost() else {
             return if has_rested { 0 } else { FIRST_CHUNK };
         };
         let own = cost.seconds(num_decode_rows);
         let limit = if began_after { NEWCOMER_STALLS * self.max_stall } else { self.max_stall };
-        let left = limit - own - self.rested;
+        let left = limit - own - self.rested - spent.as_secs_f64();
         if !has_rested {
             // At least as long as the streams' own step: prompts have half of the time.
             self.rows_within(left.min(self.max_stall).max(own))
@@ -80,6 +81,11 @@ impl StepBudget {
     pub(super) fn seconds_per_prompt_token(&self) -> Option<f64> {
         let cost = self.clock.cost()?;
         Some(cost.per_row + cost.fixed / 256.0)
+    }
+
+    /// Seconds of the shortest step, if any was measured.
+    pub(super) fn seconds_per_step(&self) -> Option<f64> {
+        Some(self.clock.cost()?.seconds(1))
     }
 
     /// A step may take as long again as its fixed part, which no smaller chunk would avoid.
@@ -119,7 +125,7 @@ mod tests {
             for _ in 0..num_turns {
                 let took = self.step(num_decode_rows);
                 budget.record(num_decode_rows, false, Duration::from_secs_f64(took));
-                chunk = budget.turn_rows(num_decode_rows, false);
+                chunk = budget.turn_rows(num_decode_rows, false, Duration::ZERO);
                 let took = self.step(chunk);
                 budget.record(chunk, true, Duration::from_secs_f64(took));
             }
@@ -130,7 +136,7 @@ mod tests {
     #[test]
     fn an_unmeasured_machine_starts_with_one_tile() {
         assert_eq!(budget().idle_rows(1), FIRST_CHUNK);
-        assert_eq!(budget().turn_rows(4, false), FIRST_CHUNK);
+        assert_eq!(budget().turn_rows(4, false, Duration::ZERO), FIRST_CHUNK);
     }
 
     #[test]
@@ -176,7 +182,7 @@ mod tests {
         budget.record(4, false, Duration::from_secs_f64(machine.step(4)));
         let mut rested = 0.0;
         loop {
-            let rows = budget.turn_rows(4, true);
+            let rows = budget.turn_rows(4, true, Duration::ZERO);
             if rows == 0 {
                 break;
             }
@@ -203,7 +209,7 @@ mod tests {
             for (rows, seconds, is_rest) in measured {
                 budget.record(rows, is_rest, Duration::from_secs_f64(seconds));
                 prop_assert!(budget.idle_rows(1) >= MIN_CHUNK);
-                let rows = budget.turn_rows(num_streams, false);
+                let rows = budget.turn_rows(num_streams, false, Duration::ZERO);
                 prop_assert!(rows == 0 || rows >= MIN_CHUNK);
             }
             let machine = Machine { fixed, per_row };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use llmserve_engine::model::fake::{self, END, FakeContext, FakeVocabulary, Memory};
-use llmserve_engine::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
+use llmserve_engine::model::{Compute, Context, ContextLimits, DecodeError, DraftRequest, Row};
 use llmserve_engine::*;
 
 /// What a finished request gave.
@@ -163,7 +163,7 @@ struct Faulty {
     num_real_cells: usize,
 }
 
-impl Context for Faulty {
+impl Compute for Faulty {
     fn limits(&self) -> &ContextLimits {
         self.inner.limits()
     }
@@ -185,6 +185,24 @@ impl Context for Faulty {
     fn logits(&self, index: usize) -> Option<&[f32]> {
         self.inner.logits(index)
     }
+    fn open_head(&mut self) -> Result<(), Error> {
+        self.inner.open_head()
+    }
+    fn close_head(&mut self) {
+        self.inner.close_head();
+    }
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.inner.can_draft(slot)
+    }
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        self.inner.draft(requests)
+    }
+}
+
+impl Context for Faulty {
+    fn num_tokens(&self, slot: SlotId) -> usize {
+        self.inner.num_tokens(slot)
+    }
     fn can_trim(&self, slot: SlotId, position: usize) -> bool {
         self.inner.can_trim(slot, position)
     }
@@ -203,23 +221,17 @@ impl Context for Faulty {
     fn state_bytes(&mut self, slot: SlotId) -> usize {
         self.inner.state_bytes(slot)
     }
-    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
-        self.inner.save(slot)
+    fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>> {
+        self.inner.save(slot, max_bytes)
     }
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         self.cells[slot.index()] = state.len() / 4;
         self.inner.restore(slot, state, num_tokens)
     }
-    fn open_head(&mut self) -> Result<(), Error> {
-        self.inner.open_head()
+    fn tokens(&self, slot: SlotId) -> Option<&[TokenId]> {
+        self.inner.tokens(slot)
     }
-    fn close_head(&mut self) {
-        self.inner.close_head();
-    }
-    fn can_draft(&self, slot: SlotId) -> bool {
-        self.inner.can_draft(slot)
-    }
-    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
-        self.inner.draft(requests)
+    fn tells_tokens(&self) -> bool {
+        true
     }
 }

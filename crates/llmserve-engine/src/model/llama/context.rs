@@ -11,11 +11,11 @@ use super::raw_context::RawContext;
 use super::rollback::Rollback;
 use super::slot_state::{self, SlotState};
 use super::tiles::{self, TILE};
-use super::{ContextShape, Weights, params, shim};
+use super::{ContextShape, Weights, params, shim, state_cells};
 use crate::config::{ContextConfig, FlashAttention, KvLayout, KvType};
 use crate::error::{Error, LoadError};
 use crate::ids::{SlotId, TokenId};
-use crate::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
+use crate::model::{Compute, Context, ContextLimits, DecodeError, DraftRequest, Row};
 
 /// What a cache can do, by the model's architecture.
 #[derive(Debug, Clone, Copy)]
@@ -110,9 +110,11 @@ impl LlamaContext {
 
     fn restore_target(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         self.rollback.forget_all();
+        let is_full = matches!(self.trimming, Trimming::Anywhere);
         // SAFETY: the context is live and only used here.
-        let is_restored = unsafe { shim::state_set(self.raw.ctx(), slot.0.cast_signed(), state) }
-            && self.positions(slot).1 == num_tokens;
+        let is_restored = (!is_full || state_cells::has_each_position(state, num_tokens))
+            && unsafe { shim::state_set(self.raw.ctx(), slot.0.cast_signed(), state) }
+            && self.num_tokens(slot) == num_tokens;
         if !is_restored {
             self.clear(slot);
         }
@@ -201,12 +203,12 @@ impl LlamaContext {
     fn copy_state(&mut self, from: SlotId, to: SlotId) -> bool {
         let (_, num_tokens) = self.positions(from);
         // SAFETY: the context is live and only used here.
-        let state = unsafe { shim::state_get(self.raw.ctx(), from.0.cast_signed()) };
+        let state = unsafe { shim::state_get(self.raw.ctx(), from.0.cast_signed(), usize::MAX) };
         !state.is_empty() && self.restore_target(to, &state, num_tokens)
     }
 }
 
-impl Context for LlamaContext {
+impl Compute for LlamaContext {
     fn limits(&self) -> &ContextLimits {
         &self.limits
     }
@@ -242,6 +244,51 @@ impl Context for LlamaContext {
         }
     }
 
+    fn open_head(&mut self) -> Result<(), Error> {
+        if !self.weights.has_draft_head() {
+            return Err(Error::NoDraftHead);
+        }
+        if self.draft.is_none() {
+            let lengths: Vec<usize> = self.slots().map(|slot| self.positions(slot).1).collect();
+            let (config, shape) = (&self.config, &self.shape);
+            self.draft =
+                Some(DraftContext::new(&self.weights, &self.raw, config, shape, lengths.into_iter())?);
+            // SAFETY: the context is live: hidden rows of all rows.
+            unsafe { shim::set_hidden_rows(self.raw.ctx(), true, false) };
+        }
+        Ok(())
+    }
+
+    fn close_head(&mut self) {
+        if self.draft.take().is_some() {
+            // SAFETY: the context is live.
+            unsafe { shim::set_hidden_rows(self.raw.ctx(), false, true) };
+        }
+    }
+
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.draft.as_ref().is_some_and(|draft| draft.can_draft(slot))
+    }
+
+    fn take_in(&mut self, slots: &[SlotId]) {
+        if let Some(draft) = &mut self.draft {
+            draft.take_in_long(slots);
+        }
+    }
+
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        match &mut self.draft {
+            Some(draft) => draft.draft(requests),
+            None => vec![Vec::new(); requests.len()],
+        }
+    }
+}
+
+impl Context for LlamaContext {
+    fn num_tokens(&self, slot: SlotId) -> usize {
+        self.positions(slot).1
+    }
+
     fn can_trim(&self, slot: SlotId, position: usize) -> bool {
         let (min, end) = self.positions(slot);
         if position == 0 || position == end {
@@ -265,6 +312,16 @@ impl Context for LlamaContext {
             draft.trim(slot, position as usize);
         }
         self.trim_target(slot, position)
+    }
+
+    fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
+        let wanted = match &mut self.draft {
+            // One token less must be possible.
+            Some(draft) if self.limits.trims_anywhere => draft.trim_for_drafts(slot, position),
+            Some(_) | None => return self.trim(slot, position).then_some(position),
+        };
+        let end = i32::try_from(wanted).ok()?;
+        self.trim_target(slot, end).then_some(wanted)
     }
 
     fn clear(&mut self, slot: SlotId) {
@@ -307,9 +364,9 @@ impl Context for LlamaContext {
         slot_state::num_bytes(target, draft.0, draft.1)
     }
 
-    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
+    fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>> {
         // SAFETY: the context is live and only used here.
-        let state = unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed()) };
+        let state = unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed(), max_bytes) };
         if state.is_empty() {
             return None;
         }
@@ -317,7 +374,8 @@ impl Context for LlamaContext {
             return Some(state);
         }
         let draft = self.draft.as_mut().and_then(|draft| draft.save(slot));
-        Some(slot_state::encode(&state, draft.as_ref()))
+        let state = slot_state::encode(&state, draft.as_ref());
+        (state.len() <= max_bytes).then_some(state)
     }
 
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
@@ -334,55 +392,6 @@ impl Context for LlamaContext {
             draft.restore(slot, cells, num_tokens);
         }
         is_restored
-    }
-
-    fn open_head(&mut self) -> Result<(), Error> {
-        if !self.weights.has_draft_head() {
-            return Err(Error::NoDraftHead);
-        }
-        if self.draft.is_none() {
-            let lengths: Vec<usize> = self.slots().map(|slot| self.positions(slot).1).collect();
-            let (config, shape) = (&self.config, &self.shape);
-            self.draft =
-                Some(DraftContext::new(&self.weights, &self.raw, config, shape, lengths.into_iter())?);
-            // SAFETY: the context is live: hidden rows of all rows.
-            unsafe { shim::set_hidden_rows(self.raw.ctx(), true, false) };
-        }
-        Ok(())
-    }
-
-    fn close_head(&mut self) {
-        if self.draft.take().is_some() {
-            // SAFETY: the context is live.
-            unsafe { shim::set_hidden_rows(self.raw.ctx(), false, true) };
-        }
-    }
-
-    fn can_draft(&self, slot: SlotId) -> bool {
-        self.draft.as_ref().is_some_and(|draft| draft.can_draft(slot))
-    }
-
-    fn take_in(&mut self, slots: &[SlotId]) {
-        if let Some(draft) = &mut self.draft {
-            draft.take_in_long(slots);
-        }
-    }
-
-    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
-        match &mut self.draft {
-            Some(draft) => draft.draft(requests),
-            None => vec![Vec::new(); requests.len()],
-        }
-    }
-
-    fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
-        let wanted = match &mut self.draft {
-            // One token less must be possible.
-            Some(draft) if self.limits.trims_anywhere => draft.trim_for_drafts(slot, position),
-            Some(_) | None => return self.trim(slot, position).then_some(position),
-        };
-        let end = i32::try_from(wanted).ok()?;
-        self.trim_target(slot, end).then_some(wanted)
     }
 }
 
