@@ -132,7 +132,9 @@ fn penalized() -> SamplingParams {
 }
 
 /// The parameters of each sequence.
-fn mixes() -> [(&'static str, fn(usize) -> SamplingParams); 5] {
+type Mix = fn(usize) -> SamplingParams;
+
+fn mixes() -> [(&'static str, Mix); 5] {
     [
         ("mixed", |index| match index % 3 {
             0 => SamplingParams::default(),
@@ -147,15 +149,19 @@ fn mixes() -> [(&'static str, fn(usize) -> SamplingParams); 5] {
 }
 
 /// What 64 tokens of 64 sequences take beyond the decode.
-fn spent(engine: &Engine, params: fn(usize) -> SamplingParams) -> Duration {
+fn spent(engine: &Engine, params: Mix) -> Duration {
     let before = engine.stats();
     let handles: Vec<RequestHandle> = (0..SEQUENCES)
         .map(|index| {
             let prompt = (0..200).map(|at| TokenId(((index * 31 + at * at) % VOCABULARY) as i32)).collect();
-            let stopping =
-                StopParams { max_tokens: Some(TOKENS), ignore_eos: true, ..StopParams::default() };
+            let stopping = StopParams { max_tokens: Some(TOKENS), ignore_eos: true, ..StopParams::default() };
             let sampling = SamplingParams { seed: Some(index as u64), ..params(index) };
-            let parts = RequestParts { stopping, sampling, cache_prompt: false, ..RequestParts::tokens(prompt, TOKENS) };
+            let parts = RequestParts {
+                stopping,
+                sampling,
+                cache_prompt: false,
+                ..RequestParts::tokens(prompt, TOKENS)
+            };
             engine.submit(GenerationRequest::new(parts).expect("it is valid"), None)
         })
         .collect();

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use llmserve_engine::model::fake::{self, END, FakeContext, FakeVocabulary, Memory};
-use llmserve_engine::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
+use llmserve_engine::model::{Context, ContextLimits, DecodeError, DraftRequest, Row, Vocabulary};
 use llmserve_engine::*;
 
 /// What a finished request gave.
@@ -106,6 +106,32 @@ pub struct FakeEngine {
     pub num_real_cells: Option<usize>,
     /// Whether the model has a head that drafts.
     pub has_head: bool,
+    pub trace: Arc<Trace>,
+    pub vocabulary: Arc<dyn Vocabulary>,
+}
+
+/// What was decoded, a line for each step: `A:prefill[0..7] B:decode` are seven tokens of a prompt in the first
+/// slot and a row of a sequence that generates in the second, `B:decode+2` has two drafted tokens behind it.
+#[derive(Default)]
+pub struct Trace(Mutex<Vec<String>>);
+
+impl Trace {
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn push(&self, rows: &[Row]) {
+        let parts = rows.chunk_by(|a, b| a.slot == b.slot).map(|own| {
+            let slot = char::from(b'A' + own[0].slot.0 as u8);
+            let start = own[0].position as usize;
+            match own.len() - 1 {
+                0 if own[0].output => format!("{slot}:decode"),
+                num_drafted if own[0].output => format!("{slot}:decode+{num_drafted}"),
+                _ => format!("{slot}:prefill[{start}..{}]", start + own.len()),
+            }
+        });
+        self.0.lock().unwrap().push(parts.collect::<Vec<_>>().join(" "));
+    }
 }
 
 /// A fault that a test makes happen: the code of the next decode, or a panic for [`Fault::PANIC`].
@@ -129,6 +155,8 @@ impl Default for FakeEngine {
             fault: Arc::default(),
             num_real_cells: None,
             has_head: false,
+            trace: Arc::default(),
+            vocabulary: Arc::new(FakeVocabulary),
         }
     }
 }
@@ -139,12 +167,13 @@ impl FakeEngine {
         let context = Faulty {
             inner: if self.has_head { inner.with_head() } else { inner },
             fault: Arc::clone(&self.fault),
+            trace: Arc::clone(&self.trace),
             cells: vec![0; self.limits.num_slots],
             num_real_cells: self.num_real_cells.unwrap_or(usize::MAX),
         };
         let parts = EngineParts {
             open: Box::new(move || Ok(Box::new(context))),
-            vocabulary: Arc::new(FakeVocabulary),
+            vocabulary: Arc::clone(&self.vocabulary),
             info: ModelInfo {
                 description: "fake".to_owned(),
                 metadata: BTreeMap::new(),
@@ -159,6 +188,7 @@ impl FakeEngine {
 struct Faulty {
     inner: FakeContext,
     fault: Arc<Fault>,
+    trace: Arc<Trace>,
     cells: Vec<usize>,
     num_real_cells: usize,
 }
@@ -176,7 +206,9 @@ impl Context for Faulty {
                 for row in rows {
                     self.cells[row.slot.index()] = row.position as usize + 1;
                 }
-                self.inner.decode(rows)
+                self.inner.decode(rows)?;
+                self.trace.push(rows);
+                Ok(())
             }
             Fault::PANIC => panic!("a fault that the test asked for"),
             code => Err(DecodeError::Failed(code)),
