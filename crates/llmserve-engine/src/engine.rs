@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
+use crate::command::Command;
 use crate::config::SchedulerConfig;
 use crate::constraint::Compiler;
-use crate::core::{Command, Core};
+use crate::core::Core;
 use crate::draft::{DraftMethod, Drafter, Drafting, Head};
 use crate::error::{Error, LoadError, LoadErrorReason};
 use crate::event::Event;

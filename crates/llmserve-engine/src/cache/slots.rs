@@ -38,16 +38,30 @@ impl Slots {
         self.uses.iter().any(SlotUse::is_free)
     }
 
-    /// The best slot for a new sequence: where rows of adjacent slots are computed together, one
-    /// with running neighbours; then `preferred`; then an empty one; then the least recently used.
+    pub(crate) fn has_empty(&self) -> bool {
+        self.uses.contains(&SlotUse::Empty)
+    }
+
+    /// The best slot for a new sequence: `preferred` or an empty one before any whose cells would be lost;
+    /// among those, where rows of adjacent slots are computed together, one with running neighbours; then
+    /// `preferred`; then the least recently used.
     pub(crate) fn choose(&self, wants_adjacent: bool, preferred: Option<SlotId>) -> Option<SlotId> {
         let free = (0..self.uses.len()).filter(|&index| self.uses[index].is_free());
         let rank = |&index: &usize| {
             let neighbours = if wants_adjacent { self.num_busy_neighbours(index) } else { 0 };
             let is_preferred = preferred.is_some_and(|slot| slot.index() == index);
-            (Reverse(neighbours), !is_preferred, self.uses[index].last_used())
+            let is_lost = !is_preferred && self.uses[index] != SlotUse::Empty;
+            (is_lost, Reverse(neighbours), !is_preferred, self.uses[index].last_used())
         };
         free.min_by_key(rank).map(slot_id)
+    }
+
+    /// How many tokens' cells an idle slot holds; 0 for any other.
+    pub(crate) fn num_idle_tokens(&self, slot: SlotId) -> usize {
+        match &self.uses[slot.index()] {
+            SlotUse::Idle(prefix) => prefix.tokens.len(),
+            SlotUse::Empty | SlotUse::Busy(_) => 0,
+        }
     }
 
     fn num_busy_neighbours(&self, index: usize) -> usize {

@@ -90,8 +90,13 @@ impl Core {
                 self.context.can_trim(slot, shared) && is_worth(self.context.can_draft(slot), shared);
             if is_usable { shared } else { 0 }
         };
-        let idle = self.slots.idle().map(|(slot, prefix)| (Source::Idle(slot), usable(slot, &prefix.tokens)));
         let trims_anywhere = self.context.limits().trims_anywhere;
+        let idle = self.slots.idle().map(|(slot, prefix)| {
+            let len = usable(slot, &prefix.tokens);
+            let is_spared = trims_anywhere || !self.slots.has_empty();
+            let is_worth = shares_most(len, prefix.tokens.len()) || (len >= MIN_COPIED && is_spared);
+            (Source::Idle(slot), if is_worth { len } else { 0 })
+        });
         let running = self.running.iter().filter(|other| other.request.cache_prompt).filter_map(|other| {
             let slot = other.slot?;
             let len = usable(slot, &other.tokens[..other.num_computed]);
@@ -175,9 +180,9 @@ impl Core {
                 self.make_cells(parked.tokens.len());
                 let is_restored = self.context.restore(slot, &parked.state, parked.tokens.len());
                 let len = if is_restored { self.trim_to(slot, len) } else { 0 };
-                // What cannot be trimmed moves on in the slot and cannot come back here, and what a session
-                // waits for was of use to another: keep the copy.
-                let is_wanted = !parked.can_trim || (parked.is_awaited() && len < parked.tokens.len());
+                // What cannot be trimmed moves on in the slot and cannot come back here, and what was used in
+                // part is somebody else's conversation: keep the copy.
+                let is_wanted = !parked.can_trim || len < parked.tokens.len();
                 if is_restored && is_wanted {
                     self.parking.park_prefix(parked);
                 }
@@ -190,7 +195,9 @@ impl Core {
     fn reuse_idle(&mut self, slot: SlotId, len: usize) -> Option<(SlotId, usize)> {
         // A copy that could not be cut back would be of no use.
         let is_copied = self.context.limits().trims_anywhere;
-        let target = if is_copied { self.choose_slot(Some(slot))? } else { slot };
+        // A conversation that shares little keeps its cells while there is an empty slot.
+        let is_taken = shares_most(len, self.slots.num_idle_tokens(slot)) || !self.slots.has_empty();
+        let target = if is_copied { self.choose_slot(is_taken.then_some(slot))? } else { slot };
         if target != slot {
             self.slots.touch(slot);
             self.evict(target);
@@ -220,6 +227,11 @@ impl Core {
         self.context.clear(slot);
         0
     }
+}
+
+/// Whether a prefix of which so many tokens are shared loses less than what is shared.
+fn shares_most(shared: usize, len: usize) -> bool {
+    2 * shared >= len
 }
 
 /// Whether a sequence had better compute its prompt anew than go on from so many tokens' cells that the draft

@@ -2,10 +2,11 @@
 
 use crossbeam_channel::Sender;
 
+use crate::command::Command;
 use crate::draft::Head;
 use crate::job::JobSender;
 
-use super::{Command, Core};
+use super::Core;
 
 impl Core {
     /// Makes the draft context, if there is none, and counts one more who holds it.

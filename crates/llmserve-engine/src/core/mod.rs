@@ -14,47 +14,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 
-use crate::cache::{ParkedPrefix, Parking, Slots};
+use crate::cache::{Parking, Slots};
+use crate::command::Command;
 use crate::config::SchedulerConfig;
-use crate::draft::{DraftController, Head, SequenceDrafts};
+use crate::draft::{DraftController, SequenceDrafts};
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
-use crate::job::JobSender;
 use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
 use crate::output::{End, Pool};
 use crate::queue::Place;
 use crate::scheduler::{Candidate, Plan, Scheduler};
-use crate::sequence::{Prepared, Sequence};
+use crate::sequence::Sequence;
 use crate::shared::Shared;
 use crate::stats::Stats;
 
 pub(crate) use session::{CellsCopy, CopyCells};
-
-/// What the engine thread is told.
-pub(crate) enum Command {
-    /// A request that was accepted, with its place in the queue.
-    Submit(Box<Prepared>, Place),
-    /// A client gave up: its outbox is marked, and the next step looks.
-    Wake,
-    /// The cells of a session are to be written to its file.
-    CopyCells(CopyCells),
-    /// Cells out of a session's file.
-    Park(Box<ParkedPrefix>),
-    /// The draft context is wanted.
-    OpenHead {
-        /// Gets what holds it open.
-        result: JobSender<Head>,
-        /// Where the holder says that it is done.
-        commands: Sender<Command>,
-    },
-    /// One of those who wanted it does not any more.
-    CloseHead,
-    /// End everything.
-    ShutDown,
-}
 
 /// A sequence without a slot.
 struct Waiting {

@@ -60,6 +60,10 @@ impl Core {
         let Some(index) = self.running.iter().position(|sequence| sequence.slot == Some(from)) else {
             return;
         };
+        if !self.can_evict_unharmed(to) {
+            self.is_gap_accepted = true;
+            return;
+        }
         self.evict(to);
         if !self.context.copy(from, to) {
             self.is_gap_accepted = true;
@@ -69,6 +73,12 @@ impl Core {
         self.slots.set_empty(from);
         self.slots.set_busy(to, self.running[index].id());
         self.running[index].slot = Some(to);
+    }
+
+    /// Whether no conversation is lost if this slot is emptied.
+    fn can_evict_unharmed(&mut self, slot: SlotId) -> bool {
+        self.slots.num_idle_tokens(slot) < MIN_PARKED_TOKENS
+            || self.parking.can_hold(self.context.state_bytes(slot))
     }
 
     /// Empties an idle slot; what it held goes to host memory if it is worth it.

@@ -8,7 +8,8 @@ use std::time::SystemTime;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::cache::ParkedPrefix;
-use crate::core::{CellsCopy, Command, CopyCells};
+use crate::command::Command;
+use crate::core::{CellsCopy, CopyCells};
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::job::JobSender;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
 
-use crate::core::Command;
+use crate::command::Command;
 use crate::event::Event;
 use crate::ids::RequestId;
 use crate::lock::lock;

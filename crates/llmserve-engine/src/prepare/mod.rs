@@ -1,6 +1,9 @@
 //! The work on a request before it may queue: tokenize, check against the model, take a place.
 //! Runs on threads of its own, so that a large prompt holds up neither callers nor the batch.
 
+pub(crate) mod marked;
+pub(crate) mod tokenizer;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,9 +11,9 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::command::Command;
 use crate::constrained::Constrained;
 use crate::constraint::Compiler;
-use crate::core::Command;
 use crate::draft::Drafter;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished, Timings, Usage};

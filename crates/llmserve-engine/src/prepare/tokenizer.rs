@@ -1,9 +1,9 @@
 //! Texts to tokens and back, on threads whose stack no text can overflow.
 
+use super::marked;
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::job::JobSender;
-use crate::marked;
 use crate::model::Vocabulary;
 use crate::request::{Prompt, Special};
 use crate::shared::Shared;
