@@ -107,6 +107,7 @@ pub struct FakeEngine {
     /// Whether the model has a head that drafts.
     pub has_head: bool,
     pub trace: Arc<Trace>,
+    /// With more tokens than the fake model knows, the others get logits too.
     pub vocabulary: Arc<dyn Vocabulary>,
 }
 
@@ -168,6 +169,8 @@ impl FakeEngine {
             inner: if self.has_head { inner.with_head() } else { inner },
             fault: Arc::clone(&self.fault),
             trace: Arc::clone(&self.trace),
+            num_logits: self.vocabulary.size(),
+            wide: Vec::new(),
             cells: vec![0; self.limits.num_slots],
             num_real_cells: self.num_real_cells.unwrap_or(usize::MAX),
         };
@@ -189,6 +192,9 @@ struct Faulty {
     inner: FakeContext,
     fault: Arc<Fault>,
     trace: Arc<Trace>,
+    num_logits: usize,
+    /// Rows of logits, where the vocabulary is larger than the fake model's.
+    wide: Vec<Option<Vec<f32>>>,
     cells: Vec<usize>,
     num_real_cells: usize,
 }
@@ -208,6 +214,10 @@ impl Context for Faulty {
                 }
                 self.inner.decode(rows)?;
                 self.trace.push(rows);
+                if self.num_logits > fake::VOCABULARY_SIZE {
+                    let wide = |row| self.inner.logits(row).map(|logits| widened(logits, self.num_logits));
+                    self.wide = (0..rows.len()).map(wide).collect();
+                }
                 Ok(())
             }
             Fault::PANIC => panic!("a fault that the test asked for"),
@@ -215,6 +225,9 @@ impl Context for Faulty {
         }
     }
     fn logits(&self, index: usize) -> Option<&[f32]> {
+        if self.num_logits > fake::VOCABULARY_SIZE {
+            return self.wide.get(index)?.as_deref();
+        }
         self.inner.logits(index)
     }
     fn can_trim(&self, slot: SlotId, position: usize) -> bool {
@@ -254,4 +267,11 @@ impl Context for Faulty {
     fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
         self.inner.draft(requests)
     }
+}
+
+/// The logits with those of further tokens behind them, which are like theirs.
+fn widened(logits: &[f32], num_logits: usize) -> Vec<f32> {
+    let printable = &logits[0x20..0x7f];
+    let further = (logits.len()..num_logits).map(|id| printable[id * 31 % printable.len()] - (id % 7) as f32);
+    logits.iter().copied().chain(further).collect()
 }

@@ -1,6 +1,9 @@
 //! Many sequences at once give the text of each alone, whatever the room.
 
-use llmserve_engine::model::fake;
+use std::sync::Arc;
+
+use llmserve_engine::model::fake::{self, FakeVocabulary};
+use llmserve_engine::model::{ContextLimits, Vocabulary};
 use llmserve_engine::*;
 
 use super::{KINDS, assert_idle, prompt, run_all, settled};
@@ -118,4 +121,60 @@ fn a_prompt_is_computed_in_chunks_and_then_a_row_for_each_token() {
     let output = collect(&engine.submit(request(parts), None)).unwrap();
     assert_eq!(output.tokens.len(), 3);
     assert_eq!(setup.trace.lines(), ["A:prefill[0..4]", "A:prefill[4..7]", "A:decode", "A:decode"]);
+}
+
+/// Many more tokens than the fake model's.
+struct Wide;
+
+impl Vocabulary for Wide {
+    fn size(&self) -> usize {
+        60_000
+    }
+
+    fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error> {
+        FakeVocabulary.tokenize(text, add_special, parse_special)
+    }
+
+    fn piece(&self, token: TokenId, render_special: bool) -> &[u8] {
+        if token.0 < 258 { FakeVocabulary.piece(token, render_special) } else { b"word " }
+    }
+
+    fn max_piece_bytes(&self) -> usize {
+        5
+    }
+
+    fn end_of_generation(&self) -> &[TokenId] {
+        FakeVocabulary.end_of_generation()
+    }
+}
+
+#[test]
+fn several_threads_draw_what_one_draws() {
+    let sampling = |index: usize| SamplingParams {
+        temperature: [0.0, 0.8, 1.2][index % 3],
+        top_p: if index.is_multiple_of(2) { 0.95 } else { 1.0 },
+        top_k: if index % 5 == 1 { 40 } else { 0 },
+        repetition_penalty: if index % 4 == 3 { 1.2 } else { 1.0 },
+        no_repeat_ngram_size: if index % 6 == 5 { 2 } else { 0 },
+        seed: Some(index as u64),
+        ..SamplingParams::default()
+    };
+    let outputs = |num_threads| {
+        let limits = ContextLimits { num_threads, ..fake::limits(16, 512, KvLayout::PerSequence, 16 * 512) };
+        let setup = FakeEngine { limits, vocabulary: Arc::new(Wide), ..FakeEngine::default() };
+        let engine = setup.start();
+        let submit = |index| {
+            let parts = RequestParts { sampling: sampling(index), ..RequestParts::text(prompt(index), 20) };
+            engine.submit(request(parts), None)
+        };
+        let handles: Vec<RequestHandle> = (0..16).map(submit).collect();
+        handles
+            .iter()
+            .map(|handle| collect(handle).unwrap())
+            .map(|output| (output.tokens, output.text))
+            .collect()
+    };
+    let alone: Vec<(Vec<TokenId>, String)> = outputs(1);
+    assert_eq!(outputs(4), alone);
+    assert!(alone.iter().any(|(tokens, _)| tokens.iter().any(|token| token.0 >= 258)));
 }

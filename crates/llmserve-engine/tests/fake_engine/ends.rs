@@ -31,10 +31,10 @@ fn abort_ends_a_request_in_every_phase_and_nobody_else() {
     assert_eq!((output.finished.reason, output.tokens.len()), (FinishReason::Cancelled, 0));
     decoding.abort();
     assert_eq!(collect(&decoding).unwrap().finished.reason, FinishReason::Cancelled);
-    // Its slot is free at once.
+    drop(other);
+    // Both slots are free at once.
     let next = collect(&engine.submit(greedy("next", 10), None)).unwrap();
     assert_expected(&next, "next", 10);
-    drop(other);
     let stats = settled(&engine);
     assert_eq!((stats.requests_cancelled, stats.requests_failed), (3, 0));
 }
