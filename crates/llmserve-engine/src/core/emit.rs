@@ -56,8 +56,8 @@ impl Core {
         });
         let draws: Vec<Draw<'_>> = draws.collect();
         let cost = draws.iter().map(|draw| draw.output.cost(vocabulary.size())).sum();
-        let drawn = pool.run(draws, cost, |draw, scratch| draw.output.draw(&draw.rows, draw.text, scratch));
-        drawn.into_iter().map(|drawn| drawn.unwrap_or_else(Drawn::lost)).collect()
+        let results = pool.run(draws, cost, |draw, scratch| draw.output.draw(&draw.rows, draw.text, scratch));
+        results.into_iter().map(|drawn| drawn.unwrap_or_else(Drawn::lost)).collect()
     }
 
     /// Hands out what was drawn, and takes back what was drafted wrongly. How the sequence ended, if it did.

@@ -74,7 +74,8 @@ pub struct ContextConfig {
     pub batch_size: u32,
     /// The most rows that are computed together (llama.cpp's physical batch).
     pub ubatch_size: u32,
-    /// Compute threads; `None`: the cores that this process may use (affinity and cgroup quota).
+    /// Compute threads; `None`: the cores that this process may use (affinity and cgroup quota). Tokens are drawn
+    /// on as many, at most eight.
     pub threads: Option<u32>,
     /// Type of the K cache.
     pub kv_type_k: KvType,
