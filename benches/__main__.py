@@ -19,15 +19,20 @@ from .harness import BenchError, Figure, Setting, cache_dir, show
 BENCHES = {
     "engine": "engine_speed",
     "http": "http_speed",
-    "mixed": "mixed",
+    "bursts": "bursts",
+    "long_prompt": "long_prompt",
+    "trace": "arrivals",
+    "contended": "contended",
     "shared_prefix": "shared_prefix",
     "constrained": "constrained",
     "gil": "gil",
-    "load": "load",
+    "footprint": "footprint",
     "memory": "memory",
     "mtp": "mtp",
 }
 DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# Variables that change how OpenMP's threads wait, on both sides.
+OPENMP_VARIABLES = ("OMP_", "GOMP_", "KMP_")
 
 
 def main(arguments: list[str]) -> int:
@@ -38,7 +43,12 @@ def main(arguments: list[str]) -> int:
         threads=options.threads,
         kv_layout=options.kv_layout,
         runs=options.runs,
-        sequences=tuple(int(count) for count in options.sequences.split(",")),
+        sequences=options.sequences or (1, 4, 8, 16),
+        bursts=options.sequences or (1, 4, 8, 16, 32),
+        rates=options.rates,
+        seconds=options.seconds,
+        busy=options.busy,
+        limit_s=options.limit_s,
     )
     names = list(BENCHES) if options.names == ["all"] else options.names
     result: dict[str, Any] = {"versions": _versions(setting), "setting": _plain(setting), "benches": {}}
@@ -73,12 +83,41 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=_num_cores(), help="compute threads of both sides")
     parser.add_argument("--kv-layout", choices=["per_sequence", "unified"], default="per_sequence")
     parser.add_argument("--runs", type=int, default=5, help="rounds; medians are taken over them (default 5)")
-    parser.add_argument("--sequences", default="1,4,8,16", help="numbers of streams (default 1,4,8,16)")
+    parser.add_argument(
+        "--sequences", type=_counts, help="numbers of streams (default 1,4,8,16; bursts also 32)"
+    )
+    parser.add_argument(
+        "--rates", type=_numbers, default=(0.4, 0.8), help="trace: requests a second (default 0.4,0.8)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="trace: how long they arrive (default 60)"
+    )
+    parser.add_argument(
+        "--busy",
+        type=_counts,
+        default=(2 * _num_cores(), 4 * _num_cores()),
+        help="contended: numbers of busy processes (default two and four for each core)",
+    )
+    parser.add_argument(
+        "--limit-s", type=float, default=120.0, help="contended: when a request is dropped (default 120)"
+    )
+    parser.add_argument("--quick", action="store_true", help="does it run? one round, less of everything")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to FILE, too")
     options = parser.parse_args(arguments)
+    if options.quick:
+        less = {"runs": 1, "sequences": (1, 4), "rates": (0.8,), "seconds": 10.0, "limit_s": 10.0}
+        vars(options).update(less, busy=options.busy[:1])
     if not options.model.is_file():
         parser.error(f"no model at {options.model}; `llmserve pull` gets the default one")
     return options
+
+
+def _counts(argument: str) -> tuple[int, ...]:
+    return tuple(int(count) for count in argument.split(","))
+
+
+def _numbers(argument: str) -> tuple[float, ...]:
+    return tuple(float(number) for number in argument.split(","))
 
 
 def _num_cores() -> int:
@@ -90,11 +129,13 @@ def _versions(setting: Setting) -> dict[str, str]:
         ours = version("llmserve")
     except PackageNotFoundError:
         ours = "not installed"
+    openmp = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(OPENMP_VARIABLES)]
     return {
         "llmserve": ours,
         "llama.cpp": f"{peer.PACKAGE} {peer.VERSION} ({peer.version()})",
         "Python": f"{platform.python_version()} on {platform.platform()}",
         "model": setting.model.name,
+        "OpenMP": ", ".join(openmp) or "no variables set",
     }
 
 

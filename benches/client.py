@@ -27,17 +27,29 @@ class Stream:
         )
         self._port = port
         self._message = head.encode() + body
+        self._after_s = request.get("after_s", 0.0)
+        self._limit_s = request.get("limit_s")
         self.sent = 0.0
+        self.cut_off: float | None = None
         self.status = 0
         self.chunks: list[tuple[float, bytes]] = []
         self.arrived = asyncio.Event()
         self.wanted = 0
 
     async def run(self) -> None:
-        """Sends the request and reads to its end."""
+        """Sends the request when it is due and reads to its end, or drops it when its time is over."""
+        await asyncio.sleep(self._after_s)
+        self.sent = time.perf_counter()
+        try:
+            await asyncio.wait_for(self._exchange(), self._limit_s)
+        except asyncio.TimeoutError:
+            self.cut_off = time.perf_counter()
+        finally:
+            self.arrived.set()  # nothing more comes: nobody is to wait for it
+
+    async def _exchange(self) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=LIMIT)
         try:
-            self.sent = time.perf_counter()
             writer.write(self._message)
             head = await reader.readuntil(b"\r\n\r\n")
             self.status = int(head.split(b" ", 2)[1])
@@ -47,7 +59,6 @@ class Stream:
                 self._note(await reader.read())
         finally:
             writer.close()
-            self.arrived.set()  # nothing more comes: nobody is to wait for it
 
     async def _read_chunks(self, reader: asyncio.StreamReader) -> None:
         while size := int(await reader.readline(), 16):
@@ -61,7 +72,7 @@ class Stream:
     def report(self) -> dict[str, Any]:
         """The stream as JSON."""
         chunks = [(at, data.decode(errors="replace")) for at, data in self.chunks]
-        return {"sent": self.sent, "status": self.status, "chunks": chunks}
+        return {"sent": self.sent, "cut_off": self.cut_off, "status": self.status, "chunks": chunks}
 
 
 async def poll(port: int, path: str, interval_s: float) -> list[float]:
@@ -82,7 +93,7 @@ async def poll(port: int, path: str, interval_s: float) -> list[float]:
 
 
 async def run(plan: dict[str, Any]) -> dict[str, Any]:
-    """Carries `plan` out: streams at once, then perhaps an arrival while they run, perhaps a poll beside."""
+    """Carries `plan` out: streams as they are due, perhaps an arrival while they run and a poll beside."""
     port = plan["port"]
     streams = [Stream(port, request) for request in plan["streams"]]
     for stream in streams:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import statistics
 import sys
@@ -33,6 +34,11 @@ class Setting:
     kv_layout: KvLayout
     runs: int
     sequences: tuple[int, ...]
+    bursts: tuple[int, ...]
+    rates: tuple[float, ...]
+    seconds: float
+    busy: tuple[int, ...]
+    limit_s: float
     batch_size: int = 512
 
 
@@ -62,6 +68,7 @@ class Figure:
     judged: float | None = None
     spread: tuple[float, float] | None = None
     goal: Goal | None = None
+    note: str = ""
 
     @property
     def verdict(self) -> str:
@@ -95,6 +102,18 @@ def compared(
         spread=(min(ratios), max(ratios)),
         goal=goal,
     )
+
+
+def beside(
+    name: str, unit: str, ours: Sequence[float], peer: Sequence[float], goal: Goal | None = None
+) -> Figure:
+    """The figure of runs whose goal is about our own median; the peer's is shown beside it."""
+    return dataclasses.replace(measured(name, unit, ours, goal), peer=statistics.median(peer))
+
+
+def p95(values: Sequence[float]) -> float:
+    """The 95th percentile, interpolated between the two nearest values."""
+    return statistics.quantiles(values, n=20, method="inclusive")[-1] if len(values) > 1 else values[0]
 
 
 def measured(name: str, unit: str, values: Sequence[float], goal: Goal | None = None) -> Figure:
@@ -145,7 +164,7 @@ def show(figures: Sequence[Figure]) -> None:
                 "" if figure.judged is None else f"{figure.judged:.3f}",
                 spread,
                 "" if figure.goal is None else str(figure.goal),
-                figure.verdict,
+                f"{figure.verdict} {figure.note}".strip(),
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
-import sys
-from pathlib import Path
 
 from llmserve import Engine, ModelConfig
 
 from .harness import BenchError, Figure, Goal, Setting, measured
+from .processes import resident_mb
 from .prompts import text
 
 ROUNDS = 100
@@ -22,18 +22,16 @@ GOAL = Goal(1.05)
 
 def run(setting: Setting) -> list[Figure]:
     """Compares the memory after the last round with that after round 20; one run is enough."""
-    if not sys.platform.startswith("linux"):
-        raise BenchError("resident memory is read from /proc, which only Linux has")
-    sizes = asyncio.run(_sizes_mib(setting))
+    sizes = asyncio.run(_sizes_mb(setting))
     settled, last = sizes[SETTLED - 1], sizes[-1]
     return [
         measured(f"memory after round {ROUNDS} / round {SETTLED}", "ratio", [last / settled], GOAL),
-        measured(f"memory after round {SETTLED}", "MiB", [settled]),
-        measured(f"memory after round {ROUNDS}", "MiB", [last]),
+        measured(f"memory after round {SETTLED}", "MB", [settled]),
+        measured(f"memory after round {ROUNDS}", "MB", [last]),
     ]
 
 
-async def _sizes_mib(setting: Setting) -> list[float]:
+async def _sizes_mb(setting: Setting) -> list[float]:
     config = ModelConfig(
         threads=setting.threads,
         max_sequences=STREAMS,
@@ -52,7 +50,7 @@ async def _sizes_mib(setting: Setting) -> list[float]:
                     for one, after in enumerate(patience)
                 )
             )
-            sizes.append(_resident_mib())
+            sizes.append(resident_mb(os.getpid()))
         await engine.generate("The end", max_tokens=1)  # the last dropped ones leave in its first step
         if engine.stats().num_running:
             raise BenchError(f"{engine.stats().num_running} sequences still run after the last round")
@@ -70,10 +68,3 @@ async def _drop(engine: Engine, prompt: str, after: int) -> None:
             seen += 1
             if seen >= after:
                 return
-
-
-def _resident_mib() -> float:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise BenchError("/proc/self/status has no VmRSS")

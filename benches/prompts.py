@@ -24,6 +24,11 @@ def text(seed: int, count: int) -> str:
     return " ".join(words(seed, count))
 
 
+def beginning(first: int, count: int) -> str:
+    """`count` words of which the first is the `first` one of `WORDS`: no cached prompt begins alike."""
+    return f"{WORDS[first % len(WORDS)]} {text(first, count - 1)}"
+
+
 def refrain(seed: int, count: int) -> str:
     """Five words again and again, `count` in all.
 

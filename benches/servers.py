@@ -38,16 +38,22 @@ class Server:
         if self.kind == "llmserve":
             common = {"model": str(self.model), "prompt": prompt, "stream": True, "temperature": 0}
             return {"path": "/completions", "body": {**common, "max_tokens": max_tokens}}
-        body = {"prompt": prompt, "stream": True, "temperature": 0, "n_predict": max_tokens}
-        return {"path": "/completion", "body": {**body, "cache_prompt": True, "samplers": ["temperature"]}}
+        return _native(prompt, max_tokens)
+
+    def exactly(self, prompt: str, tokens: int) -> dict[str, Any]:
+        """The request for `tokens` tokens, also where the model would end: the same for both servers."""
+        return _native(prompt, tokens, ignore_eos=True, return_tokens=True)
+
+
+def _native(prompt: str, max_tokens: int, **more: bool) -> dict[str, Any]:
+    body = {"prompt": prompt, "stream": True, "temperature": 0, "n_predict": max_tokens, **more}
+    return {"path": "/completion", "body": {**body, "cache_prompt": True, "samplers": ["temperature"]}}
 
 
 @contextmanager
 def llmserve(setting: Setting, sequences: int, cells: int) -> Iterator[Server]:
     """`llmserve serve` with room for `sequences` sequences of `cells` tokens each."""
-    port = _free_port()
     options = {
-        "port": port,
         "threads": setting.threads,
         "max-sequences": sequences,
         "context-length": cells,
@@ -55,11 +61,23 @@ def llmserve(setting: Setting, sequences: int, cells: int) -> Iterator[Server]:
         "kv-layout": setting.kv_layout,
         "batch-size": setting.batch_size,
         "ubatch-size": setting.batch_size,
-        "log-level": "warning",
     }
-    command = [sys.executable, "-m", "llmserve", "serve", str(setting.model)]
-    for name, value in options.items():
-        command += [f"--{name}", str(value)]
+    with _llmserve(setting, [f"--{name}={value}" for name, value in options.items()]) as server:
+        yield server
+
+
+@contextmanager
+def llmserve_by_default(setting: Setting) -> Iterator[Server]:
+    """`llmserve serve` without options, as `make serve` starts it."""
+    with _llmserve(setting, []) as server:
+        yield server
+
+
+@contextmanager
+def _llmserve(setting: Setting, options: list[str]) -> Iterator[Server]:
+    port = _free_port()
+    program = [sys.executable, "-m", "llmserve", "serve", str(setting.model)]
+    command = [*program, f"--port={port}", "--log-level=warning", *options]
     # The server refuses variables of ours that it does not know.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("LLMSERVE_")}
     with _running(command, variables, port, b'"ready"') as (process, start_s):
@@ -69,13 +87,27 @@ def llmserve(setting: Setting, sequences: int, cells: int) -> Iterator[Server]:
 @contextmanager
 def llama_server(setting: Setting, sequences: int, cells: int) -> Iterator[Server]:
     """`llama-server` with the same room."""
-    port = _free_port()
     layout = "--kv-unified" if setting.kv_layout == "unified" else "--no-kv-unified"
-    command = [
-        peer.program("llama-server"), "-m", str(setting.model), "--host", "127.0.0.1", "--port", str(port),
+    options = [
         "-t", str(setting.threads), "-np", str(sequences), "-c", str(cells * sequences), layout,
         "-b", str(setting.batch_size), "-ub", str(setting.batch_size),
     ]  # fmt: skip
+    with _llama_server(setting, options) as server:
+        yield server
+
+
+@contextmanager
+def llama_server_by_default(setting: Setting) -> Iterator[Server]:
+    """`llama-server` without options."""
+    with _llama_server(setting, []) as server:
+        yield server
+
+
+@contextmanager
+def _llama_server(setting: Setting, options: list[str]) -> Iterator[Server]:
+    port = _free_port()
+    where = ["-m", str(setting.model), "--host", "127.0.0.1", "--port", str(port)]
+    command = [peer.program("llama-server"), *where, *options]
     with _running(command, peer_environment(), port, b'"ok"') as (process, start_s):
         yield Server("llama-server", port, setting.model, process.pid, start_s)
 
@@ -115,7 +147,7 @@ def _await_health(process: subprocess.Popen[bytes], port: int, sign: bytes) -> N
                     return
         except (urllib.error.URLError, OSError):
             pass
-        time.sleep(0.02)
+        time.sleep(0.01)
     raise BenchError(f"the server was not ready within {START_LIMIT_S:g} s")
 
 

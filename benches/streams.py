@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,10 +17,11 @@ CLIENT_LIMIT_S = 900
 
 @dataclass(slots=True)
 class Trace:
-    """When a stream was asked for and when its tokens came, in seconds of one clock."""
+    """When a stream was asked for, when its tokens came and when it was dropped, in seconds of one clock."""
 
     sent: float
     times: list[float] = field(default_factory=list)
+    cut_off: float | None = None
 
     def add(self, at: float, count: int) -> None:
         """Notes `count` more tokens at the time `at`."""
@@ -27,10 +29,19 @@ class Trace:
 
     @property
     def first_token_s(self) -> float:
-        """Seconds from the request to the first token."""
-        return self.times[0] - self.sent
+        """Seconds from the request to the first token, or to the end of its time."""
+        return (self.times[0] if self.times else self._end) - self.sent
 
-    def gaps(self, start: float, end: float) -> list[float]:
+    @property
+    def total_s(self) -> float:
+        """Seconds from the request to the last token, or to the end of its time."""
+        return self._end - self.sent
+
+    @property
+    def _end(self) -> float:
+        return self.times[-1] if self.cut_off is None else self.cut_off
+
+    def gaps(self, start: float = -math.inf, end: float = math.inf) -> list[float]:
         """The gaps between tokens that end after `start` and begin before `end`."""
         pairs = zip(self.times, self.times[1:], strict=False)
         return [late - early for early, late in pairs if late > start and early < end]
@@ -58,7 +69,8 @@ def run_plan(
 
     Args:
         port: of the server, on 127.0.0.1.
-        streams: requests (`Server.completion`) that are sent at once.
+        streams: requests (`Server.completion`); each is sent `after_s` seconds from now, at once without, and
+            is dropped after `limit_s`, if it has that.
         arrival: a request that is sent while they run; they are dropped once it is answered.
         arrival_after: when each stream has had so many chunks.
         poll_path: a path that is asked for every 20 ms meanwhile.
@@ -111,15 +123,16 @@ def decode_rate(traces: Sequence[Trace], least_tokens: int) -> float:
 
 def _trace(stream: dict[str, Any]) -> Trace:
     body = "".join(text for _, text in stream["chunks"])
-    if stream["status"] != 200:
+    cut_off = stream["cut_off"]
+    if stream["status"] != 200 and not (cut_off and stream["status"] == 0):
         raise BenchError(f"a request was answered with {stream['status']}: {body[:300]}")
-    trace = Trace(stream["sent"])
+    trace = Trace(stream["sent"], cut_off=cut_off)
     rest = ""
     for at, text in stream["chunks"]:
         *lines, rest = (rest + text).split("\n")
         for line in lines:
             trace.add(at, _tokens_in(line, len(trace.times)))
-    if not trace.times:
+    if not trace.times and cut_off is None:
         raise BenchError(f"a stream gave no token: {body[:300]}")
     return trace
 
@@ -133,4 +146,6 @@ def _tokens_in(line: str, before: int) -> int:
     event = json.loads(line[len("data: ") :])
     if "message" in event:  # llmserve counts for us
         return int(event["tokens"]) - before
-    return len(event.get("tokens", [])) if not event.get("stop") else 0
+    if event.get("stop"):  # what came without a text of its own
+        return max(0, int(event.get("tokens_predicted", 0)) - before)
+    return len(event.get("tokens", []))

@@ -186,31 +186,6 @@ impl Constrained {
     }
 }
 
-/// Where a sequence's constraint is.
-pub(crate) enum Guide {
-    /// It has none: any text.
-    Free,
-    /// With the sequence.
-    Here(Box<Constrained>),
-    /// On the thread that computes masks. If it does not come back the sequence fails: it never goes on
-    /// free.
-    Away,
-}
-
-impl Guide {
-    /// The constraint, if there is one.
-    ///
-    /// # Errors
-    /// [`Error::ConstraintFailed`] if it did not come back.
-    pub(crate) fn get(&mut self) -> Result<Option<&mut Constrained>, Error> {
-        match self {
-            Self::Free => Ok(None),
-            Self::Here(constrained) => Ok(Some(constrained)),
-            Self::Away => Err(Error::ConstraintFailed { reason: "its state was lost" }),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

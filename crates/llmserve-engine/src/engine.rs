@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
+use crate::command::Command;
 use crate::config::SchedulerConfig;
 use crate::constraint::Compiler;
-use crate::core::{Command, Core};
+use crate::core::Core;
 use crate::draft::{DraftMethod, Drafter, Drafting, Head};
 use crate::error::{Error, LoadError, LoadErrorReason};
 use crate::event::Event;
@@ -376,7 +377,7 @@ impl CoreThread {
                 Err(error) => return drop(opened.send(Err(error))),
             };
             if opened.send(Ok(*context.limits())).is_ok() {
-                let mut core = Core::new(context, vocabulary, scheduler, Arc::clone(&shared), commands);
+                let mut core = Core::new(context, vocabulary, &scheduler, Arc::clone(&shared), commands);
                 // Dropped before the core: what its sequences leave to others finds the engine dead.
                 let _alarm = Alarm(&shared);
                 core.run();

@@ -100,7 +100,7 @@ impl Vocabulary for TestVocabulary {
         FakeVocabulary.tokenize(text, add_special, parse_special)
     }
 
-    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8> {
+    fn piece(&self, token: TokenId, render_special: bool) -> &[u8] {
         FakeVocabulary.piece(token, render_special)
     }
 

@@ -48,7 +48,8 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         | Error::InvalidLogits
         | Error::InvalidEmbedding
         | Error::ConstraintFailed { .. }
-        | Error::DraftContext { .. } => "GenerationError",
+        | Error::DraftContext { .. }
+        | Error::Internal => "GenerationError",
         Error::NoDraftHead => "NoDraftHeadError",
         Error::ShutDown => "EngineClosedError",
         Error::EngineDead { .. } => "EngineDeadError",

@@ -40,25 +40,18 @@ use rescue::ByteMatcher;
 
 /// A set of tokens, one bit for each token of the vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mask(SimpleVob);
+pub(crate) struct Mask(SimpleVob);
 
 impl Mask {
     /// Whether the token is in the set.
-    #[must_use]
-    pub fn allows(&self, token: TokenId) -> bool {
+    #[cfg(test)]
+    pub(crate) fn allows(&self, token: TokenId) -> bool {
         usize::try_from(token.0).is_ok_and(|id| id < self.0.len() && self.0.get(id))
     }
 
     /// The set as words: token `i` is bit `i % 32` of word `i / 32`.
-    #[must_use]
-    pub fn words(&self) -> &[u32] {
+    pub(crate) fn words(&self) -> &[u32] {
         self.0.as_slice()
-    }
-
-    /// Whether no token is in the set.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_zero()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use crate::core::Command;
+use crate::command::Command;
 use crate::process::Owner;
 
 /// Keeps the draft context of an engine open: that of the model's own head for multi-token prediction.

@@ -13,7 +13,7 @@ use crate::lock::lock;
 use crate::model::llama::{
     ContextShape, LlamaContext, LlamaVocabulary, STATE_FORMAT, Weights, gpus, num_gpu_layers, unmet, with_log,
 };
-use crate::model::{Context, ModelInfo};
+use crate::model::{Compute, Context, ModelInfo};
 use crate::process::Owner;
 use crate::{memory, probe};
 

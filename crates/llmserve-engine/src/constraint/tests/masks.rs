@@ -130,8 +130,8 @@ fn a_text_of_a_control_token_that_is_forced_stays_text() {
     let forced = constraint.forced();
     assert!(!forced.is_empty());
     assert!(forced.iter().all(|&token| token != CONTROL && token != END));
-    let text: Vec<u8> =
-        forced.iter().flat_map(|&token| WordVocabulary::default().piece(token, true)).collect();
+    let vocabulary = WordVocabulary::default();
+    let text: Vec<u8> = forced.iter().flat_map(|&token| vocabulary.piece(token, true)).copied().collect();
     assert_eq!(text, b"\"<|control|><|end|>\"");
 }
 
@@ -139,8 +139,8 @@ fn a_text_of_a_control_token_that_is_forced_stays_text() {
 fn tokens_are_forced_where_the_schema_leaves_no_choice() {
     let mut constraint = compile(&json(RECORD));
     let forced = constraint.forced();
-    let text: Vec<u8> =
-        forced.iter().flat_map(|&token| WordVocabulary::default().piece(token, false)).collect();
+    let vocabulary = WordVocabulary::default();
+    let text: Vec<u8> = forced.iter().flat_map(|&token| vocabulary.piece(token, false)).copied().collect();
     assert!(b"{\"name\":\"".starts_with(&text) && text.len() >= 6, "{}", String::from_utf8_lossy(&text));
     assert_eq!(forced[0], word("{\""));
     assert_eq!(allowed(&mut constraint), [forced[0]]);
@@ -180,7 +180,7 @@ fn a_vocabulary_without_an_end_can_finish() {
     let compiler = Compiler::new(Arc::new(WordVocabulary { has_no_end: true, ..WordVocabulary::default() }));
     let mut constraint = compiler.compile(&json(r#"{"type":"boolean"}"#)).unwrap();
     constraint.consume(word("true")).unwrap();
-    assert!(constraint.is_finished() && constraint.mask().unwrap().is_empty());
+    assert!(constraint.is_finished() && constraint.mask().unwrap().words().iter().all(|&word| word == 0));
     constraint.check_document().unwrap();
 }
 

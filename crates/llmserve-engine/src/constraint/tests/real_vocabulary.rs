@@ -20,7 +20,7 @@ const RECORDS: &str = r#"{"type":"array","minItems":12,"maxItems":12,"items":{"t
     "is_enabled":{"type":"boolean"}},"required":["identifier","display_name","is_enabled"],"additionalProperties":false}}"#;
 
 fn text_of(vocabulary: &dyn Vocabulary, tokens: &[TokenId]) -> String {
-    let bytes: Vec<u8> = tokens.iter().flat_map(|&token| vocabulary.piece(token, false)).collect();
+    let bytes: Vec<u8> = tokens.iter().flat_map(|&token| vocabulary.piece(token, false)).copied().collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

@@ -17,12 +17,15 @@ mod log_sink;
 #[cfg_attr(not(target_os = "linux"), path = "no_pages.rs")]
 mod pages;
 mod params;
+mod pieces;
 mod raw_context;
 mod rollback;
 mod shim;
 mod slot_state;
+mod state_cells;
 #[cfg(all(test, feature = "own-threads", target_os = "linux"))]
 mod threads;
+mod tiles;
 mod vocabulary;
 mod weights;
 
