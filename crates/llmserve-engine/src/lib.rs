@@ -33,7 +33,6 @@
 
 mod cache;
 mod command;
-mod constrained;
 mod constraint;
 mod core;
 pub mod detokenizer;

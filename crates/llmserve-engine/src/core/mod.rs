@@ -120,6 +120,7 @@ impl Core {
     }
 
     fn step(&mut self) {
+        self.emit_held();
         self.retire_aborted();
         self.admit();
         self.close_gaps();
@@ -177,6 +178,8 @@ impl Core {
             .running
             .iter()
             .enumerate()
+            // One whose drawn token waits for its constraint has nothing to decode.
+            .filter(|(_, sequence)| !sequence.output.is_held())
             .map(|(index, sequence)| Candidate {
                 index,
                 num_pending: sequence.num_pending(),
