@@ -163,6 +163,10 @@ fn max_draft(sequence: &Sequence, context: &dyn Compute) -> usize {
     let (Some(drafts), Some(slot)) = (&sequence.drafts, sequence.slot) else {
         return 0;
     };
+    // Else a first token would be drafted or not by how its prompt was cut into chunks.
+    if sequence.num_generated() == 0 {
+        return 0;
+    }
     // The head goes on from the hidden row of the token before the last.
     let can_draft = !drafts.is_head() || (sequence.num_pending() == 1 && context.can_draft(slot));
     if !can_draft {

@@ -68,6 +68,7 @@ impl Core {
         self.stats.completion_tokens += delta.tokens.len() as u64;
         if !delta.tokens.is_empty() {
             sequence.note_tokens();
+            sequence.began.get_or_insert(self.next_arrival);
             sequence.outbox.push(Event::Delta(delta), &mut self.pending);
         }
         let has_ended = !matches!(end, Ok(None));

@@ -50,6 +50,7 @@ pub(crate) struct Core {
     pool: Pool,
     pending: PendingFlush,
     stats: Stats,
+    next_arrival: u64,
     /// Sequences that came in since the stats were published.
     num_arrived: usize,
     is_shutting_down: bool,
@@ -66,7 +67,7 @@ impl Core {
         let limits = *context.limits();
         Self {
             draft_controller: DraftController::new(),
-            scheduler: Scheduler::new(config, limits.splits_batches),
+            scheduler: Scheduler::new(config, limits.splits_batches, limits.tile),
             stats: Stats {
                 num_slots: limits.num_slots,
                 num_cells: limits.num_cells,
@@ -82,6 +83,7 @@ impl Core {
             running: Vec::new(),
             pool: Pool::new(limits.num_threads),
             pending: PendingFlush::default(),
+            next_arrival: 0,
             num_arrived: 0,
             is_shutting_down: false,
         }
@@ -153,7 +155,8 @@ impl Core {
                 let mut prepared = *prepared;
                 let drafting = prepared.request.drafting.as_ref();
                 let drafts = SequenceDrafts::new(drafting, prepared.drafter.take(), &self.draft_controller);
-                let sequence = Sequence::new(prepared, self.stats.requests_accepted, drafts);
+                let sequence = Sequence::new(prepared, self.next_arrival, drafts);
+                self.next_arrival += 1;
                 self.num_arrived += 1;
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
@@ -178,11 +181,13 @@ impl Core {
             .enumerate()
             .map(|(index, sequence)| Candidate {
                 index,
+                position: sequence.num_computed,
                 num_pending: sequence.num_pending(),
                 is_generating: sequence.num_generated() > 0,
                 num_drafted: wanted.get(index).copied().unwrap_or(0),
                 max_chunk: max_chunk(sequence),
                 arrival: sequence.arrival,
+                began: sequence.began.unwrap_or(u64::MAX),
             })
             .collect();
         let plan = self.scheduler.plan(&candidates, max_rows);

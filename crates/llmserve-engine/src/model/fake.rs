@@ -107,6 +107,7 @@ pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cel
         trims_anywhere: true,
         max_rollback: usize::MAX,
         splits_batches: false,
+        tile: 1,
     }
 }
 

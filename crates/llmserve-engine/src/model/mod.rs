@@ -50,6 +50,9 @@ pub struct ContextLimits {
     /// Whether a batch is computed in parts, each of as many rows for every slot, and of adjacent slots
     /// only. llama.cpp does so for separate pools and for recurrent states.
     pub splits_batches: bool,
+    /// Tokens of a tile: kernels work on whole tiles where a sequence has so many rows, and round otherwise than
+    /// those for fewer rows. 1: there is no such difference.
+    pub tile: usize,
 }
 
 /// Why a batch was not computed.

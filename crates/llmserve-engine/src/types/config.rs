@@ -232,8 +232,9 @@ pub struct SchedulerConfig {
     /// The most prompt tokens that wait; a request that would exceed them is refused, unless it
     /// is alone in the queue.
     pub max_queued_tokens: usize,
-    /// A step that prefills while others stream may take this many times a step without.
-    pub busy_step_factor: f32,
+    /// How long running streams may stand still while prompts are computed, in milliseconds. People notice gaps from
+    /// some 100 to 200 ms on.
+    pub max_stall_ms: u32,
     /// How long a step that only prefills may take, in milliseconds.
     pub idle_step_ms: u32,
     /// Keep the cells of finished sequences for later requests with the same prefix.
@@ -247,8 +248,8 @@ impl Default for SchedulerConfig {
         Self {
             max_queued_requests: 128,
             max_queued_tokens: 1 << 20,
-            busy_step_factor: 3.25,
-            idle_step_ms: 250,
+            max_stall_ms: 150,
+            idle_step_ms: 500,
             prefix_cache: true,
             parking_bytes: 512 << 20,
         }

@@ -10,8 +10,9 @@ use super::kept_logits::KeptLogits;
 use super::raw_context::RawContext;
 use super::rollback::Rollback;
 use super::slot_state::{self, SlotState};
+use super::tiles::{self, TILE};
 use super::{ContextShape, Weights, params, shim, state_cells};
-use crate::config::{ContextConfig, KvLayout};
+use crate::config::{ContextConfig, FlashAttention, KvLayout, KvType};
 use crate::error::{Error, LoadError};
 use crate::ids::{SlotId, TokenId};
 use crate::model::{Compute, Context, ContextLimits, DecodeError, DraftRequest, Row};
@@ -138,7 +139,29 @@ impl LlamaContext {
         }
     }
 
-    /// Of the last call.
+    /// What a batch failed with whose first parts had been computed: where cells were missing, the slots are made as
+    /// before, if they can be.
+    fn after_failed_part(
+        &mut self,
+        computed: &[Vec<usize>],
+        rows: &[Row],
+        error: DecodeError,
+    ) -> DecodeError {
+        if error != DecodeError::KvFull {
+            return error;
+        }
+        for part in computed {
+            for own in part.chunk_by(|&a, &b| rows[a].slot == rows[b].slot) {
+                let Row { slot, position, .. } = rows[own[0]];
+                if !self.can_trim(slot, position as usize) || !self.trim(slot, position as usize) {
+                    return DecodeError::Failed(1);
+                }
+            }
+        }
+        error
+    }
+
+    /// Logits of the last call.
     fn computed_logits(&self, index: usize) -> Option<&[f32]> {
         // SAFETY: the context is live.
         let logits = unsafe { sys::llama_get_logits_ith(self.raw.ctx(), i32::try_from(index).ok()?) };
@@ -196,7 +219,10 @@ impl Compute for LlamaContext {
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
-        let parts = self.rollback.parts(rows);
+        let parts = match self.limits.tile {
+            TILE => tiles::parts(rows),
+            _ => self.rollback.parts(rows),
+        };
         self.rollback.forget_all();
         self.kept = None;
         if parts.len() <= 1 {
@@ -205,7 +231,9 @@ impl Compute for LlamaContext {
         let mut kept = KeptLogits::new(rows.len());
         for (number, part) in parts.iter().enumerate() {
             let own: Vec<Row> = part.iter().map(|&index| rows[index]).collect();
-            self.compute(&own).map_err(|error| in_part(number, error))?;
+            if let Err(error) = self.compute(&own) {
+                return Err(self.after_failed_part(&parts[..number], rows, error));
+            }
             for (row, &index) in part.iter().enumerate().filter(|(_, index)| rows[**index].output) {
                 kept.keep(index, self.computed_logits(row));
             }
@@ -372,14 +400,6 @@ impl Context for LlamaContext {
     }
 }
 
-/// Cells that are missing in a later part: the first ones are computed, and the batch is not as before.
-fn in_part(number: usize, error: DecodeError) -> DecodeError {
-    match error {
-        DecodeError::KvFull if number > 0 => DecodeError::Failed(1),
-        other @ (DecodeError::KvFull | DecodeError::Failed(_)) => other,
-    }
-}
-
 fn limits(
     config: &ContextConfig,
     shape: &ContextShape,
@@ -396,7 +416,21 @@ fn limits(
         trims_anywhere: matches!(trimming, Trimming::Anywhere),
         max_rollback: if matches!(trimming, Trimming::Never) { num_snapshots } else { usize::MAX },
         splits_batches: matches!(trimming, Trimming::Never) || shape.layout == KvLayout::PerSequence,
+        tile: tile(config, trimming),
     }
+}
+
+/// Tiles are those of flash attention on CPUs, on caches of floating point numbers. A recurrent state has parts of its
+/// own, and GPUs have other kernels.
+fn tile(config: &ContextConfig, trimming: Trimming) -> usize {
+    let is_float = |kind: KvType| matches!(kind, KvType::F16 | KvType::F32);
+    let has_tiles = config.flash_attention != FlashAttention::Disabled
+        && config.kv_type_k == config.kv_type_v
+        && is_float(config.kv_type_k)
+        && config.ubatch_size.min(config.batch_size) as usize % TILE == 0
+        && !matches!(trimming, Trimming::Never)
+        && !Weights::can_offload();
+    if has_tiles { TILE } else { 1 }
 }
 
 fn trimming(weights: &Weights) -> Trimming {

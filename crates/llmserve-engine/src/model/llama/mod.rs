@@ -20,6 +20,7 @@ mod rollback;
 mod shim;
 mod slot_state;
 mod state_cells;
+mod tiles;
 mod vocabulary;
 mod weights;
 
