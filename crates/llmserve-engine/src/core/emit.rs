@@ -56,8 +56,8 @@ impl Core {
         });
         let draws: Vec<Draw<'_>> = draws.collect();
         let cost = draws.iter().map(|draw| draw.output.cost(vocabulary.size())).sum();
-        let drawn = pool.run(draws, cost, |draw, scratch| draw.output.draw(&draw.rows, draw.text, scratch));
-        drawn.into_iter().map(|drawn| drawn.unwrap_or_else(Drawn::lost)).collect()
+        let results = pool.run(draws, cost, |draw, scratch| draw.output.draw(&draw.rows, draw.text, scratch));
+        results.into_iter().map(|drawn| drawn.unwrap_or_else(Drawn::lost)).collect()
     }
 
     /// Hands out what was drawn, and takes back what was drafted wrongly. How the sequence ended, if it did.
@@ -68,7 +68,7 @@ impl Core {
         self.stats.completion_tokens += delta.tokens.len() as u64;
         if !delta.tokens.is_empty() {
             sequence.note_tokens();
-            sequence.began.get_or_insert(self.next_arrival);
+            sequence.began.get_or_insert(self.stats.requests_accepted);
             sequence.outbox.push(Event::Delta(delta), &mut self.pending);
         }
         let has_ended = !matches!(end, Ok(None));

@@ -50,7 +50,6 @@ pub(crate) struct Core {
     pool: Pool,
     pending: PendingFlush,
     stats: Stats,
-    next_arrival: u64,
     /// Sequences that came in since the stats were published.
     num_arrived: usize,
     is_shutting_down: bool,
@@ -83,7 +82,6 @@ impl Core {
             running: Vec::new(),
             pool: Pool::new(limits.num_threads),
             pending: PendingFlush::default(),
-            next_arrival: 0,
             num_arrived: 0,
             is_shutting_down: false,
         }
@@ -155,8 +153,7 @@ impl Core {
                 let mut prepared = *prepared;
                 let drafting = prepared.request.drafting.as_ref();
                 let drafts = SequenceDrafts::new(drafting, prepared.drafter.take(), &self.draft_controller);
-                let sequence = Sequence::new(prepared, self.next_arrival, drafts);
-                self.next_arrival += 1;
+                let sequence = Sequence::new(prepared, self.stats.requests_accepted, drafts);
                 self.num_arrived += 1;
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }

@@ -25,8 +25,6 @@ pub(super) struct StepBudget {
     clock: Clock,
     /// For how long streams have rested since their last step, in seconds.
     rested: f64,
-    /// What moving cells has taken of the next step, in seconds.
-    spent: f64,
 }
 
 impl StepBudget {
@@ -37,7 +35,6 @@ impl StepBudget {
             idle_step: seconds(config.idle_step_ms),
             clock: Clock::default(),
             rested: 0.0,
-            spent: 0.0,
         }
     }
 
@@ -47,22 +44,23 @@ impl StepBudget {
         self.rows_within(if num_prompts > 1 { self.max_stall } else { self.idle_step })
     }
 
-    /// Rows of prompts beside so many rows of streams, in one step.
-    pub(super) fn shared_rows(&self, num_decode_rows: usize) -> usize {
-        self.rows_within(self.max_stall - self.spent).saturating_sub(num_decode_rows).max(MIN_CHUNK)
+    /// Rows of prompts beside so many rows of streams, in one step. `spent`: what it has cost already.
+    pub(super) fn shared_rows(&self, num_decode_rows: usize, spent: Duration) -> usize {
+        self.rows_within(self.max_stall - spent.as_secs_f64()).saturating_sub(num_decode_rows).max(MIN_CHUNK)
     }
 
     /// Rows of prompts in a step for which streams of so many rows rest; 0: the streams are due.
     ///
-    /// `began_after`: the streams began when these prompts were waiting already.
-    pub(super) fn turn_rows(&self, num_decode_rows: usize, began_after: bool) -> usize {
+    /// `began_after`: the streams began when these prompts were waiting already. `spent`: what the step has cost
+    /// already.
+    pub(super) fn turn_rows(&self, num_decode_rows: usize, began_after: bool, spent: Duration) -> usize {
         let has_rested = self.rested > 0.0;
         let Some(cost) = self.clock.cost() else {
             return if has_rested { 0 } else { FIRST_CHUNK };
         };
         let own = cost.seconds(num_decode_rows);
         let limit = if began_after { NEWCOMER_STALLS * self.max_stall } else { self.max_stall };
-        let left = limit - own - self.rested - self.spent;
+        let left = limit - own - self.rested - spent.as_secs_f64();
         if !has_rested {
             // At least as long as the streams' own step: prompts have half of the time.
             self.rows_within(left.min(self.max_stall).max(own))
@@ -73,27 +71,21 @@ impl StepBudget {
         }
     }
 
-    /// Takes what moving cells took off the next step.
-    pub(super) fn charge(&mut self, moved: Duration) {
-        self.spent += moved.as_secs_f64();
-    }
-
-    /// Seconds of a step with one row, if any step was measured.
-    pub(super) fn seconds_per_step(&self) -> Option<f64> {
-        Some(self.clock.cost()?.seconds(1))
-    }
-
     /// Enters what a step took. `is_rest`: streams rested.
     pub(super) fn record(&mut self, rows: usize, is_rest: bool, took: Duration) {
         self.clock.record(rows, took);
-        self.rested = if is_rest { self.rested + self.spent + took.as_secs_f64() } else { 0.0 };
-        self.spent = 0.0;
+        self.rested = if is_rest { self.rested + took.as_secs_f64() } else { 0.0 };
     }
 
     /// Seconds of a prompt token in a large chunk, if any step was measured.
     pub(super) fn seconds_per_prompt_token(&self) -> Option<f64> {
         let cost = self.clock.cost()?;
         Some(cost.per_row + cost.fixed / 256.0)
+    }
+
+    /// Seconds of the shortest step, if any was measured.
+    pub(super) fn seconds_per_step(&self) -> Option<f64> {
+        Some(self.clock.cost()?.seconds(1))
     }
 
     /// A step may take as long again as its fixed part, which no smaller chunk would avoid.
@@ -133,7 +125,7 @@ mod tests {
             for _ in 0..num_turns {
                 let took = self.step(num_decode_rows);
                 budget.record(num_decode_rows, false, Duration::from_secs_f64(took));
-                chunk = budget.turn_rows(num_decode_rows, false);
+                chunk = budget.turn_rows(num_decode_rows, false, Duration::ZERO);
                 let took = self.step(chunk);
                 budget.record(chunk, true, Duration::from_secs_f64(took));
             }
@@ -144,7 +136,7 @@ mod tests {
     #[test]
     fn an_unmeasured_machine_starts_with_one_tile() {
         assert_eq!(budget().idle_rows(1), FIRST_CHUNK);
-        assert_eq!(budget().turn_rows(4, false), FIRST_CHUNK);
+        assert_eq!(budget().turn_rows(4, false, Duration::ZERO), FIRST_CHUNK);
     }
 
     #[test]
@@ -190,7 +182,7 @@ mod tests {
         budget.record(4, false, Duration::from_secs_f64(machine.step(4)));
         let mut rested = 0.0;
         loop {
-            let rows = budget.turn_rows(4, true);
+            let rows = budget.turn_rows(4, true, Duration::ZERO);
             if rows == 0 {
                 break;
             }
@@ -217,7 +209,7 @@ mod tests {
             for (rows, seconds, is_rest) in measured {
                 budget.record(rows, is_rest, Duration::from_secs_f64(seconds));
                 prop_assert!(budget.idle_rows(1) >= MIN_CHUNK);
-                let rows = budget.turn_rows(num_streams, false);
+                let rows = budget.turn_rows(num_streams, false, Duration::ZERO);
                 prop_assert!(rows == 0 || rows >= MIN_CHUNK);
             }
             let machine = Machine { fixed, per_row };

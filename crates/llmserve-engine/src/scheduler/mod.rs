@@ -116,13 +116,31 @@ pub(crate) struct Scheduler {
     tile: usize,
     /// Whose turn it is among prompts: the oldest's or the shortest's.
     is_oldest_first: bool,
+    /// What moving cells took since the last step: it comes off the next one.
+    moved: Duration,
 }
 
 impl Scheduler {
     /// `takes_turns` for a context that computes the parts of a mixed batch one after the other
     /// anyway: apart, the rows of the streams do not scan as far as the prompt is long.
     pub(crate) fn new(config: &SchedulerConfig, takes_turns: bool, tile: usize) -> Self {
-        Self { budget: StepBudget::new(config), takes_turns, tile, is_oldest_first: true }
+        let budget = StepBudget::new(config);
+        Self { budget, takes_turns, tile, is_oldest_first: true, moved: Duration::ZERO }
+    }
+
+    /// Seconds of a prompt token, as measured.
+    pub(crate) fn seconds_per_prompt_token(&self) -> Option<f64> {
+        self.budget.seconds_per_prompt_token()
+    }
+
+    /// Seconds of the shortest step, as measured.
+    pub(crate) fn seconds_per_step(&self) -> Option<f64> {
+        self.budget.seconds_per_step()
+    }
+
+    /// Takes the time that moving cells took off the next step.
+    pub(crate) fn charge(&mut self, moved: Duration) {
+        self.moved += moved;
     }
 
     /// Plans a step of at most `max_rows` rows; prompt chunks get what the budget allows.
@@ -136,14 +154,16 @@ impl Scheduler {
         let mut plan = Plan { decode: plan_decode(candidates, max_rows, max_each), ..Plan::default() };
         let prompts: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.is_prompt()).collect();
         if prompts.is_empty() {
+            self.moved = Duration::ZERO;
             return plan;
         }
         let num_decode_rows = plan.num_decode_rows();
+        let moved = std::mem::take(&mut self.moved);
         if plan.decode.is_empty() {
             plan.prefill = self.prefill(&prompts, self.budget.idle_rows(prompts.len()).min(max_rows));
         } else if self.takes_turns {
             let together = arrived_together(candidates);
-            let rows = self.budget.turn_rows(num_decode_rows, !together.is_empty());
+            let rows = self.budget.turn_rows(num_decode_rows, !together.is_empty(), moved);
             if rows > 0 {
                 plan.num_resting = plan.decode.len();
                 plan.decode.clear();
@@ -151,7 +171,7 @@ impl Scheduler {
                 plan.prefill = self.prefill(&prompts, rows.min(max_rows));
             }
         } else {
-            let rows = self.budget.shared_rows(num_decode_rows).min(max_rows - num_decode_rows);
+            let rows = self.budget.shared_rows(num_decode_rows, moved).min(max_rows - num_decode_rows);
             plan.prefill = self.prefill(&prompts, rows);
         }
         plan
@@ -163,21 +183,6 @@ impl Scheduler {
             self.is_oldest_first = !oldest_first;
         }
         plan_prefill(prompts, rows, self.tile, oldest_first)
-    }
-
-    /// Takes what moving cells took off the next step.
-    pub(crate) fn charge(&mut self, moved: Duration) {
-        self.budget.charge(moved);
-    }
-
-    /// Seconds of a prompt token, if any step was measured.
-    pub(crate) fn seconds_per_prompt_token(&self) -> Option<f64> {
-        self.budget.seconds_per_prompt_token()
-    }
-
-    /// Seconds of a step with one row, if any step was measured.
-    pub(crate) fn seconds_per_step(&self) -> Option<f64> {
-        self.budget.seconds_per_step()
     }
 
     /// Enters what the planned step took.
@@ -194,7 +199,7 @@ fn arrived_together(candidates: &[Candidate]) -> Vec<&Candidate> {
         return Vec::new();
     };
     let is_one = |prompt: &&Candidate| {
-        prompt.is_prompt() && prompt.num_pending <= SHORT_PROMPT && prompt.arrival < first
+        prompt.is_prompt() && prompt.num_pending <= SHORT_PROMPT && prompt.arrival <= first
     };
     candidates.iter().filter(is_one).collect()
 }

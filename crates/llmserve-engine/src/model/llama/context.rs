@@ -28,6 +28,9 @@ enum Trimming {
     Never,
 }
 
+/// Tokens of a cleared slot whose memory is worth a call into the system for each tensor of the cache.
+const WORTH_GIVING_BACK: usize = 512;
+
 /// A context, made and used on one thread.
 pub(crate) struct LlamaContext {
     // Dropped in this order: the draft context knows the context, and that the adapters.
@@ -141,12 +144,7 @@ impl LlamaContext {
 
     /// What a batch failed with whose first parts had been computed: where cells were missing, the slots are made as
     /// before, if they can be.
-    fn after_failed_part(
-        &mut self,
-        computed: &[Vec<usize>],
-        rows: &[Row],
-        error: DecodeError,
-    ) -> DecodeError {
+    fn after_failed_part(&mut self, computed: &[Vec<usize>], rows: &[Row], error: DecodeError) -> DecodeError {
         if error != DecodeError::KvFull {
             return error;
         }
@@ -334,9 +332,13 @@ impl Context for LlamaContext {
             draft.clear(slot);
         }
         self.rollback.forget(slot);
+        let (_, num_tokens) = self.positions(slot);
         // SAFETY: the context is live and only used here.
         if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), -1) } {
             log::error!("llama.cpp did not clear slot {}", slot.0);
+        } else if num_tokens >= WORTH_GIVING_BACK && self.limits.layout == KvLayout::PerSequence {
+            // SAFETY: the slot has no cells, and they are no other slot's.
+            unsafe { self.raw.give_back(slot.0 as usize, self.limits.num_slots) };
         }
     }
 
