@@ -150,11 +150,12 @@ impl Core {
     fn handle(&mut self, command: Command) {
         match command {
             Command::Submit(prepared, place) => {
+                let arrival = self.stats.requests_accepted;
                 self.stats.requests_accepted += 1;
                 let mut prepared = *prepared;
                 let drafting = prepared.request.drafting.as_ref();
                 let drafts = SequenceDrafts::new(drafting, prepared.drafter.take(), &self.draft_controller);
-                let sequence = Sequence::new(prepared, self.stats.requests_accepted, drafts);
+                let sequence = Sequence::new(prepared, arrival, drafts);
                 self.num_arrived += 1;
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
