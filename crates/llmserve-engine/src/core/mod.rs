@@ -102,6 +102,7 @@ impl Core {
     }
 
     fn step(&mut self) {
+        self.emit_held();
         self.retire_aborted();
         self.kv.set_speed(self.scheduler.seconds_per_prompt_token(), self.scheduler.seconds_per_step());
         self.admit();
@@ -176,6 +177,8 @@ impl Core {
             .running
             .iter()
             .enumerate()
+            // One whose drawn token waits for its constraint has nothing to decode.
+            .filter(|(_, sequence)| !sequence.output.is_held())
             .map(|(index, sequence)| Candidate {
                 index,
                 position: sequence.num_computed,

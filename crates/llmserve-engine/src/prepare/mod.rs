@@ -12,8 +12,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::command::Command;
-use crate::constrained::Constrained;
-use crate::constraint::Compiler;
+use crate::constraint::{Compiler, Constraint};
 use crate::draft::Drafter;
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished, Timings, Usage};
@@ -109,8 +108,14 @@ impl Preparer {
             self.shared.refuse(&outbox, error);
             return false;
         }
+        let is_complete = new.request.constraint.is_none();
         match self.prepare(new) {
             Ok((prepared, place)) => self.enqueue(prepared, place),
+            // A compilation ends with its request.
+            Err(Error::ShutDown) if outbox.is_aborted() && self.shared.refusal().is_none() => {
+                end_cancelled(&self.shared, &outbox, is_complete, 0);
+                false
+            }
             Err(error) => {
                 self.shared.refuse(&outbox, error);
                 false
@@ -132,10 +137,11 @@ impl Preparer {
         let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
         self.check_tokens("logit_bias", &biased)?;
         self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
-        let constrained = self.constrained(&request, max_tokens - prompt.len())?;
+        let is_stopped = || outbox.is_aborted() || self.shared.refusal().is_some();
+        let constraint = self.constraint(&request, max_tokens - prompt.len(), &is_stopped)?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let output = Output::new(&request, seed, &prompt, max_tokens, constrained);
+        let output = Output::new(&request, seed, &prompt, max_tokens, constraint);
         let prepared = Prepared { request, prompt, seed, output, outbox, drafter, turn, submitted };
         Ok((prepared, place))
     }
@@ -145,16 +151,17 @@ impl Preparer {
     }
 
     /// The request's constraint, if the tokens that may be generated hold a document.
-    fn constrained(
+    fn constraint(
         &self,
         request: &GenerationRequest,
         budget: usize,
-    ) -> Result<Option<Box<Constrained>>, Error> {
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<Constraint>>, Error> {
         let Some(spec) = &request.constraint else {
             return Ok(None);
         };
-        let constraint = self.compiler.compile(spec)?;
-        Constrained::new(constraint, budget).map(|constrained| Some(Box::new(constrained)))
+        let grammar = self.compiler.compile(spec, is_stopped)?;
+        Constraint::new(grammar, budget).map(|constraint| Some(Box::new(constraint)))
     }
 
     /// The most tokens of prompt and output together.
@@ -208,6 +215,11 @@ pub(crate) fn cancel(
     request: &GenerationRequest,
     num_prompt_tokens: usize,
 ) {
+    // An empty text is no document.
+    end_cancelled(shared, outbox, request.constraint.is_none(), num_prompt_tokens);
+}
+
+fn end_cancelled(shared: &Shared, outbox: &Outbox, is_complete: bool, num_prompt_tokens: usize) {
     shared.forget(outbox.id);
     shared.num_cancelled.fetch_add(1, Ordering::Relaxed);
     outbox.push_now(Event::Finished(Finished {
@@ -216,8 +228,7 @@ pub(crate) fn cancel(
         timings: Timings::default(),
         seed: 0,
         stop: None,
-        // An empty text is no document.
-        is_complete: request.constraint.is_none(),
+        is_complete,
     }));
 }
 
