@@ -2,10 +2,9 @@
 
 use crossbeam_channel::Sender;
 
-use crate::cache::ParkedPrefix;
-use crate::core::CopyCells;
 use crate::draft::Head;
 use crate::job::JobSender;
+use crate::kv::{CopyCells, LoadedCells};
 use crate::queue::Place;
 use crate::sequence::Prepared;
 
@@ -18,7 +17,7 @@ pub(crate) enum Command {
     /// The cells of a session are to be written to its file.
     CopyCells(CopyCells),
     /// Cells out of a session's file.
-    Park(Box<ParkedPrefix>),
+    Park(Box<LoadedCells>),
     /// The draft context is wanted.
     OpenHead {
         /// Gets what holds it open.

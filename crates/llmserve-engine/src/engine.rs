@@ -377,7 +377,7 @@ impl CoreThread {
                 Err(error) => return drop(opened.send(Err(error))),
             };
             if opened.send(Ok(*context.limits())).is_ok() {
-                let mut core = Core::new(context, vocabulary, scheduler, Arc::clone(&shared), commands);
+                let mut core = Core::new(context, vocabulary, &scheduler, Arc::clone(&shared), commands);
                 // Dropped before the core: what its sequences leave to others finds the engine dead.
                 let _alarm = Alarm(&shared);
                 core.run();

@@ -82,7 +82,7 @@ impl Core {
         let outputs = self.running.iter_mut().map(|sequence| &mut sequence.output).zip(drawing);
         let outputs = outputs.filter(|(output, draws)| output.is_held() || *draws && output.is_constrained());
         let constrained: Vec<&mut Output> = outputs.map(|(output, _)| output).collect();
-        let context = &mut self.context;
+        let context = self.kv.compute();
         self.pool.beside(constrained, Output::work_ahead, || {
             let started = Instant::now();
             (context.decode(&batch.rows), started.elapsed())

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::ids::{RequestId, TokenId};
 use crate::job::JobSender;
 use crate::jobs::Jobs;
+use crate::kv::SessionKey;
 use crate::lock::lock;
 use crate::prepare::{self, NewRequest};
 
@@ -24,8 +25,8 @@ const MAX_WAITING: usize = 1024;
 pub(super) struct State {
     pub(super) tokens: Vec<TokenId>,
     pub(super) is_templated: bool,
-    /// Held as long as cells out of a file wait in host memory for the next request.
-    awaited: Option<Arc<()>>,
+    /// What it uses cells by that came out of a file, if there are such.
+    key: Option<SessionKey>,
     /// A call has the turn.
     is_busy: bool,
     waiting: VecDeque<Call>,
@@ -118,7 +119,7 @@ impl Call {
             Self::Load(path, result) => start_file(FileTask::Load, path, result, turn, jobs),
             Self::Reset(result) => {
                 if !result.is_cancelled() {
-                    turn.set(Vec::new(), false);
+                    turn.replace(Vec::new(), false, None);
                     result.send(Ok(()));
                 }
                 Some(turn)
@@ -158,18 +159,23 @@ impl Turn {
         self.session.as_ref().is_some_and(|session| lock(&session.state).is_templated)
     }
 
-    /// Makes the session hold these tokens.
-    pub(crate) fn set(&self, tokens: Vec<TokenId>, is_templated: bool) {
-        self.replace(tokens, is_templated, None);
+    /// What the session uses cells by that came out of a file.
+    pub(crate) fn key(&self) -> Option<SessionKey> {
+        self.session.as_ref().and_then(|session| lock(&session.state).key.clone())
     }
 
-    /// Makes the session hold tokens out of a file, whose cells are kept while `awaited` is.
-    pub(super) fn replace(&self, tokens: Vec<TokenId>, is_templated: bool, awaited: Option<Arc<()>>) {
+    /// Makes the session hold these tokens.
+    pub(crate) fn set(&self, tokens: Vec<TokenId>, is_templated: bool) {
+        self.replace(tokens, is_templated, self.key());
+    }
+
+    /// Makes the session hold tokens out of a file, whose cells are kept while the key is.
+    pub(super) fn replace(&self, tokens: Vec<TokenId>, is_templated: bool, key: Option<SessionKey>) {
         if let Some(session) = &self.session {
             let mut state = lock(&session.state);
             state.tokens = tokens;
             state.is_templated = is_templated;
-            state.awaited = awaited;
+            state.key = key;
         }
     }
 

@@ -2,17 +2,16 @@
 //! takes seconds.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::cache::ParkedPrefix;
 use crate::command::Command;
-use crate::core::{CellsCopy, CopyCells};
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::job::JobSender;
+use crate::kv::{CellsCopy, CopyCells, LoadedCells, Owners, SessionKey};
 use crate::model::ModelInfo;
 use crate::shared::Shared;
 
@@ -82,7 +81,7 @@ impl Storage {
 
     fn save(&self, path: &Path, turn: &Turn) -> Result<(), Error> {
         let (tokens, is_templated) = turn.contents();
-        let cells = self.copy_cells(&tokens)?;
+        let cells = self.copy_cells(&tokens, turn.key())?;
         let (num_state_tokens, state) = cells.map_or_else(Default::default, |it| (it.num_tokens, it.state));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let header = Header {
@@ -106,12 +105,16 @@ impl Storage {
     }
 
     /// A copy of what cells there are of these tokens.
-    fn copy_cells(&self, tokens: &[TokenId]) -> Result<Option<CellsCopy>, Error> {
+    fn copy_cells(
+        &self,
+        tokens: &[TokenId],
+        session: Option<SessionKey>,
+    ) -> Result<Option<CellsCopy>, Error> {
         if tokens.is_empty() {
             return Ok(None);
         }
         let (reply, copied) = bounded(1);
-        let copy = CopyCells { tokens: tokens.to_vec(), reply };
+        let copy = CopyCells { tokens: tokens.to_vec(), session, reply };
         let ended = || self.shared.refusal().unwrap_or(Error::ShutDown);
         self.commands.send(Command::CopyCells(copy)).map_err(|_| ended())?;
         copied.recv().map_err(|_| ended())
@@ -126,22 +129,20 @@ impl Storage {
             max_state_bytes: self.parking_bytes as u64,
         };
         let Contents { header, tokens, state } = read(path, &expected)?;
-        let awaited = Arc::new(());
+        let key = SessionKey::default();
         if let Some(covered) = &header.state
             && !state.is_empty()
         {
             let tokens = tokens[..covered.num_tokens as usize].to_vec();
-            self.park(tokens, state, Arc::downgrade(&awaited))?;
+            self.park(LoadedCells { tokens, state, owners: Owners::one(&key) })?;
         }
-        turn.replace(tokens, header.is_templated, Some(awaited));
+        turn.replace(tokens, header.is_templated, Some(key));
         Ok(())
     }
 
     /// Hands cells to the engine thread, which takes them in before any later request.
-    fn park(&self, tokens: Vec<TokenId>, state: Vec<u8>, awaited: Weak<()>) -> Result<(), Error> {
-        // Whether it can be trimmed is for the engine thread to say.
-        let prefix = ParkedPrefix { tokens, state, can_trim: false, can_draft: true, awaited };
+    fn park(&self, cells: LoadedCells) -> Result<(), Error> {
         let ended = |_| self.shared.refusal().unwrap_or(Error::ShutDown);
-        self.commands.send(Command::Park(Box::new(prefix))).map_err(ended)
+        self.commands.send(Command::Park(Box::new(cells))).map_err(ended)
     }
 }
