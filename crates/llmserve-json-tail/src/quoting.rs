@@ -24,6 +24,7 @@ pub(super) struct Content {
 
 impl Content {
     /// The content of what stands behind an opening quote.
+    #[cfg(test)]
     pub(super) fn of(raw: &[u8]) -> Self {
         let mut content = Self::default();
         content.feed(raw);

@@ -369,14 +369,14 @@ impl Follower<'_> {
                     continue;
                 }
             };
-            let top = self.push(open, around);
+            let top = Some(self.push(open, around));
             self.out.push(Thread { top, expect });
         }
     }
 
-    fn push(&mut self, open: Open, around: Option<FrameId>) -> Option<FrameId> {
+    fn push(&mut self, open: Open, around: Option<FrameId>) -> FrameId {
         self.frames.push(Frame { open, around });
-        Some(self.frames.len() - 1)
+        self.frames.len() - 1
     }
 
     /// The innermost frame with one more item, where it is an array.
@@ -384,7 +384,7 @@ impl Follower<'_> {
         let frame = &self.frames[top?];
         let Open::List { list, count } = &frame.open else { return top };
         let (open, around) = (Open::List { list: Arc::clone(list), count: count + 1 }, frame.around);
-        self.push(open, around)
+        Some(self.push(open, around))
     }
 
     fn key(&mut self, thread: Thread) {
@@ -405,7 +405,7 @@ impl Follower<'_> {
     }
 
     fn member(&mut self, record: &Arc<Record>, state: State, around: Option<FrameId>, node: NodeId) {
-        let top = self.push(Open::Record { record: Arc::clone(record), state }, around);
+        let top = Some(self.push(Open::Record { record: Arc::clone(record), state }, around));
         self.out.push(Thread { top, expect: Expect::Colon(node) });
     }
 

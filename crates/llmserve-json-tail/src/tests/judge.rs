@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use llguidance::api::GrammarInit;
-use llguidance::panic_utils::catch_unwind;
 use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, TokRxInfo, TokTrie};
 use llguidance::{Matcher, ParserFactory};
 
@@ -44,14 +43,6 @@ impl ByteMatcher {
         }
     }
 
-    /// One in the same state, which shares nothing with this one.
-    ///
-    /// # Errors
-    /// llguidance failed.
-    pub(super) fn deep_clone(&self) -> anyhow::Result<Self> {
-        catch_unwind(std::panic::AssertUnwindSafe(|| Ok(Self { matcher: self.matcher.deep_clone() })))
-    }
-
     /// Goes on by `bytes`; false where they may not come, and then the state is of no more use.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> bool {
         let tokens: Vec<u32> = bytes.iter().copied().map(u32::from).collect();
@@ -64,11 +55,6 @@ impl ByteMatcher {
         // llguidance keeps a mask by row and lexer state, which another text may share.
         self.matcher.invalidate_bias_cache();
         is_back
-    }
-
-    /// The matcher failed; what it says now means nothing.
-    pub(super) fn is_broken(&self) -> bool {
-        self.matcher.is_error()
     }
 }
 

@@ -44,24 +44,23 @@ fn documents_of_large_schemas_can_be_written() {
     let compiler = compiler();
     let vocabulary = WordVocabulary::default();
     for (index, schema) in schemas().iter().enumerate() {
-        for seed in 0..3 {
+        for seed in 0..2 {
             let mut constraint =
                 start(&compiler, &json(schema)).unwrap_or_else(|error| panic!("{index}: {error}"));
-            println!("schema {index}, seed {seed}");
-            walk(&mut constraint, &vocabulary, &mut Random::new(seed + 1), 60);
+            walk(&mut constraint, &vocabulary, &mut Random::new(seed + 1), 40);
         }
     }
 }
 
 #[test]
-fn every_member_of_many_can_be_written() {
+fn members_anywhere_among_many_can_be_written() {
     let names: Vec<String> = (0..1500).map(|i| format!("property_{i}")).collect();
     let schema = format!(
         r#"{{"type":"object","properties":{{{}}},"additionalProperties":false}}"#,
         members(1500, |i| names[i].clone(), r#"{"type":"integer"}"#)
     );
     let mut constraint = compile(&json(&schema));
-    let text: Vec<String> = names.iter().map(|name| format!("\"{name}\":1")).collect();
+    let text: Vec<String> = names.iter().step_by(300).chain(names.last()).map(|name| format!("\"{name}\":1")).collect();
     feed(&mut constraint, &WordVocabulary::default(), &format!("{{{}}}", text.join(",")));
     constraint.check_document().unwrap();
 }
