@@ -70,7 +70,8 @@ impl Clock {
         let seconds = took.as_secs_f64().max(1e-7);
         let is_known = class.seconds > 0.0 && self.step - class.last <= MAX_AGE;
         // The line is less certain than the class.
-        let most = if is_known { Some(class.seconds) } else { expected.map(|seconds| MAX_SURPRISE * seconds) };
+        let most =
+            if is_known { Some(class.seconds) } else { expected.map(|seconds| MAX_SURPRISE * seconds) };
         let seconds = most.map_or(seconds, |most| seconds.min(MAX_SURPRISE * most));
         // What disturbs a step makes it longer, never shorter: one that was much shorter replaces all before.
         let weight = if is_known && seconds > 0.5 * class.seconds { WEIGHT } else { 1.0 };
@@ -102,7 +103,8 @@ impl Clock {
         // What each row takes where there is no fixed part: also the highest that it can be.
         let most = xy / xx;
         // One class says nothing about the fixed part.
-        let slope = if variance > 1e-3 * mean_x * mean_x { (xy / n - mean_x * mean_y) / variance } else { most };
+        let slope =
+            if variance > 1e-3 * mean_x * mean_x { (xy / n - mean_x * mean_y) / variance } else { most };
         // Noise can make more rows look cheaper.
         let per_row = slope.clamp(most / 64.0, most);
         Some(StepCost { fixed: (mean_y - per_row * mean_x).max(0.0), per_row })

@@ -8,7 +8,12 @@ const MIN_PART: usize = 16;
 /// Shares `rows` out among prompts, the oldest or the shortest first.
 ///
 /// The shortest soon gives its first token, the oldest must not wait for ever: the caller takes turns.
-pub(super) fn plan_prefill(prompts: &[&Candidate], rows: usize, tile: usize, oldest_first: bool) -> Vec<Share> {
+pub(super) fn plan_prefill(
+    prompts: &[&Candidate],
+    rows: usize,
+    tile: usize,
+    oldest_first: bool,
+) -> Vec<Share> {
     let mut prompts = prompts.to_vec();
     if oldest_first {
         prompts.sort_by_key(|prompt| prompt.arrival);

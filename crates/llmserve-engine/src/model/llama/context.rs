@@ -144,7 +144,12 @@ impl LlamaContext {
 
     /// What a batch failed with whose first parts had been computed: where cells were missing, the slots are made as
     /// before, if they can be.
-    fn after_failed_part(&mut self, computed: &[Vec<usize>], rows: &[Row], error: DecodeError) -> DecodeError {
+    fn after_failed_part(
+        &mut self,
+        computed: &[Vec<usize>],
+        rows: &[Row],
+        error: DecodeError,
+    ) -> DecodeError {
         if error != DecodeError::KvFull {
             return error;
         }

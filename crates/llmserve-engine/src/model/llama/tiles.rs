@@ -46,7 +46,12 @@ mod tests {
     use crate::ids::{SlotId, TokenId};
 
     fn rows(slot: u32, position: u32, num: u32) -> Vec<Row> {
-        let row = |offset| Row { slot: SlotId(slot), token: TokenId(1), position: position + offset, output: false };
+        let row = |offset| Row {
+            slot: SlotId(slot),
+            token: TokenId(1),
+            position: position + offset,
+            output: false,
+        };
         (0..num).map(row).collect()
     }
 
