@@ -11,8 +11,6 @@
 //
 // All symbols are hidden: whoever else in the process uses OpenMP keeps libgomp.
 
-#if defined(__linux__) && defined(__GNUC__)
-
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -433,5 +431,3 @@ HIDDEN int omp_get_num_threads() { return self.of == nullptr ? 1 : self.of->size
 HIDDEN int omp_get_thread_num() { return self.index; }
 
 }  // extern "C"
-
-#endif
