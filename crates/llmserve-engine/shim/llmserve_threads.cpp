@@ -12,7 +12,6 @@
 // All symbols are hidden: whoever else in the process uses OpenMP keeps libgomp.
 
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
