@@ -4,17 +4,18 @@
 // libgomp's barriers spin for milliseconds. Where other processes want the cores, the thread that is waited for
 // often is not running, and spinning takes the time slices that it needs: a token then takes 20 to 60 times as long.
 // A barrier that sleeps at once, on the other hand, costs most of the speed on an idle machine. So a wait spins about
-// as long as going to sleep and being woken would take; and a team that mostly waits is halved for a while, since a
-// thread alone loses nothing to the others.
+// as long as going to sleep and being woken would take; and where a team mostly waits, half of its threads are left
+// out for a while, since a thread alone loses nothing to the others. The team stays as large: its members then share
+// the threads and take turns at barriers. So no result depends on how crowded the machine is, as it else would
+// (ggml's flash attention adds up one part for each member).
 //
 // All symbols are hidden: whoever else in the process uses OpenMP keeps libgomp.
 
-#if defined(__linux__) && defined(__GNUC__)
-
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -103,6 +105,8 @@ struct team {
     explicit team(int size) : size(size) {}
 
     int size;
+    // That its members share.
+    int num_threads = 1;
     gate barrier;
     alignas(64) std::atomic<int> num_arrived{ 0 };
     std::atomic<unsigned> num_singles{ 0 };
@@ -113,10 +117,10 @@ struct team {
     unsigned num_loops = 0;
     long next = 0, end = 0, step = 1;
 
-    // Waits for the others; says for how long.
+    // Waits for the other threads; says for how long.
     int64_t meet() {
         const uint32_t seen = barrier.count.load(std::memory_order_acquire);
-        if (num_arrived.fetch_add(1, std::memory_order_acq_rel) == size - 1) {
+        if (num_arrived.fetch_add(1, std::memory_order_acq_rel) == num_threads - 1) {
             num_arrived.store(0, std::memory_order_relaxed);
             barrier.open();
             return 0;
@@ -148,36 +152,122 @@ struct team {
     }
 };
 
-// The calling thread's place in a team.
+// A member of a team.
 struct member {
     team * of = nullptr;
     int index = 0;
     unsigned num_singles = 0;
     unsigned num_loops = 0;
     long chunk = 1;
-    int64_t waited_ns = 0;
 };
 
+// The one that this thread runs now.
 thread_local member self;
 
-void run_as_member(team & of, int index, void (*function)(void *), void * data) {
-    const member before = self;
-    self = { &of, index };
-    function(data);
-    of.waited_ns.fetch_add(self.waited_ns, std::memory_order_relaxed);
-    of.meet();
-    self = before;
+// As much as a thread's; only what is used takes memory.
+constexpr size_t stack_bytes = 8 << 20;
+constexpr size_t guard_bytes = 64 << 10;
+
+// A member that shares its thread with others.
+struct fiber {
+    ucontext_t context;
+    member state;
+    void * stack = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+    fiber() {
+        if (stack == MAP_FAILED || mprotect(stack, guard_bytes, PROT_NONE) != 0) {
+            throw std::bad_alloc();
+        }
+    }
+
+    fiber(const fiber &) = delete;
+
+    ~fiber() { munmap(stack, stack_bytes); }
+
+    void start(member as, void (*function)()) {
+        state = as;
+        getcontext(&context);
+        context.uc_stack.ss_sp = stack;
+        context.uc_stack.ss_size = stack_bytes;
+        context.uc_link = nullptr;
+        makecontext(&context, function, 0);
+    }
+};
+
+// The members that a thread runs, each up to the barrier, in turn. The first has the thread's own stack.
+struct turns {
+    ucontext_t own_context;
+    member own_state;
+    std::vector<std::unique_ptr<fiber>> others;
+    int count = 1;
+    int current = 0;
+    void (*function)(void *) = nullptr;
+    void * data = nullptr;
+    int64_t waited_ns = 0;
+
+    ucontext_t & context_of(int turn) { return turn == 0 ? own_context : others[turn - 1]->context; }
+    member & state_of(int turn) { return turn == 0 ? own_state : others[turn - 1]->state; }
+
+    void give_turn() {
+        const int from = current;
+        current = (current + 1) % count;
+        state_of(from) = self;
+        self = state_of(current);
+        swapcontext(&context_of(from), &context_of(current));
+    }
+
+    void barrier(team & of) {
+        if (current == count - 1) {
+            waited_ns += of.meet();
+        }
+        if (count > 1) {
+            give_turn();
+        }
+    }
+
+    // Runs the members first, first + by, first + 2 * by, ... of a team.
+    void run(team & of, int first, int by, void (*function)(void *), void * data);
+};
+
+thread_local turns own_turns;
+
+void run_other() {
+    own_turns.function(own_turns.data);
+    // Never comes back: the next region starts the fiber anew.
+    own_turns.give_turn();
 }
 
-// How many of a team's threads work, by how long they had to wait.
+void turns::run(team & of, int first, int by, void (*function)(void *), void * data) {
+    this->function = function;
+    this->data = data;
+    count = (of.size - first + by - 1) / by;
+    current = 0;
+    waited_ns = 0;
+    while (static_cast<int>(others.size()) < count - 1) {
+        others.push_back(std::make_unique<fiber>());
+    }
+    for (int turn = 1; turn < count; turn++) {
+        others[turn - 1]->start({ &of, first + turn * by }, run_other);
+    }
+    self = { &of, first };
+    function(data);
+    if (count > 1) {
+        give_turn();
+    }
+    of.waited_ns.fetch_add(waited_ns, std::memory_order_relaxed);
+    of.meet();
+    self = {};
+}
+
+// How many threads a team has, by how long they had to wait.
 class crowding {
   public:
-    int size_of(int all) const { return std::max(all >> num_halvings, 1); }
+    int num_threads_of(int all) const { return std::max(all >> num_halvings, 1); }
 
     // Takes in how a region went.
-    void note(int size, int64_t took_ns, int64_t waited_ns) {
+    void note(int num_threads, int64_t took_ns, int64_t waited_ns) {
         // Where one thread works and the others wait for it, this would be `took_ns` for each of them.
-        const bool is_crowded = waited_ns > least_ns && waited_ns > (size - 1) * took_ns * 2 / 5;
+        const bool is_crowded = waited_ns > least_ns && waited_ns > (num_threads - 1) * took_ns * 2 / 5;
         if (is_crowded) {
             patience = is_trial ? std::min(2 * patience, most_patience) : patience;
             num_halvings++;
@@ -193,8 +283,10 @@ class crowding {
         is_trial = !is_crowded && num_calm == 0;
     }
 
+    void leave_out(int halvings) { num_halvings = halvings; }
+
   private:
-    // Regions before the next larger team is tried again: more, the more often that failed.
+    // Regions before more threads are tried again: more, the more often that failed.
     static constexpr int least_patience = 2, most_patience = 64;
     // Less is noise, or the end of a short region.
     static constexpr int64_t least_ns = 2'000'000;
@@ -245,23 +337,24 @@ struct pool : team {
             if (is_over) {
                 return;
             }
-            run_as_member(*this, index, function, data);
+            own_turns.run(*this, index, num_threads, function, data);
         }
     }
 
     void run(void (*function)(void *), void * data) {
-        size = crowd.size_of(static_cast<int>(workers.size()) + 1);
+        size = static_cast<int>(workers.size()) + 1;
+        num_threads = crowd.num_threads_of(size);
         num_singles.store(0, std::memory_order_relaxed);
         waited_ns.store(0, std::memory_order_relaxed);
         num_loops = 0;
         this->function = function;
         this->data = data;
         const int64_t start_ns = now_ns();
-        for (int index = 1; index < size; index++) {
+        for (int index = 1; index < num_threads; index++) {
             workers[index - 1]->work.open();
         }
-        run_as_member(*this, 0, function, data);
-        crowd.note(size, now_ns() - start_ns, waited_ns.load(std::memory_order_relaxed));
+        own_turns.run(*this, 0, num_threads, function, data);
+        crowd.note(num_threads, now_ns() - start_ns, waited_ns.load(std::memory_order_relaxed));
     }
 };
 
@@ -282,8 +375,11 @@ extern "C" {
 HIDDEN void GOMP_parallel(void (*function)(void *), void * data, unsigned num_threads, unsigned /* flags */) {
     const int size = num_threads == 0 ? num_cores() : static_cast<int>(num_threads);
     if (size == 1 || self.of != nullptr) {
-        team alone(1);
-        run_as_member(alone, 0, function, data);
+        // Calls of a thread that is in no team are those of a team of one.
+        const member before = self;
+        self = {};
+        function(data);
+        self = before;
         return;
     }
     if (own_pool == nullptr || own_pool->wanted != size) {
@@ -293,13 +389,16 @@ HIDDEN void GOMP_parallel(void (*function)(void *), void * data, unsigned num_th
     own_pool->run(function, data);
 }
 
+// For tests: has the calling thread's team work as on a crowded machine.
+HIDDEN void llmserve_leave_out_threads(int halvings) { own_pool->crowd.leave_out(halvings); }
+
 HIDDEN void GOMP_barrier() {
     if (self.of != nullptr) {
-        self.waited_ns += self.of->meet();
+        own_turns.barrier(*self.of);
     }
 }
 
-// True for the first thread that comes to a `single` block.
+// True for the first member that comes to a `single` block.
 HIDDEN bool GOMP_single_start() {
     unsigned expected = self.num_singles++;
     return self.of == nullptr || self.of->num_singles.compare_exchange_strong(expected, expected + 1);
@@ -331,5 +430,3 @@ HIDDEN int omp_get_num_threads() { return self.of == nullptr ? 1 : self.of->size
 HIDDEN int omp_get_thread_num() { return self.index; }
 
 }  // extern "C"
-
-#endif

@@ -11,7 +11,7 @@ use super::raw_context::RawContext;
 use super::rollback::Rollback;
 use super::slot_state::{self, SlotState};
 use super::tiles::{self, TILE};
-use super::{ContextShape, Weights, devices, params, shim, state_cells};
+use super::{ContextShape, Weights, gpus, params, shim, state_cells};
 use crate::config::{ContextConfig, FlashAttention, KvLayout, KvType};
 use crate::error::{Error, LoadError};
 use crate::ids::{SlotId, TokenId};
@@ -436,7 +436,7 @@ fn tile(config: &ContextConfig, trimming: Trimming) -> usize {
         && is_float(config.kv_type_k)
         && config.ubatch_size.min(config.batch_size) as usize % TILE == 0
         && !matches!(trimming, Trimming::Never)
-        && devices::gpus().is_empty();
+        && gpus().is_empty();
     if has_tiles { TILE } else { 1 }
 }
 

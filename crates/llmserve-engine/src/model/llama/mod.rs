@@ -23,7 +23,7 @@ mod rollback;
 mod shim;
 mod slot_state;
 mod state_cells;
-#[cfg(all(test, feature = "own-threads", target_os = "linux"))]
+#[cfg(all(test, own_threads))]
 mod threads;
 mod tiles;
 mod vocabulary;

@@ -69,8 +69,8 @@ pub(super) fn install() {
 /// Runs `make` and tells which tensors of KV caches were allocated by it.
 pub(super) fn collecting<T>(make: impl FnOnce() -> T) -> (T, Vec<CacheTensor>) {
     FOUND.set(Some(Vec::new()));
-    let made = make();
-    (made, FOUND.take().unwrap_or_default())
+    let result = make();
+    (result, FOUND.take().unwrap_or_default())
 }
 
 /// The keys or values of one layer, in a buffer that was allocated here: the cells of one sequence after those of

@@ -27,6 +27,7 @@ unsafe extern "C" {
     fn GOMP_loop_end();
     fn omp_get_num_threads() -> c_int;
     fn omp_get_thread_num() -> c_int;
+    fn llmserve_leave_out_threads(halvings: c_int);
 }
 
 fn parallel<T: Sync>(num_threads: u32, function: unsafe extern "C" fn(*mut c_void), data: &T) {
@@ -81,9 +82,8 @@ fn check(num_threads: u32) {
     parallel(num_threads, region, &seen);
     let mut members = lock(&seen.members).clone();
     members.sort_unstable();
-    // A crowded machine gets fewer.
     let size = members.len() as i32;
-    assert!(size >= 1 && (num_threads == 0 || size <= num_threads as i32));
+    assert!(num_threads == 0 || size == num_threads as i32);
     assert_eq!(members, (0..size).map(|index| (index, size)).collect::<Vec<_>>());
     assert_eq!((seen.early.into_inner(), seen.singles.into_inner()), (0, 50));
     let mut iterations = lock(&seen.iterations).clone();
@@ -97,6 +97,16 @@ fn check(num_threads: u32) {
 fn a_team_meets_at_barriers_and_shares_loops() {
     for num_threads in [1, 2, 3, 3, 5, 2, 0] {
         check(num_threads);
+    }
+}
+
+#[test]
+fn members_that_share_threads_do_the_same() {
+    for (num_threads, halvings) in [(2, 1), (4, 1), (4, 2), (5, 1), (5, 2), (3, 7)] {
+        check(num_threads);
+        // SAFETY: the call before has made this thread's team.
+        unsafe { llmserve_leave_out_threads(halvings) };
+        (0..3).for_each(|_| check(num_threads));
     }
 }
 
