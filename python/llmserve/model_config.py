@@ -60,6 +60,11 @@ class ModelConfig:
     """Keep the KV cache on the GPU, where there is one."""
     swa_full: bool = False
     """Keep all cells of sliding-window layers, which makes prefix reuse possible there."""
+    deterministic: bool = False
+    """Compute each sequence by itself, so that no other request changes a log-probability in its last bits.
+
+    Slow with several sequences; nothing is drafted. Needs `kv_layout` `per_sequence`, which `auto` then is.
+    """
     use_mmap: bool = True
     """Map the file instead of reading it."""
     use_mlock: bool = False

@@ -86,6 +86,7 @@ fn context(fields: &Fields<'_>) -> PyResult<ContextConfig> {
         flash_attention,
         offload_kv: fields.bool("offload_kv")?,
         swa_full: fields.bool("swa_full")?,
+        deterministic: fields.bool("deterministic")?,
         rope: rope(fields)?,
         lora: adapters.iter().map(lora_adapter).collect::<PyResult<_>>()?,
     })

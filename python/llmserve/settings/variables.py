@@ -167,6 +167,12 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
     Variable("flash_attention", kinds.AUTO_SWITCH, "auto", "Fused attention; `auto` leaves it to llama.cpp."),
     Variable("offload_kv", kinds.SWITCH, "true", "Keep the KV cache on the GPU, where there is one."),
     Variable("swa_full", kinds.SWITCH, "false", "Keep all cells of sliding-window layers."),
+    Variable(
+        "deterministic",
+        kinds.SWITCH,
+        "false",
+        "Compute each sequence by itself, so that no other request changes its log-probabilities. Slow.",
+    ),
     Variable("use_mmap", kinds.SWITCH, "true", "Map the file instead of reading it."),
     Variable("use_mlock", kinds.SWITCH, "false", "Keep the weights from being swapped out."),
     Variable("gpu_layers", integer(0, INT31_MAX), "", "Layers on the GPU. Unset: all, where there is one."),

@@ -66,7 +66,7 @@ impl Core {
         let limits = *context.limits();
         Self {
             draft_controller: DraftController::new(),
-            scheduler: Scheduler::new(config, limits.splits_batches, limits.tile),
+            scheduler: Scheduler::new(config, limits.splits_batches, limits.tile, limits.is_deterministic),
             stats: Stats {
                 num_slots: limits.num_slots,
                 num_cells: limits.num_cells,

@@ -86,7 +86,7 @@ impl Core {
         if sequence.request.cache_prompt {
             let mut tokens = std::mem::take(&mut sequence.tokens);
             tokens.truncate(sequence.num_computed);
-            self.kv.release(slot, tokens);
+            self.kv.release(slot, tokens, sequence.num_prompt);
         } else {
             self.kv.clear(slot);
         }
@@ -98,6 +98,7 @@ pub(super) fn resident(sequence: &Sequence) -> Option<Resident<'_>> {
     Some(Resident {
         slot: sequence.slot?,
         tokens: &sequence.tokens,
+        num_prompt: sequence.num_prompt,
         num_computed: sequence.num_computed,
         is_shared: sequence.request.cache_prompt,
         num_left: sequence.max_tokens().saturating_sub(sequence.tokens.len()),

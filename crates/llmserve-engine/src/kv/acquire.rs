@@ -3,45 +3,46 @@
 use crate::ids::{SlotId, TokenId};
 
 use super::place::{self, Leader, Offer, Origin, Place, Source, Start};
-use super::{KvCache, Lease, Owners, Resident, Suspended, Wanted, common_prefix};
+use super::prefix::{common_prefix, computed_alike};
+use super::{KvCache, Lease, Owners, Resident, Suspended, Wanted};
 
 impl KvCache {
     /// Where a sequence had best start; `None` while there is no slot for it.
     pub(crate) fn choose(&mut self, wanted: &Wanted<'_>, residents: &[Resident<'_>]) -> Option<Place> {
         let prices = self.prices();
         let rooms = self.rooms();
-        // At least one token is computed, since its logits are needed.
-        let tokens = &wanted.tokens[..wanted.tokens.len().saturating_sub(1)];
+        let num_tokens = wanted.coverable().len();
         if !wanted.is_cached || !self.keeps_prefixes {
-            return place::choose(tokens.len(), &[], &rooms, None, &prices);
+            return place::choose(num_tokens, &[], &rooms, None, &prices);
         }
         if let Some(resident) = residents.iter().find(|resident| resident.num_computed > 0) {
             self.learn_size(resident.slot, resident.num_computed);
         }
-        let offers = self.offers(wanted, tokens, residents);
-        place::choose(tokens.len(), &offers, &rooms, self.leader(wanted, tokens, residents), &prices)
+        let offers = self.offers(wanted, residents);
+        place::choose(num_tokens, &offers, &rooms, self.leader(wanted, residents), &prices)
     }
 
     /// All cells that cover some of the tokens. On equal prices the first: an idle slot is taken over without a copy.
-    fn offers(&self, wanted: &Wanted<'_>, tokens: &[TokenId], residents: &[Resident<'_>]) -> Vec<Offer> {
+    fn offers(&self, wanted: &Wanted<'_>, residents: &[Resident<'_>]) -> Vec<Offer> {
         let trims_anywhere = self.limits().trims_anywhere;
         let idle = self.slots.idle().filter(|(_, prefix)| prefix.owners.include(wanted.session));
         let idle = idle.map(|(slot, prefix)| {
             let len = prefix.tokens.len();
             // A copy that could not be cut back would be of no use.
             let bytes = trims_anywhere.then(|| self.copy_bytes(len));
-            let shared = self.usable(slot, &prefix.tokens, wanted, tokens);
+            let shared = self.usable(slot, &prefix.tokens, prefix.num_prompt, wanted);
             Offer { origin: Origin::Idle(slot), shared, len, bytes }
         });
         let running = residents.iter().filter(|other| self.is_open(other, wanted)).map(|other| {
             let len = other.num_computed;
-            let shared = self.usable(other.slot, &other.tokens[..len], wanted, tokens);
+            let shared = self.usable(other.slot, &other.tokens[..len], other.num_prompt, wanted);
             let bytes = (trims_anywhere || shared == len).then(|| self.copy_bytes(len));
             Offer { origin: Origin::Running(other.slot), shared, len, bytes }
         });
         let parked = self.parking.prefixes().filter(|(_, prefix)| prefix.owners.include(wanted.session));
         let parked = parked.map(|(index, prefix)| {
-            let (shared, len) = (common_prefix(&prefix.tokens, tokens), prefix.tokens.len());
+            let shared = self.shared(&prefix.tokens, prefix.num_prompt, wanted);
+            let len = prefix.tokens.len();
             let is_usable = (prefix.can_trim || shared == len) && wanted.is_worth(prefix.can_draft, shared);
             let origin = Origin::Parked(index);
             Offer { origin, shared: if is_usable { shared } else { 0 }, len, bytes: Some(prefix.state.len()) }
@@ -54,21 +55,27 @@ impl KvCache {
         resident.is_shared && owners.is_some_and(|owners| owners.include(wanted.session))
     }
 
+    /// How many of the wanted tokens are covered by cells of these tokens, of which so many are a prompt.
+    fn shared(&self, tokens: &[TokenId], num_prompt: usize, wanted: &Wanted<'_>) -> usize {
+        let shared = common_prefix(tokens, wanted.coverable());
+        computed_alike(shared, num_prompt, wanted.tokens.len(), self.limits().tile)
+    }
+
     /// How many of the wanted tokens a slot's cells cover, if it can be cut back to them.
-    fn usable(&self, slot: SlotId, own: &[TokenId], wanted: &Wanted<'_>, tokens: &[TokenId]) -> usize {
-        let shared = common_prefix(own, tokens);
+    fn usable(&self, slot: SlotId, own: &[TokenId], num_prompt: usize, wanted: &Wanted<'_>) -> usize {
+        let shared = self.shared(own, num_prompt, wanted);
         let is_usable =
             self.context.can_trim(slot, shared) && wanted.is_worth(self.context.can_draft(slot), shared);
         if is_usable { shared } else { 0 }
     }
 
     /// The running prompt that will have computed most of the tokens.
-    fn leader(&self, wanted: &Wanted<'_>, tokens: &[TokenId], residents: &[Resident<'_>]) -> Option<Leader> {
+    fn leader(&self, wanted: &Wanted<'_>, residents: &[Resident<'_>]) -> Option<Leader> {
         let leaders = residents
             .iter()
             .enumerate()
             .filter(|(_, other)| other.tokens.len() > other.num_computed + 1 && self.is_open(other, wanted));
-        let shared = leaders.map(|(index, other)| (index, common_prefix(other.tokens, tokens)));
+        let shared = leaders.map(|(index, other)| (index, self.shared(other.tokens, other.num_prompt, wanted)));
         let (index, position) = shared
             .filter(|&(index, position)| position > residents[index].num_computed)
             .max_by_key(|&(_, position)| position)?;
@@ -116,7 +123,7 @@ impl KvCache {
         let cut = prefix.tokens.len() - shared;
         let owners = prefix.owners.clone();
         if held.is_some_and(|held| held.loss(cut, &self.prices()).is_saved) {
-            self.park(slot, prefix.tokens, prefix.owners);
+            self.park(slot, prefix.tokens, prefix.num_prompt, prefix.owners);
         }
         (self.trim_to(slot, shared), owners)
     }
@@ -158,6 +165,11 @@ impl KvCache {
 }
 
 impl Wanted<'_> {
+    /// The tokens whose cells may come from elsewhere: at least one is computed, since its logits are needed.
+    fn coverable(&self) -> &[TokenId] {
+        &self.tokens[..self.tokens.len().saturating_sub(1)]
+    }
+
     /// Whether so many tokens' cells are of use although the draft context may not know them: a sequence that goes on
     /// from those could not draft. Saving most of the prompt is worth that.
     fn is_worth(&self, can_draft: bool, shared: usize) -> bool {

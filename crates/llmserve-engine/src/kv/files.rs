@@ -37,7 +37,10 @@ impl KvCache {
         let LoadedCells { tokens, state, owners } = loaded;
         let can_trim = self.limits().trims_anywhere;
         let (can_draft, is_awaited) = (true, true);
-        self.parking.park_loaded(ParkedPrefix { tokens, state, can_trim, can_draft, owners, is_awaited });
+        // Only the session goes on from them, and nobody computes its tokens as a prompt.
+        let num_prompt = 0;
+        let prefix = ParkedPrefix { tokens, num_prompt, state, can_trim, can_draft, owners, is_awaited };
+        self.parking.park_loaded(prefix);
     }
 
     /// The cells that cover most of a session's tokens, and nobody else's: those of an idle slot, or parked ones.

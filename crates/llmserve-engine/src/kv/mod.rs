@@ -30,7 +30,6 @@ pub(crate) use release::Suspended;
 
 use parking::{ParkedPrefix, Parking};
 use place::Prices;
-use prefix::common_prefix;
 use rates::Rates;
 use slots::Slots;
 
@@ -94,6 +93,8 @@ pub(crate) struct Resident<'a> {
     pub(crate) slot: SlotId,
     /// All its tokens.
     pub(crate) tokens: &'a [TokenId],
+    /// How many of them are its prompt.
+    pub(crate) num_prompt: usize,
     pub(crate) num_computed: usize,
     /// Whether others may use its cells.
     pub(crate) is_shared: bool,

@@ -10,6 +10,8 @@ use super::{Owners, SessionKey};
 #[derive(Debug)]
 pub(crate) struct ParkedPrefix {
     pub(crate) tokens: Vec<TokenId>,
+    /// How many of the tokens were computed as a prompt; the others were generated.
+    pub(crate) num_prompt: usize,
     pub(crate) state: Vec<u8>,
     /// Whether a part of it is of use, or only the whole (recurrent states).
     pub(crate) can_trim: bool,
@@ -161,6 +163,7 @@ mod tests {
 
     fn prefix(ids: &[i32], bytes: usize, can_trim: bool) -> ParkedPrefix {
         ParkedPrefix {
+            num_prompt: ids.len(),
             tokens: tokens(ids),
             state: vec![0; bytes],
             can_trim,

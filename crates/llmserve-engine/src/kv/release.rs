@@ -12,13 +12,19 @@ pub(crate) struct Suspended {
 }
 
 impl KvCache {
-    /// Takes a slot back. Its cells, of these tokens, stay for later requests.
-    pub(crate) fn release(&mut self, slot: SlotId, tokens: Vec<TokenId>) {
+    /// Takes a slot back. Its cells, of these tokens, stay for later requests. `num_prompt`: how many are of a prompt.
+    pub(crate) fn release(&mut self, slot: SlotId, mut tokens: Vec<TokenId>, num_prompt: usize) {
+        if self.limits().is_deterministic {
+            // What was generated, and the rest behind whole tiles, may be computed otherwise as part of a prompt.
+            let tile = self.limits().tile;
+            tokens.truncate(num_prompt / tile * tile);
+            tokens.truncate(self.trim_to(slot, tokens.len()));
+        }
         if tokens.is_empty() || !self.keeps_prefixes {
             return self.clear(slot);
         }
         self.learn_size(slot, tokens.len());
-        self.slots.keep(slot, tokens);
+        self.slots.keep(slot, tokens, num_prompt);
         // In one pool every row scans up to the highest used cell, so idle cells are bounded.
         while self.is_unified() && self.slots.num_idle_cells() > self.limits().num_cells / 4 {
             if !self.evict_oldest() {
@@ -66,12 +72,12 @@ impl KvCache {
         let held = self.held_of(tokens.len(), 0.5);
         if held.loss(tokens.len(), &self.prices()).is_saved {
             let owners = self.slots.owners(slot).cloned().unwrap_or_default();
-            self.park(slot, tokens.to_vec(), owners);
+            self.park(slot, tokens.to_vec(), tokens.len(), owners);
         }
     }
 
     /// Copies what a slot holds to host memory, unless that is there.
-    pub(super) fn park(&mut self, slot: SlotId, tokens: Vec<TokenId>, owners: Owners) {
+    pub(super) fn park(&mut self, slot: SlotId, tokens: Vec<TokenId>, num_prompt: usize, owners: Owners) {
         let can_draft = self.context.can_draft(slot);
         if owners.is_everybody() && self.parking.covers(&tokens, can_draft) {
             return;
@@ -79,7 +85,8 @@ impl KvCache {
         let can_trim = self.limits().trims_anywhere;
         if let Some(state) = self.save(slot, tokens.len()) {
             let is_awaited = false;
-            self.parking.park_prefix(ParkedPrefix { tokens, state, can_trim, can_draft, owners, is_awaited });
+            let prefix = ParkedPrefix { tokens, num_prompt, state, can_trim, can_draft, owners, is_awaited };
+            self.parking.park_prefix(prefix);
         }
     }
 }

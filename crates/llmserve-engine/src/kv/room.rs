@@ -53,7 +53,7 @@ impl KvCache {
             return;
         };
         if held.is_some_and(|held| held.loss(held.len, &self.prices()).is_saved) {
-            self.park(slot, prefix.tokens, prefix.owners);
+            self.park(slot, prefix.tokens, prefix.num_prompt, prefix.owners);
         }
         self.context.clear(slot);
     }

@@ -10,6 +10,8 @@ use super::Owners;
 #[derive(Debug, Clone)]
 pub(crate) struct CachedPrefix {
     pub(crate) tokens: Vec<TokenId>,
+    /// How many of them were computed as a prompt; the others were generated.
+    pub(crate) num_prompt: usize,
     pub(crate) owners: Owners,
     /// When it was last of use, by the slots' own clock.
     pub(crate) last_used: u64,
@@ -111,10 +113,11 @@ impl Slots {
     }
 
     /// Keeps the cells of a sequence that is over.
-    pub(crate) fn keep(&mut self, slot: SlotId, tokens: Vec<TokenId>) {
+    pub(crate) fn keep(&mut self, slot: SlotId, tokens: Vec<TokenId>, num_prompt: usize) {
         self.clock += 1;
         let owners = self.owners(slot).cloned().unwrap_or_default();
-        self.uses[slot.index()] = SlotUse::Idle(CachedPrefix { tokens, owners, last_used: self.clock });
+        let last_used = self.clock;
+        self.uses[slot.index()] = SlotUse::Idle(CachedPrefix { tokens, num_prompt, owners, last_used });
     }
 
     /// An idle slot was of use.
@@ -170,8 +173,8 @@ mod tests {
     #[test]
     fn the_least_recently_used_goes_first() {
         let mut slots = Slots::new(3);
-        slots.keep(SlotId(0), vec![TokenId(1)]);
-        slots.keep(SlotId(1), vec![TokenId(2); 5]);
+        slots.keep(SlotId(0), vec![TokenId(1)], 1);
+        slots.keep(SlotId(1), vec![TokenId(2); 5], 5);
         slots.touch(SlotId(0));
         assert_eq!(slots.least_recently_used().map(|(slot, _)| slot), Some(SlotId(1)));
         let chances: Vec<f64> = slots.idle().map(|(_, prefix)| slots.chance(prefix)).collect();

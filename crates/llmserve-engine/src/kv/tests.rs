@@ -39,15 +39,15 @@ fn the_check_notices_wrong_books() {
     let right = tokens("what was computed");
     let lease = run(&mut kv, &right, &[]);
     assert!(kv.check().is_err(), "a slot is busy");
-    kv.release(lease.slot, right.clone());
+    kv.release(lease.slot, right.clone(), 0);
     assert_eq!(kv.check(), Ok(()));
     let lease = run(&mut kv, &right, &[]);
-    kv.release(lease.slot, tokens("what was COMPUTED"));
+    kv.release(lease.slot, tokens("what was COMPUTED"), 0);
     assert!(kv.check().is_err(), "other tokens");
     kv.clear(lease.slot);
     assert_eq!(kv.check(), Ok(()));
     let lease = run(&mut kv, &right, &[]);
-    kv.release(lease.slot, right[..3].to_vec());
+    kv.release(lease.slot, right[..3].to_vec(), 0);
     assert!(kv.check().is_err(), "fewer tokens");
 }
 
@@ -61,10 +61,10 @@ fn a_sequence_that_gave_way_comes_back_with_its_cells() {
         assert!(kv.num_parked_bytes() > 0 && kv.has_room_for(1, 0));
         let other = tokens("another one takes the slot");
         let slot = run(&mut kv, &other, &[]).slot;
-        kv.release(slot, other);
+        kv.release(slot, other, 0);
         let lease = kv.resume(suspended, slot, 0);
         assert_eq!(lease.num_computed, text.len());
-        kv.release(lease.slot, text);
+        kv.release(lease.slot, text, 0);
         assert_eq!(kv.check(), Ok(()));
     }
 }
@@ -77,6 +77,7 @@ fn a_copy_leaves_the_running_sequence_its_cells() {
     let resident = Resident {
         slot: lease.slot,
         tokens: &first,
+        num_prompt: first.len(),
         num_computed: first.len(),
         is_shared: true,
         num_left: 10,
@@ -84,8 +85,8 @@ fn a_copy_leaves_the_running_sequence_its_cells() {
     let second = [first[..60].to_vec(), tokens("and then not")].concat();
     let copied = run(&mut kv, &second, &[resident]);
     assert_eq!(copied.num_computed, 60);
-    kv.release(copied.slot, second);
-    kv.release(lease.slot, first);
+    kv.release(copied.slot, second, 0);
+    kv.release(lease.slot, first, 0);
     assert_eq!(kv.check(), Ok(()));
 }
 
@@ -101,6 +102,7 @@ fn a_gap_closes_and_the_moved_sequence_keeps_its_cells() {
         .map(|index| Resident {
             slot: slots[index],
             tokens: &texts[index],
+            num_prompt: texts[index].len(),
             num_computed: texts[index].len(),
             is_shared: true,
             num_left: 1000,
@@ -110,7 +112,7 @@ fn a_gap_closes_and_the_moved_sequence_keeps_its_cells() {
     assert_eq!(to.index(), 1);
     for resident in &residents {
         let slot = if resident.slot == from { to } else { resident.slot };
-        kv.release(slot, resident.tokens.to_vec());
+        kv.release(slot, resident.tokens.to_vec(), 0);
     }
     assert_eq!(kv.check(), Ok(()));
 }

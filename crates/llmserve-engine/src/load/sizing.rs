@@ -66,7 +66,7 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
     let wanted_slots = config.max_sequences.map_or(default_slots, |n| n as usize);
     let all = context_length.saturating_mul(wanted_slots);
     let layout = match config.kv_layout {
-        KvLayout::Auto if all <= tokens_in(budget) => KvLayout::PerSequence,
+        KvLayout::Auto if config.deterministic || all <= tokens_in(budget) => KvLayout::PerSequence,
         KvLayout::Auto => KvLayout::Unified,
         chosen @ (KvLayout::PerSequence | KvLayout::Unified) => chosen,
     };
@@ -116,6 +116,9 @@ pub(super) fn check(config: &ContextConfig) -> Result<(), LoadError> {
     range("threads", config.threads, 512)?;
     range("batch_size", Some(config.batch_size), 1 << 16)?;
     range("ubatch_size", Some(config.ubatch_size), 1 << 16)?;
+    if config.deterministic && config.kv_layout == KvLayout::Unified {
+        return Err(invalid("deterministic: needs `kv_layout` `per_sequence`, got `unified`".to_owned()));
+    }
     let num_sequences = config.max_sequences.unwrap_or(4);
     if config.batch_size < num_sequences {
         let batch_size = config.batch_size;
@@ -250,6 +253,14 @@ mod tests {
         let config = ContextConfig { max_sequences: Some(257), ..ContextConfig::default() };
         let error = choose(&config, &facts(GIB)).unwrap_err();
         assert_eq!(error.message, "max_sequences: must be from 1 to 256, got 257");
+        let config = ContextConfig {
+            deterministic: true,
+            kv_layout: KvLayout::Unified,
+            ..ContextConfig::default()
+        };
+        assert!(choose(&config, &facts(GIB)).unwrap_err().message.starts_with("deterministic"));
+        let config = ContextConfig { kv_layout: KvLayout::Auto, ..config };
+        assert_eq!(shape(&config, GIB).0, KvLayout::PerSequence);
         let config =
             ContextConfig { kv_cells: Some(100), kv_layout: KvLayout::Unified, ..ContextConfig::default() };
         assert!(choose(&config, &facts(20 * GIB)).unwrap_err().message.starts_with("kv_cells"));

@@ -108,6 +108,7 @@ pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cel
         max_rollback: usize::MAX,
         splits_batches: false,
         tile: 1,
+        is_deterministic: false,
     }
 }
 

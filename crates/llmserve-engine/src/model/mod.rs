@@ -53,6 +53,8 @@ pub struct ContextLimits {
     /// Tokens of a tile: kernels work on whole tiles where a sequence has so many rows, and round otherwise than
     /// those for fewer rows. 1: there is no such difference.
     pub tile: usize,
+    /// Whether each sequence is computed by itself, so that no other one changes its rounding.
+    pub is_deterministic: bool,
 }
 
 /// Why a batch was not computed.

@@ -13,6 +13,9 @@ const MIN_CHUNK: usize = 16;
 const FIRST_CHUNK: usize = 64;
 /// A chunk has at most so many times the rows of what was measured: a small step says little about a much larger one.
 const MAX_GROWTH: usize = 4;
+/// A whole tile may take so many times what a chunk may. Parts of one are computed by another kernel, up to twice as dear
+/// at depth, and round otherwise.
+const TILE_PATIENCE: f64 = 2.0;
 /// Streams wait so many times the usual limit for short prompts that were there before they began: those who arrive
 /// together begin together. 1.2 s by default, once, where they would else be slowed down all through that time.
 const NEWCOMER_STALLS: f64 = 8.0;
@@ -22,17 +25,21 @@ const NEWCOMER_STALLS: f64 = 8.0;
 pub(super) struct StepBudget {
     max_stall: f64,
     idle_step: f64,
+    tile: usize,
+    is_deterministic: bool,
     clock: Clock,
     /// For how long streams have rested since their last step, in seconds.
     rested: f64,
 }
 
 impl StepBudget {
-    pub(super) fn new(config: &SchedulerConfig) -> Self {
+    pub(super) fn new(config: &SchedulerConfig, tile: usize, is_deterministic: bool) -> Self {
         let seconds = |milliseconds: u32| f64::from(milliseconds) / 1000.0;
         Self {
             max_stall: seconds(config.max_stall_ms),
             idle_step: seconds(config.idle_step_ms),
+            tile,
+            is_deterministic,
             clock: Clock::default(),
             rested: 0.0,
         }
@@ -46,7 +53,9 @@ impl StepBudget {
 
     /// Rows of prompts beside so many rows of streams, in one step. `spent`: what it has cost already.
     pub(super) fn shared_rows(&self, num_decode_rows: usize, spent: Duration) -> usize {
-        self.rows_within(self.max_stall - spent.as_secs_f64()).saturating_sub(num_decode_rows).max(MIN_CHUNK)
+        let rows = self.rows_within(self.max_stall - spent.as_secs_f64());
+        let least = if rows >= self.tile { self.tile.max(MIN_CHUNK) } else { MIN_CHUNK };
+        rows.saturating_sub(num_decode_rows).max(least)
     }
 
     /// Rows of prompts in a step for which streams of so many rows rest; 0: the streams are due.
@@ -93,8 +102,11 @@ impl StepBudget {
         let Some(cost) = self.clock.cost() else {
             return FIRST_CHUNK;
         };
+        let seconds = seconds.max(2.0 * cost.fixed);
         let most = MAX_GROWTH * self.clock.largest().max(MIN_CHUNK);
-        cost.rows_within(seconds.max(2.0 * cost.fixed)).clamp(MIN_CHUNK, most)
+        let rows = cost.rows_within(seconds).clamp(MIN_CHUNK, most);
+        let takes_tile = self.is_deterministic || cost.seconds(self.tile) <= TILE_PATIENCE * seconds;
+        if rows < self.tile && takes_tile { self.tile } else { rows }
     }
 }
 
@@ -105,7 +117,7 @@ mod tests {
     use super::*;
 
     fn budget() -> StepBudget {
-        StepBudget::new(&SchedulerConfig::default())
+        StepBudget::new(&SchedulerConfig::default(), 1, false)
     }
 
     /// A machine on which steps take this.

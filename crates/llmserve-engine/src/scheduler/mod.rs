@@ -114,6 +114,8 @@ pub(crate) struct Scheduler {
     takes_turns: bool,
     /// Tokens of a tile: chunks end at borders of tiles where the budget allows.
     tile: usize,
+    /// Whether a chunk has whole tiles however long they take, and nothing else depends on company.
+    is_deterministic: bool,
     /// Whose turn it is among prompts: the oldest's or the shortest's.
     is_oldest_first: bool,
     /// What moving cells took since the last step: it comes off the next one.
@@ -123,9 +125,14 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// `takes_turns` for a context that computes the parts of a mixed batch one after the other
     /// anyway: apart, the rows of the streams do not scan as far as the prompt is long.
-    pub(crate) fn new(config: &SchedulerConfig, takes_turns: bool, tile: usize) -> Self {
-        let budget = StepBudget::new(config);
-        Self { budget, takes_turns, tile, is_oldest_first: true, moved: Duration::ZERO }
+    pub(crate) fn new(
+        config: &SchedulerConfig,
+        takes_turns: bool,
+        tile: usize,
+        is_deterministic: bool,
+    ) -> Self {
+        let budget = StepBudget::new(config, tile, is_deterministic);
+        Self { budget, takes_turns, tile, is_deterministic, is_oldest_first: true, moved: Duration::ZERO }
     }
 
     /// Seconds of a prompt token, as measured.
@@ -149,7 +156,7 @@ impl Scheduler {
     /// prompts the oldest and the shortest are first in turns.
     pub(crate) fn plan(&mut self, candidates: &[Candidate], max_rows: usize) -> Plan {
         let num_decoding = candidates.iter().filter(|candidate| candidate.is_decode()).count();
-        let is_equal = self.takes_turns && num_decoding > MAX_UNEQUAL;
+        let is_equal = self.takes_turns && num_decoding > MAX_UNEQUAL && !self.is_deterministic;
         let max_each = if is_equal { 1 } else { MAX_DECODE_ROWS };
         let mut plan = Plan { decode: plan_decode(candidates, max_rows, max_each), ..Plan::default() };
         let prompts: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.is_prompt()).collect();

@@ -31,7 +31,7 @@ fn took(rows: usize) -> Duration {
 
 /// Within 150 ms there are 70 rows; 67 where a step of one stream comes before.
 fn scheduler(takes_turns: bool) -> Scheduler {
-    let mut scheduler = Scheduler::new(&SchedulerConfig::default(), takes_turns, 64);
+    let mut scheduler = Scheduler::new(&SchedulerConfig::default(), takes_turns, 64, false);
     for rows in [1, 64, 256, 1] {
         scheduler.budget.record(rows, false, took(rows));
     }
@@ -99,11 +99,24 @@ fn streams_and_prompts_take_turns() {
     let mut scheduler = scheduler(true);
     let candidates = [prompt(0, 2000), decode(1), decode(2)];
     let streams = Plan { decode: vec![share(1, 1), share(2, 1)], ..Plan::default() };
-    let prompts = Plan { num_resting: 2, prefill: vec![share(0, 32)], ..Plan::default() };
+    let prompts = Plan { num_resting: 2, prefill: vec![share(0, 64)], ..Plan::default() };
     for _ in 0..5 {
-        assert_eq!(step(&mut scheduler, &candidates), prompts, "14 ms of the streams and 126 of the prompt");
+        assert_eq!(step(&mut scheduler, &candidates), prompts, "a whole tile, though it takes 2 ms more than is left");
         assert_eq!(step(&mut scheduler, &candidates), streams);
     }
+}
+
+#[test]
+fn a_tile_that_takes_too_long_is_computed_in_parts() {
+    let chunk = |is_deterministic| {
+        let mut scheduler = Scheduler::new(&SchedulerConfig::default(), true, 64, is_deterministic);
+        for rows in [1, 64, 1] {
+            scheduler.budget.record(rows, false, Duration::from_millis(10 + 6 * rows as u64));
+        }
+        scheduler.plan(&[prompt(0, 2000), decode(1)], 512).prefill
+    };
+    assert_eq!(chunk(false), [share(0, 16)]);
+    assert_eq!(chunk(true), [share(0, 64)]);
 }
 
 #[test]

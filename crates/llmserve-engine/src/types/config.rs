@@ -89,6 +89,9 @@ pub struct ContextConfig {
     pub offload_kv: bool,
     /// Keep all cells of sliding-window layers, which makes prefix reuse possible there.
     pub swa_full: bool,
+    /// Compute each sequence by itself, so that no other request changes its log-probabilities in the last bits. Slow
+    /// with several sequences. Needs [`KvLayout::PerSequence`], which [`KvLayout::Auto`] then is; nothing is drafted.
+    pub deterministic: bool,
     /// Scaling of the rotary position embedding.
     pub rope: RopeConfig,
     /// Adapters, applied to every request.
@@ -110,6 +113,7 @@ impl Default for ContextConfig {
             flash_attention: FlashAttention::Auto,
             offload_kv: true,
             swa_full: false,
+            deterministic: false,
             rope: RopeConfig::default(),
             lora: Vec::new(),
         }

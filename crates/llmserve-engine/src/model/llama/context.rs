@@ -223,7 +223,8 @@ impl Compute for LlamaContext {
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
         let parts = match self.limits.tile {
-            TILE => tiles::parts(rows),
+            TILE => tiles::parts(rows, self.limits.is_deterministic),
+            _ if self.limits.is_deterministic => tiles::sequences(rows),
             _ => self.rollback.parts(rows),
         };
         self.rollback.forget_all();
@@ -424,6 +425,7 @@ fn limits(
         max_rollback: if matches!(trimming, Trimming::Never) { num_snapshots } else { usize::MAX },
         splits_batches: matches!(trimming, Trimming::Never) || shape.layout == KvLayout::PerSequence,
         tile: tile(config, trimming),
+        is_deterministic: config.deterministic,
     }
 }
 

@@ -12,14 +12,26 @@ pub(super) const TILE: usize = 64;
 /// the weights. More rows gain nothing from company: llama.cpp would compute unequal ones in parts.
 const MAX_TOGETHER: usize = 16;
 
+/// The rows of each sequence by their index, for a call each.
+pub(super) fn sequences(rows: &[Row]) -> Vec<Vec<usize>> {
+    let mut first = 0;
+    let own = rows.chunk_by(|a, b| a.slot == b.slot).map(|own| {
+        first += own.len();
+        (first - own.len()..first).collect()
+    });
+    own.collect()
+}
+
 /// The rows of each call by their index, in the order of the calls. Rows of a sequence are adjacent and in order.
-pub(super) fn parts(rows: &[Row]) -> Vec<Vec<usize>> {
+/// `is_deterministic`: none of a sequence are in a call with another's.
+pub(super) fn parts(rows: &[Row], is_deterministic: bool) -> Vec<Vec<usize>> {
+    let max_together = if is_deterministic { 0 } else { MAX_TOGETHER };
     let mut together = Vec::new();
     let mut apart = Vec::new();
     let mut first = 0;
     for own in rows.chunk_by(|a, b| a.slot == b.slot) {
         let end = first + own.len();
-        if own.len() <= MAX_TOGETHER {
+        if own.len() <= max_together {
             together.extend(first..end);
         } else if own.len() < TILE {
             apart.push((first..end).collect());
@@ -56,7 +68,7 @@ mod tests {
     }
 
     fn lens(rows: &[Row]) -> Vec<usize> {
-        let parts = parts(rows);
+        let parts = parts(rows, false);
         let mut all: Vec<usize> = parts.concat();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..rows.len()), "each row once");
@@ -78,6 +90,8 @@ mod tests {
         let batch = [rows(0, 9, 1), rows(1, 0, 100), rows(2, 5, 4), rows(3, 0, 40)].concat();
         assert_eq!(lens(&batch), [5, 64, 36, 40]);
         assert_eq!(lens(&[rows(0, 9, 1), rows(1, 8, 9)].concat()), [10]);
-        assert!(parts(&[]).is_empty());
+        assert!(parts(&[], false).is_empty());
+        assert_eq!(parts(&[rows(0, 9, 1), rows(1, 8, 2)].concat(), true), [vec![0], vec![1, 2]]);
+        assert_eq!(sequences(&[rows(0, 9, 1), rows(1, 8, 2)].concat()), [vec![0], vec![1, 2]]);
     }
 }
