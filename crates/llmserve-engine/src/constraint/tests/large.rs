@@ -60,7 +60,8 @@ fn members_anywhere_among_many_can_be_written() {
         members(1500, |i| names[i].clone(), r#"{"type":"integer"}"#)
     );
     let mut constraint = compile(&json(&schema));
-    let text: Vec<String> = names.iter().step_by(300).chain(names.last()).map(|name| format!("\"{name}\":1")).collect();
+    let text: Vec<String> =
+        names.iter().step_by(300).chain(names.last()).map(|name| format!("\"{name}\":1")).collect();
     feed(&mut constraint, &WordVocabulary::default(), &format!("{{{}}}", text.join(",")));
     constraint.check_document().unwrap();
 }

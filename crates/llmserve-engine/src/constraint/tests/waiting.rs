@@ -24,13 +24,13 @@ fn constraints_that_wait_take_no_memory_of_their_own() {
     let compiler = compiler();
     let grammar =
         compiler.compile(&json(r#"{"type":"array","items":{"type":"number"}}"#), &|| false).unwrap();
-    let compiled = compiler.num_bytes();
-    assert!(compiled > 0);
+    let before = compiler.num_bytes();
+    assert!(before > 0);
     let mut waiting: Vec<_> = (0..50).map(|_| Constraint::new(Arc::clone(&grammar), 100).unwrap()).collect();
     assert!(waiting.iter_mut().all(|constraint| !constraint.is_complete()));
-    assert_eq!(compiler.num_bytes(), compiled);
+    assert_eq!(compiler.num_bytes(), before);
     waiting[0].mask().unwrap();
-    assert!(compiler.num_bytes() > compiled);
+    assert!(compiler.num_bytes() > before);
     drop(waiting);
-    assert_eq!(compiler.num_bytes(), compiled);
+    assert_eq!(compiler.num_bytes(), before);
 }
