@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import platform
+import signal
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -148,7 +149,13 @@ def _plain(record: Setting | Figure) -> dict[str, Any]:
     return fields
 
 
+def _end(signum: int, _: object) -> None:
+    """Lets everything that was started end, too."""
+    sys.exit(128 + signum)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     try:
         sys.exit(main(sys.argv[1:]))
     except (BenchError, ModuleNotFoundError) as error:

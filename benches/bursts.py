@@ -14,6 +14,7 @@ from .streams import run_plan
 
 PROMPT_WORDS = 50
 TOKENS = 128
+WARM_UP_TOKENS = 16
 RATE_GOAL = Goal(1.05, at_most=False)
 FIRST_TOKEN_GOAL = Goal(0.95)
 GAP_GOAL = Goal(1.0)
@@ -38,7 +39,7 @@ def run(setting: Setting) -> list[Figure]:
     for count in setting.bursts:
         with llmserve(setting, count, CELLS) as ours, llama_server(setting, count, CELLS) as theirs:
             for server in (ours, theirs):
-                _measure(server, count, setting.runs)  # warms up
+                _measure(server, count, setting.runs, WARM_UP_TOKENS)
             results = interleave(
                 setting.runs,
                 {
@@ -50,10 +51,10 @@ def run(setting: Setting) -> list[Figure]:
     return figures
 
 
-def _measure(server: Server, count: int, number: int) -> Burst:
+def _measure(server: Server, count: int, number: int, num_tokens: int = TOKENS) -> Burst:
     prompts = [text(1000 * number + stream, PROMPT_WORDS) for stream in range(count)]
     before = cpu_s(server.pid)
-    traces = run_plan(server.port, [server.exactly(prompt, TOKENS) for prompt in prompts]).traces
+    traces = run_plan(server.port, [server.exactly(prompt, num_tokens) for prompt in prompts]).traces
     cpu = cpu_s(server.pid) - before
     tokens = sum(len(trace.times) for trace in traces)
     took_s = max(trace.times[-1] for trace in traces) - min(trace.sent for trace in traces)

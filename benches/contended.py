@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from .harness import Figure, Goal, Setting, compared, interleave
@@ -17,6 +18,22 @@ STREAM_WORDS = 10
 PROMPT_WORDS = 600
 CELLS = 1024
 GOAL = Goal(0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How long a request took, or its limit."""
+
+    took_s: float
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contended:
+    """One run: a stream to its last token, a prompt to the first one."""
+
+    stream: Request
+    prompt: Request
 
 
 def run(setting: Setting) -> list[Figure]:
@@ -35,12 +52,13 @@ def run(setting: Setting) -> list[Figure]:
     return figures
 
 
-def _measure(server: Server, setting: Setting, busy: int, level: int, number: int) -> tuple[Trace, Trace]:
-    """The stream and the prompt, one after the other."""
+def _measure(server: Server, setting: Setting, busy: int, level: int, number: int) -> Contended:
     first = 2 * (level * setting.runs + number)
-    return (
-        _request(server, setting, busy, beginning(first, STREAM_WORDS), TOKENS),
-        _request(server, setting, busy, beginning(first + 1, PROMPT_WORDS), 1),
+    stream = _request(server, setting, busy, beginning(first, STREAM_WORDS), TOKENS)
+    prompt = _request(server, setting, busy, beginning(first + 1, PROMPT_WORDS), 1)
+    return Contended(
+        Request(stream.total_s, stream.cut_off is not None),
+        Request(prompt.first_token_s, prompt.cut_off is not None),
     )
 
 
@@ -52,40 +70,25 @@ def _request(server: Server, setting: Setting, busy: int, prompt: str, tokens: i
 
 
 def _figures(
-    setting: Setting,
-    busy: int,
-    ours: Sequence[tuple[Trace, Trace]],
-    theirs: Sequence[tuple[Trace, Trace]],
+    setting: Setting, busy: int, ours: Sequence[Contended], theirs: Sequence[Contended]
 ) -> list[Figure]:
     name = f"{busy} busy processes" if busy else "idle"
-    goal = GOAL if busy else None
-    my_streams, my_prompts = zip(*ours, strict=True)
-    their_streams, their_prompts = zip(*theirs, strict=True)
-    stream = compared(
-        f"{name}: {TOKENS} tokens",
-        "s",
-        [one.total_s for one in my_streams],
-        [one.total_s for one in their_streams],
-        goal,
-    )
-    prompt = compared(
-        f"{name}: TTFT of {PROMPT_WORDS} words",
-        "s",
-        [one.first_token_s for one in my_prompts],
-        [one.first_token_s for one in their_prompts],
-        goal,
-    )
     return [
-        dataclasses.replace(stream, note=_note(setting, my_streams, their_streams)),
-        dataclasses.replace(prompt, note=_note(setting, my_prompts, their_prompts)),
+        _figure(
+            setting,
+            f"{name}: {what}",
+            [getattr(one, field) for one in ours],
+            [getattr(one, field) for one in theirs],
+            GOAL if busy else None,
+        )
+        for what, field in ((f"{TOKENS} tokens", "stream"), (f"TTFT of {PROMPT_WORDS} words", "prompt"))
     ]
 
 
-def _note(setting: Setting, ours: Sequence[Trace], theirs: Sequence[Trace]) -> str:
-    """How many requests of each side were over the limit."""
-    counts = {
-        side: sum(trace.cut_off is not None for trace in traces)
-        for side, traces in (("ours", ours), ("peer", theirs))
-    }
+def _figure(
+    setting: Setting, name: str, ours: Sequence[Request], theirs: Sequence[Request], goal: Goal | None
+) -> Figure:
+    counts = {side: sum(one.is_over for one in runs) for side, runs in (("ours", ours), ("peer", theirs))}
     over = [f"{side} over {setting.limit_s:g} s: {count}" for side, count in counts.items() if count]
-    return ", ".join(over)
+    figure = compared(name, "s", [one.took_s for one in ours], [one.took_s for one in theirs], goal)
+    return dataclasses.replace(figure, note=", ".join(over))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -135,9 +136,15 @@ def interleave(runs: int, sides: Mapping[str, Callable[[int], T]]) -> dict[str, 
     for number in range(runs):
         names = list(sides)[:: 1 if number % 2 == 0 else -1]
         for name in names:
-            print(f"  run {number + 1}/{runs}: {name}", file=sys.stderr, flush=True)
+            print(f"  run {number + 1}/{runs}: {name}", file=sys.stderr, end="", flush=True)
             results[name].append(sides[name](number))
+            print(f": {_brief(results[name][-1])}", file=sys.stderr, flush=True)
     return results
+
+
+def _brief(result: object) -> str:
+    """A result as progress shows it: a run that is cut off has told what it had."""
+    return re.sub(r"\d+\.\d+(e-\d+)?", lambda number: f"{float(number[0]):.4g}", str(result))
 
 
 def retried(measure: Callable[[int], T], number: int, tries: int = 6) -> T:
