@@ -4,6 +4,7 @@
 //! it resident. A fresh mapping is zero without being touched, and what has been used can be given back, page by
 //! page. ggml has no public way to bring a buffer of one's own; so the one function of the CPU's buffer type that
 //! allocates is replaced, in this process's copy of ggml, before anything is allocated.
+#![expect(clippy::cast_ptr_alignment, reason = "the bindings do not know the fields of ggml's buffers")]
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
