@@ -152,10 +152,14 @@ fn spent(engine: &Engine, params: fn(usize) -> SamplingParams) -> Duration {
     let handles: Vec<RequestHandle> = (0..SEQUENCES)
         .map(|index| {
             let prompt = (0..200).map(|at| TokenId(((index * 31 + at * at) % VOCABULARY) as i32)).collect();
-            let stopping =
-                StopParams { max_tokens: Some(TOKENS), ignore_eos: true, ..StopParams::default() };
+            let stopping = StopParams { max_tokens: Some(TOKENS), ignore_eos: true, ..StopParams::default() };
             let sampling = SamplingParams { seed: Some(index as u64), ..params(index) };
-            let parts = RequestParts { stopping, sampling, cache_prompt: false, ..RequestParts::tokens(prompt, TOKENS) };
+            let parts = RequestParts {
+                stopping,
+                sampling,
+                cache_prompt: false,
+                ..RequestParts::tokens(prompt, TOKENS)
+            };
             engine.submit(GenerationRequest::new(parts).expect("it is valid"), None)
         })
         .collect();

@@ -3,11 +3,11 @@
 use crossbeam_channel::Sender;
 
 use crate::cache::ParkedPrefix;
-use crate::core::CopyCells;
 use crate::draft::Head;
 use crate::job::JobSender;
 use crate::queue::Place;
 use crate::sequence::Prepared;
+use crate::session::{CellsThread, CopyCells};
 
 /// What the engine thread is told.
 pub(crate) enum Command {
@@ -30,4 +30,14 @@ pub(crate) enum Command {
     CloseHead,
     /// End everything.
     ShutDown,
+}
+
+impl CellsThread for Sender<Command> {
+    fn copy(&self, copy: CopyCells) -> bool {
+        self.send(Command::CopyCells(copy)).is_ok()
+    }
+
+    fn park(&self, prefix: ParkedPrefix) -> bool {
+        self.send(Command::Park(Box::new(prefix))).is_ok()
+    }
 }

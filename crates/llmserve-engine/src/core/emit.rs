@@ -25,7 +25,8 @@ impl Core {
         }
         let drawing: Vec<&Part> = parts.iter().filter(|part| part.output_row.is_some()).collect();
         let drawn = self.draw(&drawing);
-        let ends = drawing.into_iter().zip(drawn).map(|(part, drawn)| (part.index, self.hand_out(part, drawn)));
+        let ends =
+            drawing.into_iter().zip(drawn).map(|(part, drawn)| (part.index, self.hand_out(part, drawn)));
         let mut ends: Vec<(usize, Result<Option<End>, Error>)> = ends.collect();
         // From the back, so that taking one out leaves the other indices right.
         ends.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
@@ -55,8 +56,7 @@ impl Core {
         });
         let draws: Vec<Draw<'_>> = draws.collect();
         let cost = draws.iter().map(|draw| draw.output.cost(vocabulary.size())).sum();
-        let drawn =
-            pool.run(draws, cost, |draw, scratch| draw.output.draw(&draw.rows, draw.text, scratch));
+        let drawn = pool.run(draws, cost, |draw, scratch| draw.output.draw(&draw.rows, draw.text, scratch));
         drawn.into_iter().map(|drawn| drawn.unwrap_or_else(Drawn::lost)).collect()
     }
 

@@ -31,8 +31,6 @@ use crate::sequence::Sequence;
 use crate::shared::Shared;
 use crate::stats::Stats;
 
-pub(crate) use session::{CellsCopy, CopyCells};
-
 /// A sequence without a slot.
 struct Waiting {
     sequence: Sequence,
@@ -105,7 +103,7 @@ impl Core {
         }
     }
 
-    /// Runs until shutdown, or until nobody is left who could submit.
+    /// Runs until it is told to end.
     pub(crate) fn run(&mut self) {
         self.publish();
         while self.receive() {

@@ -1,24 +1,10 @@
 //! The cells of sessions on their way to files.
 
-use crossbeam_channel::Sender;
-
 use crate::cache::ParkedPrefix;
 use crate::ids::{SlotId, TokenId};
+use crate::session::{CellsCopy, CopyCells};
 
 use super::Core;
-
-/// Asks for a copy of what cells there are of a session's tokens.
-pub(crate) struct CopyCells {
-    pub(crate) tokens: Vec<TokenId>,
-    /// Has room for the answer; `None` where there are none.
-    pub(crate) reply: Sender<Option<CellsCopy>>,
-}
-
-/// A copy of the cells of the first tokens of a session.
-pub(crate) struct CellsCopy {
-    pub(crate) num_tokens: usize,
-    pub(crate) state: Vec<u8>,
-}
 
 impl Core {
     pub(super) fn copy_cells(&mut self, copy: &CopyCells) {

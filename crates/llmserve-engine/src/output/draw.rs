@@ -155,7 +155,8 @@ impl Output {
         let ends = self.stops.ends_with(token, text.vocabulary);
         let bytes = if ends { &[] } else { text.vocabulary.piece(token, false) };
         let mut released = self.detokenizer.push(bytes);
-        let end = self.end_after(end.or(ends.then_some(FinishReason::Stop)), released.stop, text.tokens.len());
+        let end =
+            self.end_after(end.or(ends.then_some(FinishReason::Stop)), released.stop, text.tokens.len());
         if matches!(&end, Some(End { stop: None, .. })) {
             released.text.push_str(&self.detokenizer.finish());
         }

@@ -116,5 +116,7 @@ impl Pool {
 }
 
 fn unless_panics<R>(work: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(work)).inspect_err(|_| log::error!("the output of a sequence panicked")).ok()
+    catch_unwind(AssertUnwindSafe(work))
+        .inspect_err(|_| log::error!("the output of a sequence panicked"))
+        .ok()
 }

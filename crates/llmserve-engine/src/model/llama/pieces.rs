@@ -20,8 +20,12 @@ pub(super) struct Pieces {
 impl Pieces {
     /// Of the first `size` tokens.
     pub(super) fn new(weights: &Weights, size: usize) -> Self {
-        let mut pieces =
-            Self { bytes: Vec::new(), ends: Vec::with_capacity(size), hidden: Vec::with_capacity(size), longest: 0 };
+        let mut pieces = Self {
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(size),
+            hidden: Vec::with_capacity(size),
+            longest: 0,
+        };
         let mut buffer = vec![0_u8; 64];
         for id in 0..size as i32 {
             let len = read(weights, id, true, &mut buffer);
