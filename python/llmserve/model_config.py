@@ -94,10 +94,10 @@ class ModelConfig:
     """The most requests that wait; one more is refused."""
     max_queued_tokens: int = 1 << 20
     """The most prompt tokens that wait; a request beyond is refused, unless it is alone."""
-    busy_step_factor: float = 3.25
-    """A step that prefills while others stream may take this many times a step without."""
-    idle_step_ms: int = 250
-    """How long a step that only prefills may take, in milliseconds."""
+    max_stall_ms: int = 150
+    """How long running streams may stand still while prompts are computed, in milliseconds."""
+    idle_step_ms: int = 500
+    """How long a step may take that computes a single prompt while nobody streams, in milliseconds."""
     prefix_cache: bool = True
     """Keep the cells of finished sequences for requests with the same beginning."""
     parking_bytes: int = 512 << 20

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use llmserve_engine::model::fake;
-use llmserve_engine::model::{Context, ContextLimits, DecodeError, Row, Vocabulary};
+use llmserve_engine::model::{Compute, Context, ContextLimits, DecodeError, Row, Vocabulary};
 use llmserve_engine::{
     Engine, EngineParts, Error, Event, GenerationRequest, KvLayout, ModelInfo, RequestHandle, RequestParts,
     SamplingParams, SchedulerConfig, SlotId, StopParams, TokenId,
@@ -47,7 +47,7 @@ struct Idle {
     outputs: Vec<usize>,
 }
 
-impl Context for Idle {
+impl Compute for Idle {
     fn limits(&self) -> &ContextLimits {
         &self.limits
     }
@@ -58,6 +58,12 @@ impl Context for Idle {
     }
     fn logits(&self, index: usize) -> Option<&[f32]> {
         Some(&self.rows[self.outputs.get(index)? % self.rows.len()])
+    }
+}
+
+impl Context for Idle {
+    fn num_tokens(&self, _: SlotId) -> usize {
+        0
     }
     fn can_trim(&self, _: SlotId, _: usize) -> bool {
         true
@@ -72,7 +78,7 @@ impl Context for Idle {
     fn state_bytes(&mut self, _: SlotId) -> usize {
         0
     }
-    fn save(&mut self, _: SlotId) -> Option<Vec<u8>> {
+    fn save(&mut self, _: SlotId, _: usize) -> Option<Vec<u8>> {
         None
     }
     fn restore(&mut self, _: SlotId, _: &[u8], _: usize) -> bool {
@@ -132,7 +138,9 @@ fn penalized() -> SamplingParams {
 }
 
 /// The parameters of each sequence.
-fn mixes() -> [(&'static str, fn(usize) -> SamplingParams); 5] {
+type Mix = fn(usize) -> SamplingParams;
+
+fn mixes() -> [(&'static str, Mix); 5] {
     [
         ("mixed", |index| match index % 3 {
             0 => SamplingParams::default(),
@@ -147,7 +155,7 @@ fn mixes() -> [(&'static str, fn(usize) -> SamplingParams); 5] {
 }
 
 /// What 64 tokens of 64 sequences take beyond the decode.
-fn spent(engine: &Engine, params: fn(usize) -> SamplingParams) -> Duration {
+fn spent(engine: &Engine, params: Mix) -> Duration {
     let before = engine.stats();
     let handles: Vec<RequestHandle> = (0..SEQUENCES)
         .map(|index| {

@@ -2,12 +2,12 @@
 
 use crossbeam_channel::Sender;
 
-use crate::cache::ParkedPrefix;
 use crate::draft::Head;
 use crate::job::JobSender;
+use crate::kv::{CopyCells, LoadedCells};
 use crate::queue::Place;
 use crate::sequence::Prepared;
-use crate::session::{CellsThread, CopyCells};
+use crate::session::CellsThread;
 
 /// What the engine thread is told.
 pub(crate) enum Command {
@@ -18,7 +18,7 @@ pub(crate) enum Command {
     /// The cells of a session are to be written to its file.
     CopyCells(CopyCells),
     /// Cells out of a session's file.
-    Park(Box<ParkedPrefix>),
+    Park(Box<LoadedCells>),
     /// The draft context is wanted.
     OpenHead {
         /// Gets what holds it open.
@@ -37,7 +37,7 @@ impl CellsThread for Sender<Command> {
         self.send(Command::CopyCells(copy)).is_ok()
     }
 
-    fn park(&self, prefix: ParkedPrefix) -> bool {
-        self.send(Command::Park(Box::new(prefix))).is_ok()
+    fn park(&self, cells: LoadedCells) -> bool {
+        self.send(Command::Park(Box::new(cells))).is_ok()
     }
 }

@@ -31,7 +31,6 @@
 //! A file of an embedding model gives an [`Embedder`] instead, by its header: [`Embedder::embed`] turns
 //! texts into vectors. [`LoadOptions::wanted`] says which of both is wanted.
 
-mod cache;
 mod command;
 mod constrained;
 mod constraint;
@@ -42,6 +41,7 @@ mod embed;
 mod engine;
 mod fingerprint;
 pub mod gguf;
+mod kv;
 mod load;
 mod memory;
 pub mod model;

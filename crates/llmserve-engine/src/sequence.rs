@@ -7,6 +7,7 @@ use crate::draft::{Drafter, Head, SequenceDrafts};
 use crate::error::Error;
 use crate::event::{Delta, Timings, Usage};
 use crate::ids::{RequestId, SlotId, TokenId};
+use crate::kv::{SessionKey, Suspended};
 use crate::model::{DraftRequest, Vocabulary};
 use crate::outbox::Outbox;
 use crate::output::{Output, Text};
@@ -29,12 +30,6 @@ pub(crate) struct Prepared {
     pub(crate) submitted: Instant,
 }
 
-/// The state of a preempted sequence in host memory.
-pub(crate) struct ParkedState {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) num_computed: usize,
-}
-
 /// One request as the engine thread sees it.
 ///
 /// `tokens[..num_computed]` have their cells in the slot, the rest is pending: more than one
@@ -47,9 +42,14 @@ pub(crate) struct Sequence {
     pub(crate) num_prompt: usize,
     pub(crate) num_computed: usize,
     pub(crate) slot: Option<SlotId>,
-    pub(crate) parked: Option<ParkedState>,
+    /// Its cells, while it has no slot because others needed it.
+    pub(crate) suspended: Option<Suspended>,
+    /// What it uses cells by that came out of a file of its session.
+    pub(crate) session_key: Option<SessionKey>,
     /// Order of arrival: the largest is the youngest.
     pub(crate) arrival: u64,
+    /// How many had arrived when it gave its first token.
+    pub(crate) began: Option<u64>,
     /// Its prompt chunks end here, since others wait to share what is before.
     pub(crate) share_at: Option<usize>,
     /// Its prompt chunks end here, since its state is to be kept.
@@ -80,8 +80,10 @@ impl Sequence {
             tokens: prompt,
             num_computed: 0,
             slot: None,
-            parked: None,
+            suspended: None,
+            session_key: turn.as_ref().and_then(|session| session.turn.key()),
             arrival,
+            began: None,
             share_at: None,
             checkpoint_at: None,
             seed,

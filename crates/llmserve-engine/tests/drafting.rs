@@ -218,6 +218,31 @@ fn preempted_sequences_come_back_and_draft() {
 }
 
 #[test]
+fn preemption_leaves_each_sequence_its_own_draft_length() {
+    let setup = FakeEngine {
+        limits: fake::limits(8, 200, KvLayout::Unified, 500),
+        has_head: true,
+        ..FakeEngine::default()
+    };
+    let engine = setup.start();
+    let head = head_of(&engine);
+    let lengths = [1, 8, 1, 8, 1, 8, 1, 8];
+    let submit = |(index, draft_len): (usize, &usize)| {
+        let mut parts = RequestParts::text(format!("prompt {index} of several"), 150);
+        parts.stopping.ignore_eos = true;
+        submit_parts(&engine, parts, by_head(&head, *draft_len))
+    };
+    let handles: Vec<RequestHandle> = lengths.iter().enumerate().map(submit).collect();
+    for (handle, draft_len) in handles.iter().zip(lengths) {
+        let (drafted, accepted) = counts(&collect(handle).unwrap());
+        // Each step gives what was accepted and one token more.
+        let num_steps = 150 - accepted;
+        assert!(drafted <= num_steps * draft_len, "{drafted} drafts in {num_steps} steps of {draft_len}");
+    }
+    assert!(stats_when(&engine, |stats| stats.num_running == 0).preemptions > 0);
+}
+
+#[test]
 fn dropped_streams_leave_the_engine_idle_and_the_next_answers_right() {
     let engine = with_head(Memory::Attention, KvLayout::PerSequence).start();
     let head = head_of(&engine);

@@ -393,6 +393,55 @@ fn loaded_cells_wait_for_their_session() {
     }
 }
 
+/// Nobody knows whether the cells in a file are of its tokens: whoever wrote it alone has the trouble.
+#[test]
+fn cells_out_of_a_file_are_for_their_session_only() {
+    for memory in KINDS {
+        let engine = FakeEngine { memory, ..FakeEngine::default() }.start();
+        let session = engine.new_session();
+        go_on(&engine, &session, "Once upon a time ", 20);
+        let folder = TempDir::new();
+        let path = folder.path().join("session");
+        save(&session, &path).unwrap();
+
+        // Before its session has used them, and after, when they are in a slot.
+        for is_used in [false, true] {
+            let engine = FakeEngine { memory, ..FakeEngine::default() }.start();
+            let session = engine.new_session();
+            load(&session, &path).unwrap();
+            let go_on = || {
+                let before = session.num_tokens();
+                let output = go_on(&engine, &session, "there was ", 5);
+                // The last one has no cell in the file; the visitor may have left one.
+                assert!(output.finished.usage.num_cached_tokens + 1 >= before, "{memory:?}");
+            };
+            if is_used {
+                go_on();
+            }
+            let tokens = [session.tokens(), vec![TokenId(97)]].concat();
+            let visitor = collect(&engine.submit(request(RequestParts::tokens(tokens, 1)), None)).unwrap();
+            assert_eq!(visitor.finished.usage.num_cached_tokens, 0, "{memory:?} {is_used}");
+            go_on();
+            save(&session, &path).unwrap();
+            let info = inspect_session(&path).unwrap();
+            assert_eq!(info.num_state_tokens, info.num_tokens - 1, "{memory:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_loaded_again_and_again_is_kept_once() {
+    let saved = Saved::new();
+    let engine = FakeEngine::default().start();
+    let sessions: Vec<Session> = (0..5).map(|_| engine.new_session()).collect();
+    for session in sessions.iter().cycle().take(50) {
+        load(session, &saved.path).unwrap();
+    }
+    let output = go_on(&engine, &sessions[0], " more", 5);
+    assert_eq!(output.finished.usage.num_cached_tokens, saved.session.num_tokens() - 1);
+    assert_eq!(engine.stats().parked_bytes, Parts::of(&saved.bytes).state.len());
+}
+
 #[test]
 fn files_that_cannot_be_read_are_named() {
     let saved = Saved::new();

@@ -113,7 +113,7 @@ fn scheduler(fields: &Fields<'_>) -> PyResult<SchedulerConfig> {
     Ok(SchedulerConfig {
         max_queued_requests: fields.uint("max_queued_requests")?,
         max_queued_tokens: fields.uint("max_queued_tokens")?,
-        busy_step_factor: fields.float("busy_step_factor")?,
+        max_stall_ms: fields.uint("max_stall_ms")?,
         idle_step_ms: fields.uint("idle_step_ms")?,
         prefix_cache: fields.bool("prefix_cache")?,
         parking_bytes: fields.uint("parking_bytes")?,

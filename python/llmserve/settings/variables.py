@@ -197,13 +197,16 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
     ),
     Variable("max_queued_tokens", integer(1, 2**40), str(1 << 20), "The most prompt tokens that wait."),
     Variable(
-        "busy_step_factor",
-        number(1, 1000),
-        "3.25",
-        "A step that prefills while others stream may take so many times a step without.",
+        "max_stall_ms",
+        integer(1, 60_000),
+        "150",
+        "How long running streams may stand still while prompts are computed, in ms.",
     ),
     Variable(
-        "idle_step_ms", integer(1, 60_000), "250", "How long a step that only prefills may take, in ms."
+        "idle_step_ms",
+        integer(1, 60_000),
+        "500",
+        "How long a step may take that computes a single prompt while nobody streams, in ms.",
     ),
     Variable(
         "prefix_cache", kinds.SWITCH, "true", "Keep finished sequences for requests with the same prefix."

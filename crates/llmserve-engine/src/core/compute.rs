@@ -82,7 +82,7 @@ impl Core {
         let outputs = self.running.iter_mut().zip(drawing).filter(|(_, draws)| *draws);
         let outputs = outputs.map(|(sequence, _)| &mut sequence.output);
         let constrained: Vec<&mut Output> = outputs.filter(|output| output.is_constrained()).collect();
-        let context = &mut self.context;
+        let context = self.kv.compute();
         self.pool.beside(constrained, Output::prepare_mask, || {
             let started = Instant::now();
             (context.decode(&batch.rows), started.elapsed())

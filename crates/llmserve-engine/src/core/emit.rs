@@ -41,12 +41,12 @@ impl Core {
 
     /// Draws for all of these parts. A panic in one draw fails its own sequence.
     fn draw(&mut self, parts: &[&Part]) -> Vec<Drawn> {
-        let Self { context, pool, running, vocabulary, .. } = self;
-        let vocabulary = &**vocabulary;
+        let Self { kv, pool, running, vocabulary, .. } = self;
+        let (vocabulary, computed) = (&**vocabulary, kv.computed());
         let mut sequences: Vec<Option<&mut Sequence>> = running.iter_mut().map(Some).collect();
         let draws = parts.iter().filter_map(|part| {
             let first = part.output_row?;
-            let logits = (first..=first + part.draft.len()).map_while(|row| context.logits(row)).collect();
+            let logits = (first..=first + part.draft.len()).map_while(|row| computed.logits(row)).collect();
             let sequence = sequences[part.index].take()?;
             Some(Draw {
                 output: &mut sequence.output,
@@ -56,8 +56,8 @@ impl Core {
         });
         let draws: Vec<Draw<'_>> = draws.collect();
         let cost = draws.iter().map(|draw| draw.output.cost(vocabulary.size())).sum();
-        let drawn = pool.run(draws, cost, |draw, scratch| draw.output.draw(&draw.rows, draw.text, scratch));
-        drawn.into_iter().map(|drawn| drawn.unwrap_or_else(Drawn::lost)).collect()
+        let results = pool.run(draws, cost, |draw, scratch| draw.output.draw(&draw.rows, draw.text, scratch));
+        results.into_iter().map(|drawn| drawn.unwrap_or_else(Drawn::lost)).collect()
     }
 
     /// Hands out what was drawn, and takes back what was drafted wrongly. How the sequence ended, if it did.
@@ -68,6 +68,7 @@ impl Core {
         self.stats.completion_tokens += delta.tokens.len() as u64;
         if !delta.tokens.is_empty() {
             sequence.note_tokens();
+            sequence.began.get_or_insert(self.stats.requests_accepted);
             sequence.outbox.push(Event::Delta(delta), &mut self.pending);
         }
         let has_ended = !matches!(end, Ok(None));

@@ -11,7 +11,7 @@ use super::Core;
 impl Core {
     /// Makes the draft context, if there is none, and counts one more who holds it.
     pub(super) fn open_head(&mut self, result: JobSender<Head>, commands: Sender<Command>) {
-        match self.context.open_head() {
+        match self.kv.compute().open_head() {
             Ok(()) => {
                 self.stats.num_draft_users += 1;
                 self.publish();
@@ -31,7 +31,7 @@ impl Core {
     pub(super) fn close_head(&mut self) {
         self.stats.num_draft_users = self.stats.num_draft_users.saturating_sub(1);
         if self.stats.num_draft_users == 0 {
-            self.context.close_head();
+            self.kv.compute().close_head();
         }
     }
 }

@@ -92,7 +92,7 @@ impl Engine {
         let limits = thread::start("llmserve-engine", &shared, move || {
             let context = open()?;
             let limits = *context.limits();
-            Ok((Core::new(context, words, scheduler, for_core, receiver), limits))
+            Ok((Core::new(context, words, &scheduler, for_core, receiver), limits))
         })?;
         describe(&mut info, &limits, &*vocabulary);
         let storage = Storage {

@@ -48,6 +48,9 @@ pub struct ContextLimits {
     /// Whether a batch is computed in parts, each of as many rows for every slot, and of adjacent slots
     /// only. llama.cpp does so for separate pools and for recurrent states.
     pub splits_batches: bool,
+    /// Tokens of a tile: kernels work on whole tiles where a sequence has so many rows, and round otherwise than
+    /// those for fewer rows. 1: there is no such difference.
+    pub tile: usize,
 }
 
 /// Why a batch was not computed.
@@ -59,11 +62,11 @@ pub enum DecodeError {
     Failed(i32),
 }
 
-/// A model's context as the engine thread drives it: slots with KV cells, and batches.
+/// What of a context computes, and moves no cells of its own accord: batches, their logits, and drafts.
 ///
 /// A slot holds the cells of one sequence at the positions `0..n`. Rows for a slot must continue
 /// at position `n`.
-pub trait Context {
+pub trait Compute {
     /// What it can hold and compute.
     fn limits(&self) -> &ContextLimits;
 
@@ -76,30 +79,6 @@ pub trait Context {
 
     /// The logits of row `index` of the last batch, one value per token of the vocabulary.
     fn logits(&self, index: usize) -> Option<&[f32]>;
-
-    /// Whether [`Self::trim`] would leave the slot exactly as if only the tokens before `position`
-    /// had been computed.
-    fn can_trim(&self, slot: SlotId, position: usize) -> bool;
-
-    /// Removes the cells from `position` on. False: it could not; the slot must be cleared.
-    fn trim(&mut self, slot: SlotId, position: usize) -> bool;
-
-    /// Removes all cells of a slot.
-    fn clear(&mut self, slot: SlotId);
-
-    /// Makes `to` hold what `from` holds; of a sliding window only what later rows can see, so that it
-    /// may not be trimmed. False: it could not, and `to` is empty.
-    fn copy(&mut self, from: SlotId, to: SlotId) -> bool;
-
-    /// How many bytes [`Self::save`] would give.
-    fn state_bytes(&mut self, slot: SlotId) -> usize;
-
-    /// The slot's state as bytes that [`Self::restore`] takes, or `None` if that failed.
-    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>>;
-
-    /// Makes an empty slot hold a saved state of so many tokens. False: it could not, or the state is of
-    /// another number of tokens, and the slot is empty.
-    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool;
 
     /// Makes the draft context of the model's own head, if there is none. Slots that hold tokens by then
     /// cannot draft until those are computed again.
@@ -127,12 +106,54 @@ pub trait Context {
     fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
         vec![Vec::new(); requests.len()]
     }
+}
+
+/// A model's context: what computes, and its cells, which have one owner in the engine.
+pub trait Context: Compute {
+    /// How many tokens' cells a slot holds.
+    fn num_tokens(&self, slot: SlotId) -> usize;
+
+    /// Whether [`Self::trim`] would leave the slot exactly as if only the tokens before `position`
+    /// had been computed.
+    fn can_trim(&self, slot: SlotId, position: usize) -> bool;
+
+    /// Removes the cells from `position` on. False: it could not; the slot must be cleared.
+    fn trim(&mut self, slot: SlotId, position: usize) -> bool;
 
     /// Trims a slot for a sequence that has its first `position` tokens, in such a way that it can draft;
     /// how many are left, one less where the last one must be computed again for that. `None`: it could
     /// not; the slot must be cleared.
     fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
         self.trim(slot, position).then_some(position)
+    }
+
+    /// Removes all cells of a slot.
+    fn clear(&mut self, slot: SlotId);
+
+    /// Makes `to` hold what `from` holds; of a sliding window only what later rows can see, so that it
+    /// may not be trimmed. False: it could not, and `to` is empty.
+    fn copy(&mut self, from: SlotId, to: SlotId) -> bool;
+
+    /// How many bytes [`Self::save`] would give.
+    fn state_bytes(&mut self, slot: SlotId) -> usize;
+
+    /// The slot's state as bytes that [`Self::restore`] takes, or `None` if it is larger than `max_bytes` or that
+    /// failed.
+    fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>>;
+
+    /// Makes an empty slot hold a saved state of so many tokens. False: it could not, or the state is not one of
+    /// the positions `0..num_tokens`, and the slot is empty.
+    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool;
+
+    /// The tokens whose cells a slot holds, where the context can tell ([`Self::tells_tokens`]).
+    fn tokens(&self, _slot: SlotId) -> Option<&[TokenId]> {
+        None
+    }
+
+    /// Whether the context knows the tokens of its cells, as the fake one does: the engine then compares its books
+    /// with them whenever it is idle.
+    fn tells_tokens(&self) -> bool {
+        false
     }
 }
 

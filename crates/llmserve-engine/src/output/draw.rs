@@ -174,3 +174,77 @@ impl Output {
         Some(End { reason, stop: None })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fake::FakeVocabulary;
+    use crate::request::{GenerationRequest, RequestParts};
+
+    fn output(parts: RequestParts, max_tokens: usize) -> Output {
+        Output::new(&GenerationRequest::new(parts).unwrap(), 0, &[], max_tokens, None)
+    }
+
+    fn ids(text: &str) -> Vec<TokenId> {
+        text.bytes().map(|byte| TokenId(i32::from(byte))).collect()
+    }
+
+    /// Draws from rows that each prefer a letter of `likely`.
+    fn draw(output: &mut Output, tokens: &mut Vec<TokenId>, likely: &str, draft: &[TokenId]) -> Drawn {
+        let row = |byte: u8| (0..258).map(|id| f32::from(u8::from(id == usize::from(byte)))).collect();
+        let rows: Vec<Vec<f32>> = likely.bytes().map(row).collect();
+        let rows = Rows { logits: rows.iter().map(Vec::as_slice).collect(), draft };
+        output.draw(&rows, Text { tokens, vocabulary: &FakeVocabulary }, &mut Scratch::default())
+    }
+
+    #[test]
+    fn a_draft_is_accepted_as_far_as_it_is_right() {
+        let mut output = output(RequestParts::text("", 100), 100);
+        let mut tokens = Vec::new();
+        let drawn = draw(&mut output, &mut tokens, "abcd", &ids("abx"));
+        assert_eq!((drawn.delta.text().as_str(), drawn.num_accepted), ("abc", 2));
+        assert_eq!(tokens, ids("abc"));
+        let drawn = draw(&mut output, &mut tokens, "de", &ids("d"));
+        assert_eq!((drawn.delta.text().as_str(), drawn.num_accepted), ("de", 1));
+    }
+
+    #[test]
+    fn the_budget_ends_a_text_within_a_draft() {
+        let mut output = output(RequestParts::text("", 2), 2);
+        let drawn = draw(&mut output, &mut Vec::new(), "abcd", &ids("abc"));
+        assert_eq!((drawn.delta.text().as_str(), drawn.num_accepted), ("ab", 1));
+        assert!(matches!(drawn.end, Ok(Some(End { reason: FinishReason::Length, stop: None }))));
+    }
+
+    #[test]
+    fn a_stop_token_ends_the_text_and_is_no_part_of_it() {
+        let mut parts = RequestParts::text("", 100);
+        parts.stopping.stop_token_ids = ids("zyx");
+        let mut output = output(parts, 100);
+        let mut tokens = Vec::new();
+        assert_eq!(draw(&mut output, &mut tokens, "a", &[]).delta.text(), "a");
+        let drawn = draw(&mut output, &mut tokens, "y", &[]);
+        assert_eq!(drawn.delta.text(), "");
+        assert!(matches!(drawn.end, Ok(Some(End { reason: FinishReason::Stop, stop: None }))));
+    }
+
+    #[test]
+    fn a_lost_constraint_is_an_error_and_not_free_text() {
+        let mut output = output(RequestParts::text("", 100), 100);
+        // As a panic in the middle of `prepare_mask` leaves it.
+        output.constraint = Err(Error::Internal);
+        output.prepare_mask();
+        let mut tokens = Vec::new();
+        let drawn = draw(&mut output, &mut tokens, "a", &[]);
+        assert!(matches!(drawn.end, Err(Error::Internal)));
+        assert!(output.is_constrained() && !output.is_complete() && tokens.is_empty());
+    }
+
+    #[test]
+    fn a_row_that_is_missing_is_an_error() {
+        let mut output = output(RequestParts::text("", 100), 100);
+        let drawn = draw(&mut output, &mut Vec::new(), "a", &ids("ab"));
+        assert_eq!(drawn.num_accepted, 1);
+        assert!(matches!(drawn.end, Err(Error::InvalidLogits)));
+    }
+}

@@ -120,3 +120,61 @@ fn unless_panics<R>(work: impl FnOnce() -> R) -> Option<R> {
         .inspect_err(|_| log::error!("the output of a sequence panicked"))
         .ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Worth all threads.
+    const MANY: usize = 100 * LOGITS_EACH;
+
+    #[test]
+    fn results_come_in_the_order_of_the_jobs() {
+        let mut pool = Pool::new(4);
+        for num_logits in [0, MANY] {
+            let squares = pool.run((0..100).collect(), num_logits, |n: usize, _| n * n);
+            assert_eq!(squares, (0..100).map(|n| Some(n * n)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_panic_costs_its_own_result_and_no_thread() {
+        let mut pool = Pool::new(2);
+        for num_logits in [0, MANY] {
+            let results = pool.run((0..50).collect(), num_logits, |n: usize, _| {
+                assert!(!n.is_multiple_of(5), "a fault that the test asked for");
+                n
+            });
+            let expected = (0..50).map(|n: usize| (!n.is_multiple_of(5)).then_some(n));
+            assert_eq!(results, expected.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn little_work_starts_no_thread() {
+        let mut pool = Pool::new(8);
+        pool.run(vec![1, 2, 3], LOGITS_EACH, |n: usize, _| n);
+        pool.run(vec![1], MANY, |n: usize, _| n);
+        assert!(pool.helpers.is_none());
+        Pool::new(1).run(vec![1, 2, 3], MANY, |n: usize, _| n);
+        assert!(pool.helpers.is_none());
+    }
+
+    #[test]
+    fn what_runs_beside_goes_on_after_a_panic_and_ends_with_what_it_is_beside() {
+        let mut pool = Pool::new(1);
+        let (sender, receiver) = crossbeam_channel::bounded(0);
+        let work = |n: usize| {
+            assert_ne!(n, 0, "a fault that the test asked for");
+            // Waits until the other thread receives, which it does once.
+            sender.send(n).ok();
+        };
+        let first = pool.beside((0..100).collect(), work, || {
+            let first = receiver.recv();
+            // Nobody will receive any more: the job that waits ends, and the next one sees that all is over.
+            drop(receiver);
+            first
+        });
+        assert_eq!(first, Ok(1));
+    }
+}

@@ -11,6 +11,7 @@ mod draw;
 mod logprobs;
 mod ngram;
 mod penalties;
+mod row;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -21,9 +22,9 @@ pub use self::bans::Bans;
 use self::draw::DrawKey;
 use self::ngram::NgramBans;
 use self::penalties::Penalties;
-use self::select::Candidate;
+use self::row::Row;
 pub(crate) use self::select::argmax;
-use self::truncation::Truncation;
+use self::truncation::{Memory, Truncation};
 use self::weight::Softmax;
 use crate::error::Error;
 use crate::event::TokenLogprobs;
@@ -34,10 +35,18 @@ use crate::request::SamplingParams;
 /// vocabulary at first use and holds nothing between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    /// The largest logit of each block of the row at hand.
+    maxima: Vec<f32>,
+    memory: Memory,
+    changes: Changes,
+}
+
+/// A row that is not as the model gave it.
+#[derive(Debug, Default)]
+struct Changes {
     logits: Vec<f32>,
     undo: Vec<(TokenId, f32)>,
     repeats: Vec<TokenId>,
-    candidates: Vec<Candidate>,
 }
 
 /// A drawn token.
@@ -100,29 +109,35 @@ impl Sampler {
     /// [`Error::InvalidLogits`] if every logit that may be drawn is NaN or minus infinity.
     pub fn sample(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Result<Sampled, Error> {
         let id = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
-        let logprobs = self
-            .num_top_logprobs
-            .and_then(|num_top| logprobs::of_token(logits, id, num_top, &mut scratch.candidates));
+        let logprobs = self.num_top_logprobs.and_then(|num_top| {
+            let Scratch { maxima, memory, .. } = scratch;
+            logprobs::of_token(Row::new(logits, maxima), id, num_top, memory)
+        });
         Ok(Sampled { token: token_id(id), logprobs })
     }
 
     fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<usize> {
-        let Scratch { logits: adjusted, undo, repeats, candidates } = scratch;
-        let (logits, (best, max)) = if self.leaves_logits_alone() {
-            let best = argmax(logits)?;
+        let is_free = self.leaves_logits_alone();
+        if is_free && self.is_greedy() {
+            let (best, _) = argmax(logits)?;
             // A ban matters to a greedy draw only if it hits the best token.
-            let is_free = bans.tokens.is_empty() && bans.allowed.is_none();
-            let is_untouched = is_free || (self.is_greedy() && bans.allows(token_id(best.0)));
-            if is_untouched { (logits, best) } else { self.adjust(logits, bans, adjusted, undo, repeats)? }
+            if bans.allows(token_id(best)) {
+                return Some(best);
+            }
+        }
+        let Scratch { maxima, memory, changes } = scratch;
+        let (row, (best, max)) = if is_free && bans.tokens.is_empty() && bans.allowed.is_none() {
+            let row = Row::new(logits, maxima);
+            (row, row.best()?)
         } else {
-            self.adjust(logits, bans, adjusted, undo, repeats)?
+            self.adjust(logits, bans, changes, maxima)?
         };
         if self.is_greedy() {
             return Some(best);
         }
         let softmax = Softmax::new(max, self.temperature);
         let bits = self.key.bits(self.num_generated);
-        Some(self.truncation.draw(logits, softmax, bits, candidates))
+        Some(self.truncation.draw(row, softmax, bits, memory))
     }
 
     /// A copy of the logits with penalties, bias and bans, and the index and value of its largest.
@@ -130,10 +145,10 @@ impl Sampler {
         &self,
         logits: &[f32],
         bans: Bans<'_>,
-        adjusted: &'s mut Vec<f32>,
-        undo: &mut Vec<(TokenId, f32)>,
-        repeats: &mut Vec<TokenId>,
-    ) -> Option<(&'s [f32], (usize, f32))> {
+        changes: &'s mut Changes,
+        maxima: &'s mut Vec<f32>,
+    ) -> Option<(Row<'s>, (usize, f32))> {
+        let Changes { logits: adjusted, undo, repeats } = changes;
         adjusted.clear();
         adjusted.extend_from_slice(logits);
         if let Some(penalties) = &self.penalties {
@@ -145,8 +160,7 @@ impl Sampler {
         }
         repeats.clear();
         repeats.extend(self.ngrams.iter().flat_map(NgramBans::banned));
-        let best = bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo)?;
-        Some((adjusted, best))
+        bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo, maxima)
     }
 
     /// About how many times a draw goes through the row of logits.

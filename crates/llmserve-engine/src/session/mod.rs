@@ -24,7 +24,7 @@ use crate::worker::pool::TaskPool;
 pub use header::SessionInfo;
 pub(crate) use queue::{Call, SessionTurn, Turn, WaitingRequest};
 pub use read::inspect_session;
-pub(crate) use storage::{CellsCopy, CellsThread, CopyCells, Storage};
+pub(crate) use storage::{CellsThread, Storage};
 
 use queue::Conversation;
 

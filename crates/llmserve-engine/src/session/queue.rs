@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::ids::{RequestId, TokenId};
 use crate::job::JobSender;
+use crate::kv::SessionKey;
 use crate::lock::lock;
 use crate::worker::pool::Pace;
 
@@ -22,8 +23,8 @@ const MAX_WAITING: usize = 1024;
 pub(super) struct Conversation {
     pub(super) tokens: Vec<TokenId>,
     pub(super) is_templated: bool,
-    /// Held as long as cells out of a file wait in host memory for the next request.
-    awaited: Option<Arc<()>>,
+    /// What it uses cells by that came out of a file, if there are such.
+    key: Option<SessionKey>,
     turns: Turns,
     waiting: VecDeque<Call>,
 }
@@ -146,7 +147,7 @@ impl Call {
             Self::Load(path, result) => start_file(FileTask::Load, path, result, turn),
             Self::Reset(result) => {
                 if !result.is_cancelled() {
-                    turn.set(Vec::new(), false);
+                    turn.replace(Vec::new(), false, None);
                     result.send(Ok(()));
                 }
             }
@@ -177,17 +178,22 @@ impl Turn {
         (conversation.tokens.clone(), conversation.is_templated)
     }
 
-    /// Makes the session hold these tokens.
-    fn set(&self, tokens: Vec<TokenId>, is_templated: bool) {
-        self.replace(tokens, is_templated, None);
+    /// What the session uses cells by that came out of a file.
+    pub(crate) fn key(&self) -> Option<SessionKey> {
+        lock(&self.session.conversation).key.clone()
     }
 
-    /// Makes the session hold tokens out of a file, whose cells are kept while `awaited` is.
-    pub(super) fn replace(&self, tokens: Vec<TokenId>, is_templated: bool, awaited: Option<Arc<()>>) {
+    /// Makes the session hold these tokens.
+    fn set(&self, tokens: Vec<TokenId>, is_templated: bool) {
+        self.replace(tokens, is_templated, self.key());
+    }
+
+    /// Makes the session hold tokens out of a file, whose cells are kept while the key is.
+    pub(super) fn replace(&self, tokens: Vec<TokenId>, is_templated: bool, key: Option<SessionKey>) {
         let mut conversation = lock(&self.session.conversation);
         conversation.tokens = tokens;
         conversation.is_templated = is_templated;
-        conversation.awaited = awaited;
+        conversation.key = key;
     }
 }
 

@@ -3,15 +3,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::bounded;
 
-use crate::cache::ParkedPrefix;
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::job::JobSender;
+use crate::kv::{CellsCopy, CopyCells, LoadedCells, Owners, SessionKey};
 use crate::model_info::ModelInfo;
 use crate::shared::Shared;
 use crate::worker::pool::{PoolOptions, TaskPool};
@@ -29,20 +29,7 @@ pub(crate) trait CellsThread: Send + Sync {
     /// Asks for a copy of cells.
     fn copy(&self, copy: CopyCells) -> bool;
     /// Hands over cells, which are taken in before any later request.
-    fn park(&self, prefix: ParkedPrefix) -> bool;
-}
-
-/// Asks for a copy of what cells there are of a session's tokens.
-pub(crate) struct CopyCells {
-    pub(crate) tokens: Vec<TokenId>,
-    /// Has room for the answer; `None` where there are none.
-    pub(crate) reply: Sender<Option<CellsCopy>>,
-}
-
-/// A copy of the cells of the first tokens of a session.
-pub(crate) struct CellsCopy {
-    pub(crate) num_tokens: usize,
-    pub(crate) state: Vec<u8>,
+    fn park(&self, cells: LoadedCells) -> bool;
 }
 
 /// What to do with a file.
@@ -107,7 +94,7 @@ impl Storage {
 
     fn save(&self, path: &Path, turn: &Turn) -> Result<(), Error> {
         let (tokens, is_templated) = turn.contents();
-        let cells = self.copy_cells(&tokens)?;
+        let cells = self.copy_cells(&tokens, turn.key())?;
         let (num_state_tokens, state) = cells.map_or_else(Default::default, |it| (it.num_tokens, it.state));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let header = Header {
@@ -131,12 +118,16 @@ impl Storage {
     }
 
     /// A copy of what cells there are of these tokens.
-    fn copy_cells(&self, tokens: &[TokenId]) -> Result<Option<CellsCopy>, Error> {
+    fn copy_cells(
+        &self,
+        tokens: &[TokenId],
+        session: Option<SessionKey>,
+    ) -> Result<Option<CellsCopy>, Error> {
         if tokens.is_empty() {
             return Ok(None);
         }
         let (reply, copied) = bounded(1);
-        let copy = CopyCells { tokens: tokens.to_vec(), reply };
+        let copy = CopyCells { tokens: tokens.to_vec(), session, reply };
         if !self.cells.copy(copy) {
             return Err(self.shared.why_lost());
         }
@@ -152,21 +143,19 @@ impl Storage {
             max_state_bytes: self.parking_bytes as u64,
         };
         let Contents { header, tokens, state } = read(path, &expected)?;
-        let awaited = Arc::new(());
+        let key = SessionKey::default();
         if let Some(covered) = &header.state
             && !state.is_empty()
         {
             let tokens = tokens[..covered.num_tokens as usize].to_vec();
-            self.park(tokens, state, Arc::downgrade(&awaited))?;
+            self.park(LoadedCells { tokens, state, owners: Owners::one(&key) })?;
         }
-        turn.replace(tokens, header.is_templated, Some(awaited));
+        turn.replace(tokens, header.is_templated, Some(key));
         Ok(())
     }
 
     /// Hands cells to the engine thread, which takes them in before any later request.
-    fn park(&self, tokens: Vec<TokenId>, state: Vec<u8>, awaited: Weak<()>) -> Result<(), Error> {
-        // Whether it can be trimmed is for the engine thread to say.
-        let prefix = ParkedPrefix { tokens, state, can_trim: false, can_draft: true, awaited };
-        if self.cells.park(prefix) { Ok(()) } else { Err(self.shared.why_lost()) }
+    fn park(&self, cells: LoadedCells) -> Result<(), Error> {
+        if self.cells.park(cells) { Ok(()) } else { Err(self.shared.why_lost()) }
     }
 }

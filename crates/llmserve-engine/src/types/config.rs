@@ -74,7 +74,8 @@ pub struct ContextConfig {
     pub batch_size: u32,
     /// The most rows that are computed together (llama.cpp's physical batch).
     pub ubatch_size: u32,
-    /// Compute threads; `None`: the cores that this process may use (affinity and cgroup quota).
+    /// Compute threads; `None`: the cores that this process may use (affinity and cgroup quota). Tokens are drawn
+    /// on as many, at most eight.
     pub threads: Option<u32>,
     /// Type of the K cache.
     pub kv_type_k: KvType,
@@ -232,8 +233,9 @@ pub struct SchedulerConfig {
     /// The most prompt tokens that wait; a request that would exceed them is refused, unless it
     /// is alone in the queue.
     pub max_queued_tokens: usize,
-    /// A step that prefills while others stream may take this many times a step without.
-    pub busy_step_factor: f32,
+    /// How long running streams may stand still while prompts are computed, in milliseconds. People notice gaps from
+    /// some 100 to 200 ms on.
+    pub max_stall_ms: u32,
     /// How long a step that only prefills may take, in milliseconds.
     pub idle_step_ms: u32,
     /// Keep the cells of finished sequences for later requests with the same prefix.
@@ -247,8 +249,8 @@ impl Default for SchedulerConfig {
         Self {
             max_queued_requests: 128,
             max_queued_tokens: 1 << 20,
-            busy_step_factor: 3.25,
-            idle_step_ms: 250,
+            max_stall_ms: 150,
+            idle_step_ms: 500,
             prefix_cache: true,
             parking_bytes: 512 << 20,
         }

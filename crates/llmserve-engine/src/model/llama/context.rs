@@ -10,11 +10,12 @@ use super::kept_logits::KeptLogits;
 use super::raw_context::RawContext;
 use super::rollback::Rollback;
 use super::slot_state::{self, SlotState};
-use super::{ContextShape, Weights, params, shim};
-use crate::config::{ContextConfig, KvLayout};
+use super::tiles::{self, TILE};
+use super::{ContextShape, Weights, params, shim, state_cells};
+use crate::config::{ContextConfig, FlashAttention, KvLayout, KvType};
 use crate::error::{Error, LoadError};
 use crate::ids::{SlotId, TokenId};
-use crate::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
+use crate::model::{Compute, Context, ContextLimits, DecodeError, DraftRequest, Row};
 
 /// What a cache can do, by the model's architecture.
 #[derive(Debug, Clone, Copy)]
@@ -109,9 +110,11 @@ impl LlamaContext {
 
     fn restore_target(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         self.rollback.forget_all();
+        let is_full = matches!(self.trimming, Trimming::Anywhere);
         // SAFETY: the context is live and only used here.
-        let is_restored = unsafe { shim::state_set(self.raw.ctx(), slot.0.cast_signed(), state) }
-            && self.positions(slot).1 == num_tokens;
+        let is_restored = (!is_full || state_cells::has_each_position(state, num_tokens))
+            && unsafe { shim::state_set(self.raw.ctx(), slot.0.cast_signed(), state) }
+            && self.num_tokens(slot) == num_tokens;
         if !is_restored {
             self.clear(slot);
         }
@@ -136,7 +139,29 @@ impl LlamaContext {
         }
     }
 
-    /// Of the last call.
+    /// What a batch failed with whose first parts had been computed: where cells were missing, the slots are made as
+    /// before, if they can be.
+    fn after_failed_part(
+        &mut self,
+        computed: &[Vec<usize>],
+        rows: &[Row],
+        error: DecodeError,
+    ) -> DecodeError {
+        if error != DecodeError::KvFull {
+            return error;
+        }
+        for part in computed {
+            for own in part.chunk_by(|&a, &b| rows[a].slot == rows[b].slot) {
+                let Row { slot, position, .. } = rows[own[0]];
+                if !self.can_trim(slot, position as usize) || !self.trim(slot, position as usize) {
+                    return DecodeError::Failed(1);
+                }
+            }
+        }
+        error
+    }
+
+    /// Logits of the last call.
     fn computed_logits(&self, index: usize) -> Option<&[f32]> {
         // SAFETY: the context is live.
         let logits = unsafe { sys::llama_get_logits_ith(self.raw.ctx(), i32::try_from(index).ok()?) };
@@ -183,18 +208,21 @@ impl LlamaContext {
     fn copy_state(&mut self, from: SlotId, to: SlotId) -> bool {
         let (_, num_tokens) = self.positions(from);
         // SAFETY: the context is live and only used here.
-        let state = unsafe { shim::state_get(self.raw.ctx(), from.0.cast_signed()) };
+        let state = unsafe { shim::state_get(self.raw.ctx(), from.0.cast_signed(), usize::MAX) };
         !state.is_empty() && self.restore_target(to, &state, num_tokens)
     }
 }
 
-impl Context for LlamaContext {
+impl Compute for LlamaContext {
     fn limits(&self) -> &ContextLimits {
         &self.limits
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
-        let parts = self.rollback.parts(rows);
+        let parts = match self.limits.tile {
+            TILE => tiles::parts(rows),
+            _ => self.rollback.parts(rows),
+        };
         self.rollback.forget_all();
         self.kept = None;
         if parts.len() <= 1 {
@@ -203,7 +231,9 @@ impl Context for LlamaContext {
         let mut kept = KeptLogits::new(rows.len());
         for (number, part) in parts.iter().enumerate() {
             let own: Vec<Row> = part.iter().map(|&index| rows[index]).collect();
-            self.compute(&own).map_err(|error| in_part(number, error))?;
+            if let Err(error) = self.compute(&own) {
+                return Err(self.after_failed_part(&parts[..number], rows, error));
+            }
             for (row, &index) in part.iter().enumerate().filter(|(_, index)| rows[**index].output) {
                 kept.keep(index, self.computed_logits(row));
             }
@@ -217,6 +247,51 @@ impl Context for LlamaContext {
             Some(kept) => kept.get(index),
             None => self.computed_logits(index),
         }
+    }
+
+    fn open_head(&mut self) -> Result<(), Error> {
+        if !self.weights.has_draft_head() {
+            return Err(Error::NoDraftHead);
+        }
+        if self.draft.is_none() {
+            let lengths: Vec<usize> = self.slots().map(|slot| self.positions(slot).1).collect();
+            let (config, shape) = (&self.config, &self.shape);
+            self.draft =
+                Some(DraftContext::new(&self.weights, &self.raw, config, shape, lengths.into_iter())?);
+            // SAFETY: the context is live: hidden rows of all rows.
+            unsafe { shim::set_hidden_rows(self.raw.ctx(), true, false) };
+        }
+        Ok(())
+    }
+
+    fn close_head(&mut self) {
+        if self.draft.take().is_some() {
+            // SAFETY: the context is live.
+            unsafe { shim::set_hidden_rows(self.raw.ctx(), false, true) };
+        }
+    }
+
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.draft.as_ref().is_some_and(|draft| draft.can_draft(slot))
+    }
+
+    fn take_in(&mut self, slots: &[SlotId]) {
+        if let Some(draft) = &mut self.draft {
+            draft.take_in_long(slots);
+        }
+    }
+
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        match &mut self.draft {
+            Some(draft) => draft.draft(requests),
+            None => vec![Vec::new(); requests.len()],
+        }
+    }
+}
+
+impl Context for LlamaContext {
+    fn num_tokens(&self, slot: SlotId) -> usize {
+        self.positions(slot).1
     }
 
     fn can_trim(&self, slot: SlotId, position: usize) -> bool {
@@ -242,6 +317,16 @@ impl Context for LlamaContext {
             draft.trim(slot, position as usize);
         }
         self.trim_target(slot, position)
+    }
+
+    fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
+        let wanted = match &mut self.draft {
+            // One token less must be possible.
+            Some(draft) if self.limits.trims_anywhere => draft.trim_for_drafts(slot, position),
+            Some(_) | None => return self.trim(slot, position).then_some(position),
+        };
+        let end = i32::try_from(wanted).ok()?;
+        self.trim_target(slot, end).then_some(wanted)
     }
 
     fn clear(&mut self, slot: SlotId) {
@@ -284,9 +369,9 @@ impl Context for LlamaContext {
         slot_state::num_bytes(target, draft.0, draft.1)
     }
 
-    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
+    fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>> {
         // SAFETY: the context is live and only used here.
-        let state = unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed()) };
+        let state = unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed(), max_bytes) };
         if state.is_empty() {
             return None;
         }
@@ -294,7 +379,8 @@ impl Context for LlamaContext {
             return Some(state);
         }
         let draft = self.draft.as_mut().and_then(|draft| draft.save(slot));
-        Some(slot_state::encode(&state, draft.as_ref()))
+        let state = slot_state::encode(&state, draft.as_ref());
+        (state.len() <= max_bytes).then_some(state)
     }
 
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
@@ -311,63 +397,6 @@ impl Context for LlamaContext {
             draft.restore(slot, cells, num_tokens);
         }
         is_restored
-    }
-
-    fn open_head(&mut self) -> Result<(), Error> {
-        if !self.weights.has_draft_head() {
-            return Err(Error::NoDraftHead);
-        }
-        if self.draft.is_none() {
-            let lengths: Vec<usize> = self.slots().map(|slot| self.positions(slot).1).collect();
-            let (config, shape) = (&self.config, &self.shape);
-            self.draft =
-                Some(DraftContext::new(&self.weights, &self.raw, config, shape, lengths.into_iter())?);
-            // SAFETY: the context is live: hidden rows of all rows.
-            unsafe { shim::set_hidden_rows(self.raw.ctx(), true, false) };
-        }
-        Ok(())
-    }
-
-    fn close_head(&mut self) {
-        if self.draft.take().is_some() {
-            // SAFETY: the context is live.
-            unsafe { shim::set_hidden_rows(self.raw.ctx(), false, true) };
-        }
-    }
-
-    fn can_draft(&self, slot: SlotId) -> bool {
-        self.draft.as_ref().is_some_and(|draft| draft.can_draft(slot))
-    }
-
-    fn take_in(&mut self, slots: &[SlotId]) {
-        if let Some(draft) = &mut self.draft {
-            draft.take_in_long(slots);
-        }
-    }
-
-    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
-        match &mut self.draft {
-            Some(draft) => draft.draft(requests),
-            None => vec![Vec::new(); requests.len()],
-        }
-    }
-
-    fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
-        let wanted = match &mut self.draft {
-            // One token less must be possible.
-            Some(draft) if self.limits.trims_anywhere => draft.trim_for_drafts(slot, position),
-            Some(_) | None => return self.trim(slot, position).then_some(position),
-        };
-        let end = i32::try_from(wanted).ok()?;
-        self.trim_target(slot, end).then_some(wanted)
-    }
-}
-
-/// Cells that are missing in a later part: the first ones are computed, and the batch is not as before.
-fn in_part(number: usize, error: DecodeError) -> DecodeError {
-    match error {
-        DecodeError::KvFull if number > 0 => DecodeError::Failed(1),
-        other @ (DecodeError::KvFull | DecodeError::Failed(_)) => other,
     }
 }
 
@@ -387,7 +416,21 @@ fn limits(
         trims_anywhere: matches!(trimming, Trimming::Anywhere),
         max_rollback: if matches!(trimming, Trimming::Never) { num_snapshots } else { usize::MAX },
         splits_batches: matches!(trimming, Trimming::Never) || shape.layout == KvLayout::PerSequence,
+        tile: tile(config, trimming),
     }
+}
+
+/// Tiles are those of flash attention on CPUs, on caches of floating point numbers. A recurrent state has parts of its
+/// own, and GPUs have other kernels.
+fn tile(config: &ContextConfig, trimming: Trimming) -> usize {
+    let is_float = |kind: KvType| matches!(kind, KvType::F16 | KvType::F32);
+    let has_tiles = config.flash_attention != FlashAttention::Disabled
+        && config.kv_type_k == config.kv_type_v
+        && is_float(config.kv_type_k)
+        && config.ubatch_size.min(config.batch_size) as usize % TILE == 0
+        && !matches!(trimming, Trimming::Never)
+        && !Weights::can_offload();
+    if has_tiles { TILE } else { 1 }
 }
 
 fn trimming(weights: &Weights) -> Trimming {

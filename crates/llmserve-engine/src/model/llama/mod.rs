@@ -19,6 +19,8 @@ mod raw_context;
 mod rollback;
 mod shim;
 mod slot_state;
+mod state_cells;
+mod tiles;
 mod vocabulary;
 mod weights;
 

@@ -69,3 +69,30 @@ fn read(weights: &Weights, id: i32, render_special: bool, buffer: &mut Vec<u8>) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::WeightsConfig;
+
+    #[test]
+    fn the_table_is_what_llama_cpp_says_of_each_token() {
+        let path = std::env::var_os("LLMSERVE_TEST_MODEL")
+            .expect("LLMSERVE_TEST_MODEL is not set; `make test` sets it");
+        let weights = Weights::load(path.as_ref(), &WeightsConfig::default(), false, true, |_| true).unwrap();
+        // SAFETY: the weights are live.
+        let size = unsafe { sys::llama_vocab_n_tokens(weights.vocab()) };
+        let pieces = Pieces::new(&weights, size as usize);
+        let mut buffer = vec![0; 8];
+        let mut num_hidden = 0;
+        for id in 0..size {
+            for render_special in [false, true] {
+                let len = read(&weights, id, render_special, &mut buffer);
+                assert_eq!(pieces.get(id, render_special), &buffer[..len], "token {id}");
+            }
+            num_hidden += usize::from(pieces.get(id, false).is_empty());
+        }
+        assert!(num_hidden > 0 && pieces.longest() > 8);
+        assert!(pieces.get(-1, true).is_empty() && pieces.get(size, true).is_empty());
+    }
+}

@@ -2,24 +2,27 @@
 
 use std::cmp::Reverse;
 
-use crate::ids::{RequestId, SlotId, TokenId};
+use crate::ids::{SlotId, TokenId};
+
+use super::Owners;
 
 /// The tokens whose cells an idle slot holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct CachedPrefix {
     pub(crate) tokens: Vec<TokenId>,
+    pub(crate) owners: Owners,
     /// When it was last of use, by the slots' own clock.
     pub(crate) last_used: u64,
 }
 
 /// What a slot is used for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum SlotUse {
     Empty,
     /// The cells of a finished sequence.
     Idle(CachedPrefix),
-    /// A running sequence.
-    Busy(RequestId),
+    /// A running sequence, and whose its cells are.
+    Busy(Owners),
 }
 
 /// The table of slots. Changes nothing in the context: its owner keeps both in step.
@@ -38,48 +41,52 @@ impl Slots {
         self.uses.iter().any(SlotUse::is_free)
     }
 
-    pub(crate) fn has_empty(&self) -> bool {
-        self.uses.contains(&SlotUse::Empty)
+    /// What each slot is used for.
+    pub(crate) fn uses(&self) -> impl Iterator<Item = (SlotId, &SlotUse)> {
+        self.uses.iter().enumerate().map(|(index, slot_use)| (slot_id(index), slot_use))
     }
 
-    /// The best slot for a new sequence: `preferred` or an empty one before any whose cells would be lost;
-    /// among those, where rows of adjacent slots are computed together, one with running neighbours; then
-    /// `preferred`; then the least recently used.
-    pub(crate) fn choose(&self, wants_adjacent: bool, preferred: Option<SlotId>) -> Option<SlotId> {
-        let free = (0..self.uses.len()).filter(|&index| self.uses[index].is_free());
-        let rank = |&index: &usize| {
-            let neighbours = if wants_adjacent { self.num_busy_neighbours(index) } else { 0 };
-            let is_preferred = preferred.is_some_and(|slot| slot.index() == index);
-            let is_lost = !is_preferred && self.uses[index] != SlotUse::Empty;
-            (is_lost, Reverse(neighbours), !is_preferred, self.uses[index].last_used())
-        };
-        free.min_by_key(rank).map(slot_id)
+    pub(crate) fn has_busy(&self) -> bool {
+        !self.uses.iter().all(SlotUse::is_free)
     }
 
-    /// How many tokens' cells an idle slot holds; 0 for any other.
-    pub(crate) fn num_idle_tokens(&self, slot: SlotId) -> usize {
+    /// Whose cells a slot holds.
+    pub(crate) fn owners(&self, slot: SlotId) -> Option<&Owners> {
         match &self.uses[slot.index()] {
-            SlotUse::Idle(prefix) => prefix.tokens.len(),
-            SlotUse::Empty | SlotUse::Busy(_) => 0,
+            SlotUse::Empty => None,
+            SlotUse::Idle(prefix) => Some(&prefix.owners),
+            SlotUse::Busy(owners) => Some(owners),
         }
     }
 
-    fn num_busy_neighbours(&self, index: usize) -> usize {
+    /// How likely it is that an idle prefix is wanted again, by how many were of use since.
+    pub(crate) fn chance(&self, prefix: &CachedPrefix) -> f64 {
+        let num_older = self.idle().filter(|(_, other)| other.last_used < prefix.last_used).count();
+        (num_older + 1) as f64 / (self.idle().count() + 1) as f64
+    }
+
+    /// Running sequences in the slots beside one.
+    pub(crate) fn num_neighbours(&self, slot: SlotId) -> usize {
+        let index = slot.index();
         let is_busy =
             |index: usize| self.uses.get(index).is_some_and(|slot_use| matches!(slot_use, SlotUse::Busy(_)));
         usize::from(index.checked_sub(1).is_some_and(is_busy)) + usize::from(is_busy(index + 1))
     }
 
-    /// A move that brings the running sequences nearer together, where they are apart: from the end
-    /// of the shortest run of busy slots to beside the longest.
-    pub(crate) fn closing_move(&self) -> Option<(SlotId, SlotId)> {
+    /// A move that brings the running sequences nearer together, where they are apart: from the end of the
+    /// shortest run of busy slots to beside the longest; of runs of one length, from the one with fewest cells.
+    pub(crate) fn closing_move(&self, num_cells: impl Fn(SlotId) -> usize) -> Option<(SlotId, SlotId)> {
         let busy: Vec<usize> = (0..self.uses.len()).filter(|&index| !self.uses[index].is_free()).collect();
         let runs: Vec<&[usize]> = busy.chunk_by(|a, b| a + 1 == *b).collect();
         if runs.len() < 2 {
             return None;
         }
-        let longest = (0..runs.len()).max_by_key(|&run| (runs[run].len(), Reverse(run)))?;
-        let shortest = (0..runs.len()).filter(|&run| run != longest).min_by_key(|&run| runs[run].len())?;
+        let size = |run: &usize| {
+            let cells: usize = runs[*run].iter().map(|&index| num_cells(slot_id(index))).sum();
+            (runs[*run].len(), cells)
+        };
+        let longest = (0..runs.len()).max_by_key(|run| (size(run), Reverse(*run)))?;
+        let shortest = (0..runs.len()).filter(|&run| run != longest).min_by_key(size)?;
         let from = *runs[shortest].last()?;
         let after = runs[longest].last()? + 1;
         let before = runs[longest].first()?.checked_sub(1);
@@ -106,7 +113,8 @@ impl Slots {
     /// Keeps the cells of a sequence that is over.
     pub(crate) fn keep(&mut self, slot: SlotId, tokens: Vec<TokenId>) {
         self.clock += 1;
-        self.uses[slot.index()] = SlotUse::Idle(CachedPrefix { tokens, last_used: self.clock });
+        let owners = self.owners(slot).cloned().unwrap_or_default();
+        self.uses[slot.index()] = SlotUse::Idle(CachedPrefix { tokens, owners, last_used: self.clock });
     }
 
     /// An idle slot was of use.
@@ -121,8 +129,8 @@ impl Slots {
         self.uses[slot.index()] = SlotUse::Empty;
     }
 
-    pub(crate) fn set_busy(&mut self, slot: SlotId, request: RequestId) {
-        self.uses[slot.index()] = SlotUse::Busy(request);
+    pub(crate) fn set_busy(&mut self, slot: SlotId, owners: Owners) {
+        self.uses[slot.index()] = SlotUse::Busy(owners);
     }
 
     /// Takes an idle slot's tokens and leaves it empty.
@@ -166,32 +174,36 @@ mod tests {
         slots.keep(SlotId(1), vec![TokenId(2); 5]);
         slots.touch(SlotId(0));
         assert_eq!(slots.least_recently_used().map(|(slot, _)| slot), Some(SlotId(1)));
-        assert_eq!(slots.choose(false, None), Some(SlotId(2)));
-        assert_eq!(slots.choose(false, Some(SlotId(0))), Some(SlotId(0)));
+        let chances: Vec<f64> = slots.idle().map(|(_, prefix)| slots.chance(prefix)).collect();
+        assert!(chances[0] > chances[1] && chances[1] > 0.0 && chances[0] < 1.0, "{chances:?}");
         assert_eq!(slots.num_idle_cells(), 6);
         assert_eq!(slots.take_idle(SlotId(1)).map(|prefix| prefix.tokens.len()), Some(5));
-        assert_eq!(slots.take_idle(SlotId(1)), None);
-        slots.set_busy(SlotId(2), RequestId(7));
-        assert_eq!(slots.take_idle(SlotId(2)), None);
-        assert_eq!(slots.choose(false, None), Some(SlotId(1)));
+        assert!(slots.take_idle(SlotId(1)).is_none());
+        slots.set_busy(SlotId(2), Owners::default());
+        assert!(slots.take_idle(SlotId(2)).is_none());
+        assert!(slots.has_busy() && slots.has_free());
     }
 
     fn busy(num_slots: usize, at: &[u32]) -> Slots {
         let mut slots = Slots::new(num_slots);
         for &slot in at {
-            slots.set_busy(SlotId(slot), RequestId(0));
+            slots.set_busy(SlotId(slot), Owners::default());
         }
         slots
     }
 
     #[test]
-    fn a_new_sequence_goes_beside_running_ones() {
-        let slots = busy(8, &[2, 3, 5]);
-        assert_eq!(slots.choose(true, Some(SlotId(7))), Some(SlotId(4)));
-        assert_eq!(busy(8, &[2]).choose(true, Some(SlotId(3))), Some(SlotId(3)));
-        assert_eq!(busy(8, &[2]).choose(true, Some(SlotId(7))), Some(SlotId(1)));
-        assert_eq!(busy(8, &[]).choose(true, Some(SlotId(7))), Some(SlotId(7)));
-        assert_eq!(busy(2, &[0, 1]).choose(true, None), None);
+    fn running_sequences_beside_a_slot_are_counted() {
+        let slots = busy(8, &[2, 3, 5, 7]);
+        let neighbours: Vec<usize> = (0..8).map(|slot| slots.num_neighbours(SlotId(slot))).collect();
+        assert_eq!(neighbours, [0, 1, 1, 1, 2, 0, 2, 0]);
+    }
+
+    #[test]
+    fn the_smaller_one_moves() {
+        let slots = busy(8, &[1, 5]);
+        assert_eq!(slots.closing_move(|slot| slot.index()), Some((SlotId(1), SlotId(4))));
+        assert_eq!(slots.closing_move(|slot| 9 - slot.index()), Some((SlotId(5), SlotId(0))));
     }
 
     #[test]
@@ -199,9 +211,9 @@ mod tests {
         for at in [vec![0, 2, 4, 6], vec![0, 1, 6, 7], vec![3, 4, 5], vec![1, 7], vec![0, 3, 4, 7]] {
             let mut slots = busy(8, &at);
             let mut num_moves = 0;
-            while let Some((from, to)) = slots.closing_move() {
+            while let Some((from, to)) = slots.closing_move(|_| 1) {
                 slots.set_empty(from);
-                slots.set_busy(to, RequestId(0));
+                slots.set_busy(to, Owners::default());
                 num_moves += 1;
                 assert!(num_moves <= at.len(), "{at:?} does not settle");
             }
