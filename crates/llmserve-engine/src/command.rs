@@ -7,6 +7,7 @@ use crate::job::JobSender;
 use crate::kv::{CopyCells, LoadedCells};
 use crate::queue::Place;
 use crate::sequence::Prepared;
+use crate::session::CellsThread;
 
 /// What the engine thread is told.
 pub(crate) enum Command {
@@ -29,4 +30,14 @@ pub(crate) enum Command {
     CloseHead,
     /// End everything.
     ShutDown,
+}
+
+impl CellsThread for Sender<Command> {
+    fn copy(&self, copy: CopyCells) -> bool {
+        self.send(Command::CopyCells(copy)).is_ok()
+    }
+
+    fn park(&self, cells: LoadedCells) -> bool {
+        self.send(Command::Park(Box::new(cells))).is_ok()
+    }
 }

@@ -56,15 +56,14 @@ mod worker;
 
 // Their short names inside the crate.
 use prepare::tokenizer;
-use types::{config, error, event, ids, request, stats};
-use worker::{job, jobs, lock, notify, outbox, process, queue, shared};
+use types::{config, error, event, ids, model_info, request, stats};
+use worker::{job, lock, notify, outbox, process, queue, shared};
 
-pub use draft::{DraftMethod, Drafter, Drafting, Head, MAX_DRAFT_TOKENS};
+pub use draft::{Drafter, Head};
 pub use embed::{Embedder, EmbedderParts, EmbeddingRequest, Embeddings, OpenEmbedding};
-pub use engine::{Engine, EngineParts, OpenContext};
+pub use engine::{Engine, EngineParts, OpenContext, RequestHandle, Submission};
 pub use gguf::ModelKind;
 pub use load::{LoadEvent, LoadHandle, LoadOptions, Wanted, join_loads, load, model_kind, probe_model};
-pub use model::ModelInfo;
 pub use session::{NextTurn, Session, SessionInfo, SessionMode, SessionUse, inspect_session};
 pub use types::*;
-pub use worker::{Job, Listener, Notify, RequestHandle};
+pub use worker::{Handle, Job, Listener, Notify, OwnedByProcess, Owner, PerProcess, Service};

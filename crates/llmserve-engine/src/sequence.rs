@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::draft::{Drafter, SequenceDrafts};
+use crate::draft::{Drafter, Head, SequenceDrafts};
 use crate::error::Error;
 use crate::event::{Delta, Timings, Usage};
 use crate::ids::{RequestId, SlotId, TokenId};
@@ -13,7 +13,7 @@ use crate::outbox::Outbox;
 use crate::output::{Output, Text};
 use crate::request::GenerationRequest;
 use crate::scheduler::is_decode;
-use crate::session::{SessionMode, Turn};
+use crate::session::SessionTurn;
 
 /// A prepared request: its prompt is tokenized and fits the context.
 pub(crate) struct Prepared {
@@ -24,7 +24,9 @@ pub(crate) struct Prepared {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) drafter: Option<Box<dyn Drafter>>,
     /// Its turn in its session.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<SessionTurn>,
+    /// Held as long as the sequence is.
+    pub(crate) head: Option<Head>,
     pub(crate) submitted: Instant,
 }
 
@@ -55,7 +57,9 @@ pub(crate) struct Sequence {
     seed: u64,
     pub(crate) output: Output,
     pub(crate) drafts: Option<SequenceDrafts>,
-    turn: Option<Turn>,
+    turn: Option<SessionTurn>,
+    /// Keeps the draft context open.
+    _head: Option<Head>,
     usage: Usage,
     clock: Clock,
 }
@@ -69,7 +73,7 @@ struct Clock {
 
 impl Sequence {
     pub(crate) fn new(prepared: Prepared, arrival: u64, drafts: Option<SequenceDrafts>) -> Self {
-        let Prepared { request, prompt, seed, output, outbox, turn, submitted, .. } = prepared;
+        let Prepared { request, prompt, seed, output, outbox, turn, head, submitted, .. } = prepared;
         Self {
             num_prompt: prompt.len(),
             usage: Usage { num_prompt_tokens: prompt.len(), ..Usage::default() },
@@ -77,7 +81,7 @@ impl Sequence {
             num_computed: 0,
             slot: None,
             suspended: None,
-            session_key: turn.as_ref().and_then(Turn::key),
+            session_key: turn.as_ref().and_then(|session| session.turn.key()),
             arrival,
             began: None,
             share_at: None,
@@ -86,6 +90,7 @@ impl Sequence {
             output,
             drafts,
             turn,
+            _head: head,
             clock: Clock { submitted, admitted: None, first_token: None, last_token: None },
             request,
             outbox,
@@ -180,11 +185,10 @@ impl Sequence {
 
     /// Ends its turn in its session, which goes on from here if there was any output.
     pub(crate) fn end_turn(&mut self) {
-        if let (Some(turn), Some(session)) = (self.turn.take(), &self.request.session)
+        if let Some(turn) = self.turn.take()
             && self.num_generated() > 0
         {
-            let goes_on = matches!(session.mode, SessionMode::AppendTurn(_)) && turn.is_templated();
-            turn.set(self.tokens.clone(), session.templated || goes_on);
+            turn.finish(self.tokens.clone());
         }
     }
 

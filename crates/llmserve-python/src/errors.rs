@@ -48,8 +48,8 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         | Error::InvalidLogits
         | Error::InvalidEmbedding
         | Error::ConstraintFailed { .. }
-        | Error::DraftContext { .. }
-        | Error::Internal => "GenerationError",
+        | Error::Internal
+        | Error::DraftContext { .. } => "GenerationError",
         Error::NoDraftHead => "NoDraftHeadError",
         Error::ShutDown => "EngineClosedError",
         Error::EngineDead { .. } => "EngineDeadError",

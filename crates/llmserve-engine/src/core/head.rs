@@ -15,8 +15,13 @@ impl Core {
             Ok(()) => {
                 self.stats.num_draft_users += 1;
                 self.publish();
+                let close = move || {
+                    if commands.send(Command::CloseHead).is_err() {
+                        log::debug!("the engine had ended before its draft context was given back");
+                    }
+                };
                 // Given back at once where nobody waits for it any more.
-                result.send(Ok(Head::new(commands)));
+                result.send(Ok(Head::new(&self.shared, close)));
             }
             Err(error) => result.send(Err(error)),
         }

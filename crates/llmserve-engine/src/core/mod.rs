@@ -87,7 +87,7 @@ impl Core {
         }
     }
 
-    /// Runs until shutdown, or until nobody is left who could submit.
+    /// Runs until it is told to end.
     pub(crate) fn run(&mut self) {
         self.publish();
         while self.receive() {

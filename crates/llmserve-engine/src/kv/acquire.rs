@@ -75,7 +75,8 @@ impl KvCache {
             .iter()
             .enumerate()
             .filter(|(_, other)| other.tokens.len() > other.num_computed + 1 && self.is_open(other, wanted));
-        let shared = leaders.map(|(index, other)| (index, self.shared(other.tokens, other.num_prompt, wanted)));
+        let shared =
+            leaders.map(|(index, other)| (index, self.shared(other.tokens, other.num_prompt, wanted)));
         let (index, position) = shared
             .filter(|&(index, position)| position > residents[index].num_computed)
             .max_by_key(|&(_, position)| position)?;

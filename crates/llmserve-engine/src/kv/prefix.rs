@@ -56,7 +56,11 @@ mod tests {
         assert_eq!(computed_alike(49, 50, 50, 64), 49, "no tile is whole");
         assert_eq!(computed_alike(199, 200, 200, 64), 199, "the last tile is behind");
         assert_eq!(computed_alike(195, 200, 210, 64), 195);
-        assert_eq!(computed_alike(299, 300, 300, 64), 298, "one row by itself is computed otherwise than two");
+        assert_eq!(
+            computed_alike(299, 300, 300, 64),
+            298,
+            "one row by itself is computed otherwise than two"
+        );
         assert_eq!(computed_alike(320, 321, 321, 64), 320);
         assert_eq!(computed_alike(150, 200, 200, 64), 128, "the next tile is whole in both");
         assert_eq!(computed_alike(100, 100, 200, 64), 64, "a rest there, a tile here");

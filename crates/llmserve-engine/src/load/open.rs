@@ -13,8 +13,9 @@ use crate::lock::lock;
 use crate::model::llama::{
     ContextShape, LlamaContext, LlamaVocabulary, STATE_FORMAT, Weights, gpus, num_gpu_layers, unmet, with_log,
 };
-use crate::model::{Compute, Context, ModelInfo};
-use crate::process::Owner;
+use crate::model::{Compute, Context};
+use crate::model_info::ModelInfo;
+use crate::worker::PerProcess;
 use crate::{memory, probe};
 
 use super::LoadOptions;
@@ -164,13 +165,11 @@ fn number(file: &ModelFile, name: &str) -> u32 {
 struct LiveWeights {
     identity: Vec<FileIdentity>,
     config: WeightsConfig,
-    /// Weights of a parent process are not this one's, and may be locked for ever.
-    owner: Owner,
     /// Locked while they are loaded: who wants the same waits for them.
     weights: Arc<Mutex<Weak<Weights>>>,
 }
 
-static LIVE: Mutex<Vec<LiveWeights>> = Mutex::new(Vec::new());
+static LIVE: PerProcess<Mutex<Vec<LiveWeights>>> = PerProcess::new();
 
 pub(super) fn shared_weights(
     file: &ModelFile,
@@ -199,26 +198,18 @@ pub(super) fn shared_weights(
 
 fn live_slot(file: &ModelFile, config: &WeightsConfig) -> Arc<Mutex<Weak<Weights>>> {
     let identity = file.identity();
-    let mut live = lock(&LIVE);
-    let is_same = |known: &&LiveWeights| {
-        known.owner.is_current() && known.identity == identity && known.config == *config
-    };
+    let mut live = lock(LIVE.get());
+    let is_same = |known: &&LiveWeights| known.identity == identity && known.config == *config;
     if let Some(known) = live.iter().find(is_same) {
         return Arc::clone(&known.weights);
     }
     // Entries that nobody loads from or holds weights of are of no use any more.
     live.retain(|known| {
-        !known.owner.is_current()
-            || Arc::strong_count(&known.weights) > 1
+        Arc::strong_count(&known.weights) > 1
             || known.weights.try_lock().is_ok_and(|weights| weights.strong_count() > 0)
     });
     let weights = Arc::new(Mutex::new(Weak::new()));
-    live.push(LiveWeights {
-        identity,
-        config: config.clone(),
-        owner: Owner::current(),
-        weights: Arc::clone(&weights),
-    });
+    live.push(LiveWeights { identity, config: config.clone(), weights: Arc::clone(&weights) });
     weights
 }
 

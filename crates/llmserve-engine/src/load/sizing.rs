@@ -253,11 +253,8 @@ mod tests {
         let config = ContextConfig { max_sequences: Some(257), ..ContextConfig::default() };
         let error = choose(&config, &facts(GIB)).unwrap_err();
         assert_eq!(error.message, "max_sequences: must be from 1 to 256, got 257");
-        let config = ContextConfig {
-            deterministic: true,
-            kv_layout: KvLayout::Unified,
-            ..ContextConfig::default()
-        };
+        let config =
+            ContextConfig { deterministic: true, kv_layout: KvLayout::Unified, ..ContextConfig::default() };
         assert!(choose(&config, &facts(GIB)).unwrap_err().message.starts_with("deterministic"));
         let config = ContextConfig { kv_layout: KvLayout::Auto, ..config };
         assert_eq!(shape(&config, GIB).0, KvLayout::PerSequence);

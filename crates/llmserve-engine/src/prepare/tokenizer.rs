@@ -1,15 +1,21 @@
 //! Texts to tokens and back, on threads whose stack no text can overflow.
 
-use super::marked;
+use std::sync::Arc;
+
 use crate::error::Error;
 use crate::ids::TokenId;
-use crate::job::JobSender;
+use crate::job::{Job, job};
 use crate::model::Vocabulary;
+use crate::notify::Listener;
 use crate::request::{Prompt, Special};
 use crate::shared::Shared;
+use crate::worker::pool::{Pace, PoolOptions, TaskPool};
+use crate::worker::thread::lower_priority;
+
+use super::marked;
 
 /// Stack of a thread that tokenizes; the pages are only touched when needed.
-pub(crate) const STACK_BYTES: usize = 256 << 20;
+const STACK_BYTES: usize = 256 << 20;
 /// Stack for each byte of a text. Many of llama.cpp's pre-tokenizers use `std::regex`, which recurses
 /// for each character of a match: a long run of letters would overflow any fixed stack.
 const STACK_PER_BYTE: usize = 1 << 10;
@@ -102,46 +108,104 @@ impl Tokenizer<'_> {
     }
 }
 
-/// Tokenizing or its reverse alone, for a client.
-pub(crate) enum TokenJob {
-    Tokenize { text: String, add_special: bool, special: Special, result: JobSender<Vec<TokenId>> },
-    Detokenize { tokens: Vec<TokenId>, render_special: bool, result: JobSender<Vec<u8>> },
+/// What has a vocabulary to tokenize with.
+pub(crate) trait Tokenizes: Send + Sync + 'static {
+    fn tokenizer(&self) -> Tokenizer<'_>;
 }
 
-impl TokenJob {
-    /// Does the work, unless nobody waits for it any more.
-    pub(crate) fn run(self, tokenizer: &Tokenizer<'_>, shared: &Shared) {
-        if let Some(error) = shared.refusal() {
-            return self.refuse(error);
-        }
-        match self {
-            Self::Tokenize { text, add_special, special, result } => {
-                if !result.is_cancelled() {
-                    result.send(tokenizer.tokenize(&text, add_special, special));
-                }
-            }
-            Self::Detokenize { tokens, render_special, result } => {
-                if !result.is_cancelled() {
-                    result.send(tokenizer.detokenize(&tokens, render_special));
-                }
-            }
-        }
-    }
+/// The fewest and the most threads that prepare. Three, so that two schemas that take seconds to compile
+/// leave one to others ([`TaskPool`] keeps slow work off the last thread); more than eight only wait for the
+/// model.
+const NUM_THREADS: (usize, usize) = (3, 8);
 
-    /// Answers work that was not taken.
-    pub(crate) fn refuse(self, error: Error) {
-        match self {
-            Self::Tokenize { result, .. } => result.send(Err(error)),
-            Self::Detokenize { result, .. } => result.send(Err(error)),
-        }
+/// Texts to tokenize and the like that may wait beside the requests.
+pub(crate) const MAX_SMALL_JOBS: usize = 64;
+
+/// Longer prompts are slow work: a tenth of a second by the slowest tokenizers.
+const MAX_QUICK_BYTES: usize = 64 << 10;
+
+/// How the prepare threads of an engine or embedder are.
+pub(crate) fn pool_options() -> PoolOptions {
+    let num_cores = std::thread::available_parallelism().map_or(1, usize::from);
+    PoolOptions {
+        name: "llmserve-prepare",
+        num_threads: num_cores.clamp(NUM_THREADS.0, NUM_THREADS.1),
+        stack_bytes: STACK_BYTES,
+        is_background: true,
+        must_finish: false,
     }
 }
 
-/// Tokenizing a large prompt must not take a core from the compute threads, which wait for each
-/// other several hundred times a step. On Linux the call is for the calling thread only.
-pub(crate) fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, 10) {
-        log::debug!("the priority of a prepare thread was not lowered: {error}");
+/// How long prompts take to tokenize.
+pub(crate) fn pace_of<'a>(prompts: impl IntoIterator<Item = &'a Prompt>) -> Pace {
+    let bytes = prompts.into_iter().map(|prompt| match prompt {
+        Prompt::Text { text, .. } => text.len(),
+        Prompt::Tokens(_) => 0,
+    });
+    pace_of_bytes(bytes.sum())
+}
+
+fn pace_of_bytes(bytes: usize) -> Pace {
+    if bytes > MAX_QUICK_BYTES { Pace::Slow } else { Pace::Quick }
+}
+
+/// Where texts are prepared: requests, and texts to tokenize alone.
+pub(crate) struct Texts<P> {
+    pub(crate) pool: TaskPool<P>,
+    pub(crate) shared: Arc<Shared>,
+    /// The most that waits before a text alone is refused.
+    pub(crate) max_waiting: usize,
+}
+
+impl<P> Clone for Texts<P> {
+    fn clone(&self) -> Self {
+        Self { pool: self.pool.clone(), shared: Arc::clone(&self.shared), max_waiting: self.max_waiting }
+    }
+}
+
+impl<P: Tokenizes> Texts<P> {
+    /// The tokens of a text alone.
+    pub(crate) fn tokenize(
+        &self,
+        text: String,
+        add_special: bool,
+        special: Special,
+        listener: Option<Listener>,
+    ) -> Job<Vec<TokenId>> {
+        self.start(pace_of_bytes(text.len()), listener, move |tokenizer| {
+            tokenizer.tokenize(&text, add_special, special)
+        })
+    }
+
+    /// The bytes of tokens alone.
+    pub(crate) fn detokenize(
+        &self,
+        tokens: Vec<TokenId>,
+        render_special: bool,
+        listener: Option<Listener>,
+    ) -> Job<Vec<u8>> {
+        self.start(Pace::Quick, listener, move |tokenizer| tokenizer.detokenize(&tokens, render_special))
+    }
+
+    /// Starts work that is not done if nobody waits for it any more.
+    fn start<T: Send + 'static>(
+        &self,
+        pace: Pace,
+        listener: Option<Listener>,
+        work: impl FnOnce(&Tokenizer<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Job<T> {
+        let (result, job) = job(&self.shared, listener);
+        if let Some(error) = self.shared.refusal() {
+            result.send(Err(error));
+        } else if self.pool.num_waiting() >= self.max_waiting {
+            result.send(Err(self.shared.queue.full()));
+        } else {
+            self.pool.push(pace, move |context| {
+                if !result.is_cancelled() {
+                    result.send(work(&context.tokenizer()));
+                }
+            });
+        }
+        job
     }
 }

@@ -101,7 +101,11 @@ fn streams_and_prompts_take_turns() {
     let streams = Plan { decode: vec![share(1, 1), share(2, 1)], ..Plan::default() };
     let prompts = Plan { num_resting: 2, prefill: vec![share(0, 64)], ..Plan::default() };
     for _ in 0..5 {
-        assert_eq!(step(&mut scheduler, &candidates), prompts, "a whole tile, though it takes 2 ms more than is left");
+        assert_eq!(
+            step(&mut scheduler, &candidates),
+            prompts,
+            "a whole tile, though it takes 2 ms more than is left"
+        );
         assert_eq!(step(&mut scheduler, &candidates), streams);
     }
 }

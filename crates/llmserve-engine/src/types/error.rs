@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use crate::session::{SessionError, SessionErrorReason};
+use super::session_error::SessionError;
 
 /// A refused or failed request.
 ///

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::error::Error;
-use crate::ids::TokenId;
+use super::error::Error;
+use super::ids::TokenId;
 
 /// One thing that happened to a request.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,9 +1,8 @@
 //! What a client asks for. A [`GenerationRequest`] is valid once built.
 
-use crate::draft::Drafting;
-use crate::error::Error;
-use crate::ids::TokenId;
-use crate::session::SessionUse;
+use super::drafting::Drafting;
+use super::error::Error;
+use super::ids::TokenId;
 
 /// The most stop strings of one request.
 pub const MAX_STOP_STRINGS: usize = 64;
@@ -13,6 +12,8 @@ pub const MAX_STOP_BYTES: usize = 4096;
 pub const MAX_TOP_LOGPROBS: u32 = 100;
 /// The most entries of a logit bias.
 pub const MAX_LOGIT_BIAS: usize = 4096;
+/// The most stop tokens.
+pub const MAX_STOP_TOKENS: usize = 4096;
 
 /// The input of a generation.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +49,8 @@ pub enum Special {
 
 /// How the next token is drawn.
 ///
-/// The order is: penalties and bias, temperature, then truncation (`top_k`, `top_p`, `min_p`).
+/// The order is: penalties and bias, the constraint's mask, temperature, then truncation (`top_k`, `top_p`,
+/// `min_p`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {
     /// 0 is greedy: the token with the largest logit.
@@ -148,8 +150,6 @@ pub struct RequestParts {
     pub stopping: StopParams,
     /// What the output must be; `None`: any text.
     pub constraint: Option<ConstraintSpec>,
-    /// The session that the request goes on from and leaves its tokens to.
-    pub session: Option<SessionUse>,
     /// How its next tokens are guessed; `None`: not at all.
     pub drafting: Option<Drafting>,
     /// Report log-probabilities with this many alternatives (0: of the drawn token only).
@@ -183,7 +183,6 @@ impl RequestParts {
             sampling: SamplingParams::default(),
             stopping: StopParams { max_tokens: Some(max_tokens), ..StopParams::default() },
             constraint: None,
-            session: None,
             drafting: None,
             logprobs: None,
             cache_prompt: true,
@@ -224,10 +223,6 @@ impl GenerationRequest {
         }
         if parts.prefill_step_size == Some(0) {
             return invalid("prefill_step_size", "must be at least 1, got 0");
-        }
-        // Nothing may be appended to a session that has tokens.
-        if parts.session.is_none() && matches!(&parts.prompt, Prompt::Tokens(tokens) if tokens.is_empty()) {
-            return Err(Error::EmptyPrompt);
         }
         Ok(Self(parts))
     }
@@ -275,6 +270,10 @@ fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
     if stopping.stop.len() > MAX_STOP_STRINGS {
         let n = stopping.stop.len();
         return invalid("stop", format!("must have at most {MAX_STOP_STRINGS} strings, got {n}"));
+    }
+    if stopping.stop_token_ids.len() > MAX_STOP_TOKENS {
+        let n = stopping.stop_token_ids.len();
+        return invalid("stop_token_ids", format!("must have at most {MAX_STOP_TOKENS} tokens, got {n}"));
     }
     for stop in &stopping.stop {
         if stop.is_empty() {
@@ -361,7 +360,10 @@ mod tests {
         );
         refused(|p| p.logprobs = Some(101), "logprobs: must be at most 100, got 101");
         refused(|p| p.prefill_step_size = Some(0), "prefill_step_size: must be at least 1, got 0");
-        refused(|p| p.prompt = Prompt::Tokens(Vec::new()), "prompt: must hold at least one token");
+        refused(
+            |p| p.stopping.stop_token_ids = vec![TokenId(1); 4097],
+            "stop_token_ids: must have at most 4096 tokens, got 4097",
+        );
     }
 
     #[test]

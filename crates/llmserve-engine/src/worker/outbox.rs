@@ -2,18 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_channel::Sender;
-
-use crate::command::Command;
 use crate::event::Event;
 use crate::ids::RequestId;
-use crate::lock::lock;
-use crate::notify::{Listener, PendingFlush};
-use crate::process::Owner;
 use crate::request::Delivery;
-use crate::session::Session;
+
+use super::lock::lock;
+use super::notify::{Listener, PendingFlush};
 
 /// The events of one request that its client has not taken yet.
 pub(crate) struct Outbox {
@@ -21,13 +17,15 @@ pub(crate) struct Outbox {
     listener: Option<Listener>,
     delivery: Delivery,
     aborted: AtomicBool,
-    state: Mutex<State>,
+    contents: Mutex<Contents>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Contents {
     events: VecDeque<Event>,
+    /// Threads in [`Outbox::recv`]: to wake nobody costs a system call too.
+    num_waiting: usize,
     /// The terminal event was put in: everything after it is dropped.
     is_over: bool,
 }
@@ -39,7 +37,7 @@ impl Outbox {
             listener,
             delivery,
             aborted: AtomicBool::new(false),
-            state: Mutex::default(),
+            contents: Mutex::default(),
             changed: Condvar::new(),
         }
     }
@@ -78,103 +76,53 @@ impl Outbox {
 
     /// True if the receiver is to be told.
     fn put(&self, event: Event) -> bool {
-        let mut state = self.lock();
-        if state.is_over {
+        let mut contents = self.lock();
+        if contents.is_over {
             return false;
         }
         let tell = match &event {
             Event::Finished(_) | Event::Failed(_) => {
-                state.is_over = true;
+                contents.is_over = true;
                 true
             }
             Event::Accepted { .. } => true,
             Event::Started { .. } | Event::Delta(_) => self.delivery == Delivery::Streaming,
         };
-        match (event, state.events.back_mut()) {
+        match (event, contents.events.back_mut()) {
             // A slow reader gets one larger delta; no record is lost.
             (Event::Delta(new), Some(Event::Delta(last))) => last.tokens.extend(new.tokens),
-            (event, _) => state.events.push_back(event),
+            (event, _) => contents.events.push_back(event),
         }
-        drop(state);
-        self.changed.notify_all();
+        let is_awaited = contents.num_waiting > 0;
+        drop(contents);
+        if is_awaited {
+            self.changed.notify_all();
+        }
         tell
     }
 
-    fn take(&self) -> Vec<Event> {
+    pub(crate) fn take(&self) -> Vec<Event> {
         self.lock().events.drain(..).collect()
     }
 
-    fn recv(&self) -> Option<Event> {
-        let mut state = self.lock();
+    /// Waits for the next event; `None` after the terminal one.
+    pub(crate) fn recv(&self) -> Option<Event> {
+        let mut contents = self.lock();
         loop {
-            if let Some(event) = state.events.pop_front() {
+            if let Some(event) = contents.events.pop_front() {
                 return Some(event);
             }
-            if state.is_over {
+            if contents.is_over {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            contents.num_waiting += 1;
+            contents = self.changed.wait(contents).unwrap_or_else(PoisonError::into_inner);
+            contents.num_waiting -= 1;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change of the state is complete before the lock is released.
-        lock(&self.state)
-    }
-}
-
-/// A submitted request. Dropping it aborts the request unless it is over.
-pub struct RequestHandle {
-    outbox: Arc<Outbox>,
-    owner: Owner,
-    commands: Sender<Command>,
-    session: Option<Session>,
-}
-
-impl RequestHandle {
-    pub(crate) fn new(
-        outbox: Arc<Outbox>,
-        owner: Owner,
-        commands: Sender<Command>,
-        session: Option<Session>,
-    ) -> Self {
-        Self { outbox, owner, commands, session }
-    }
-
-    /// The request's id, unique within its engine.
-    #[must_use]
-    pub fn id(&self) -> RequestId {
-        self.outbox.id
-    }
-
-    /// Takes what is there now, without waiting. Adjacent deltas have been merged.
-    #[must_use]
-    pub fn take(&self) -> Vec<Event> {
-        self.outbox.take()
-    }
-
-    /// Waits for the next event; `None` after the terminal one.
-    #[must_use]
-    pub fn recv(&self) -> Option<Event> {
-        self.outbox.recv()
-    }
-
-    /// Ends the request within one step, whatever its phase: it finishes as cancelled.
-    pub fn abort(&self) {
-        if !self.owner.is_current() || self.outbox.is_over() || !self.outbox.set_aborted() {
-            return;
-        }
-        if self.session.as_ref().is_some_and(|session| session.cancel_waiting(self.outbox.id)) {
-            return;
-        }
-        if self.commands.send(Command::Wake).is_err() {
-            log::debug!("request {} was aborted after its engine had ended", self.outbox.id.0);
-        }
-    }
-}
-
-impl Drop for RequestHandle {
-    fn drop(&mut self) {
-        self.abort();
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        // Every change of the contents is complete before the lock is released.
+        lock(&self.contents)
     }
 }

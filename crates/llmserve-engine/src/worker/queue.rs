@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::lock::lock;
+
+use super::lock::lock;
 
 /// Counts waiting requests and their prompt tokens.
 pub(crate) struct Queue {

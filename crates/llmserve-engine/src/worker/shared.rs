@@ -3,17 +3,25 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::event::Event;
 use crate::ids::RequestId;
-use crate::lock::lock;
-use crate::outbox::Outbox;
-use crate::queue::Queue;
 use crate::stats::Stats;
+
+use super::lock::lock;
+use super::outbox::Outbox;
+use super::process::{FORKED, Owner};
+use super::queue::Queue;
+
+/// How long the end waits for threads that need not finish: a large text is tokenized in less. What takes
+/// longer may take minutes, and holds nothing but memory.
+const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(2);
 
 /// State of an engine that outlives its threads.
 pub(crate) struct Shared {
+    owner: Owner,
     pub(crate) queue: Arc<Queue>,
     /// From submission until the engine thread has counted the request as waiting or running.
     pub(crate) num_preparing: AtomicUsize,
@@ -26,13 +34,25 @@ pub(crate) struct Shared {
     stats: Mutex<Stats>,
     /// Every request that is not over, so that none waits for ever when the engine ends.
     live: Mutex<HashMap<RequestId, Weak<Outbox>>>,
-    num_threads: Mutex<usize>,
+    threads: Mutex<Threads>,
     thread_ended: Condvar,
 }
 
+/// Threads that have not ended.
+#[derive(Default)]
+struct Threads {
+    /// Those whose work must be finished: one owns the context, one writes files.
+    num_needed: usize,
+    /// Those that prepare work for them.
+    num_others: usize,
+    /// The end has waited for the others, in vain.
+    is_left_behind: bool,
+}
+
 impl Shared {
-    pub(crate) fn new(queue: Queue, num_threads: usize) -> Self {
+    pub(crate) fn new(queue: Queue) -> Self {
         Self {
+            owner: Owner::current(),
             queue: Arc::new(queue),
             num_preparing: AtomicUsize::new(0),
             num_refused: AtomicU64::new(0),
@@ -41,9 +61,15 @@ impl Shared {
             dead: OnceLock::new(),
             stats: Mutex::default(),
             live: Mutex::default(),
-            num_threads: Mutex::new(num_threads),
+            threads: Mutex::default(),
             thread_ended: Condvar::new(),
         }
+    }
+
+    /// Whose threads these are. In a forked child nothing else here may be touched, but for
+    /// [`Self::refusal`].
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -68,7 +94,7 @@ impl Shared {
     }
 
     pub(crate) fn dead_reason(&self) -> Option<&'static str> {
-        self.dead.get().copied()
+        if self.owner.is_current() { self.dead.get().copied() } else { Some(FORKED) }
     }
 
     pub(crate) fn set_dead(&self, reason: &'static str) {
@@ -83,19 +109,18 @@ impl Shared {
         }
     }
 
+    /// Why work that was taken ends without a result.
+    pub(crate) fn why_lost(&self) -> Error {
+        let panicked = || std::thread::panicking().then_some(Error::Internal);
+        self.refusal().or_else(panicked).unwrap_or(Error::ShutDown)
+    }
+
     pub(crate) fn register(&self, outbox: &Arc<Outbox>) {
         lock(&self.live).insert(outbox.id, Arc::downgrade(outbox));
     }
 
     pub(crate) fn forget(&self, id: RequestId) {
         lock(&self.live).remove(&id);
-    }
-
-    /// Refuses a request that was not accepted.
-    pub(crate) fn refuse(&self, outbox: &Outbox, error: Error) {
-        self.num_refused.fetch_add(1, Ordering::Relaxed);
-        self.forget(outbox.id);
-        outbox.push_now(Event::Failed(error));
     }
 
     /// Ends every live request with an error; how many there were.
@@ -108,20 +133,43 @@ impl Shared {
         live.len()
     }
 
-    pub(crate) fn thread_starts(&self) {
-        *lock(&self.num_threads) += 1;
-    }
-
-    pub(crate) fn thread_ended(&self) {
-        *lock(&self.num_threads) -= 1;
-        self.thread_ended.notify_all();
-    }
-
-    /// Waits until all threads have ended and what they held is freed.
+    /// Waits until the threads have ended and what they held is freed. What is still being prepared after
+    /// some time is left behind.
     pub(crate) fn join(&self) {
-        let mut num_threads = lock(&self.num_threads);
-        while *num_threads > 0 {
-            num_threads = self.thread_ended.wait(num_threads).unwrap_or_else(PoisonError::into_inner);
+        let threads = self.thread_ended.wait_while(lock(&self.threads), |threads| threads.num_needed > 0);
+        let threads = threads.unwrap_or_else(PoisonError::into_inner);
+        let is_waited_for = |threads: &mut Threads| threads.num_others > 0 && !threads.is_left_behind;
+        let waited = self.thread_ended.wait_timeout_while(threads, LEFT_BEHIND_AFTER, is_waited_for);
+        let (mut threads, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if timeout.timed_out() {
+            threads.is_left_behind = true;
+            log::warn!("{} threads are left behind with what they prepare", threads.num_others);
         }
+    }
+}
+
+/// A thread that has not ended, until it is dropped.
+pub(crate) struct Running {
+    shared: Arc<Shared>,
+    is_needed: bool,
+}
+
+impl Running {
+    /// With `is_needed` the end waits for the thread however long it takes.
+    pub(crate) fn new(shared: &Arc<Shared>, is_needed: bool) -> Self {
+        let new = Self { shared: Arc::clone(shared), is_needed };
+        *new.count(&mut lock(&shared.threads)) += 1;
+        new
+    }
+
+    fn count<'a>(&self, threads: &'a mut Threads) -> &'a mut usize {
+        if self.is_needed { &mut threads.num_needed } else { &mut threads.num_others }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        *self.count(&mut lock(&self.shared.threads)) -= 1;
+        self.shared.thread_ended.notify_all();
     }
 }

@@ -66,6 +66,12 @@ pub fn request(parts: RequestParts) -> GenerationRequest {
     GenerationRequest::new(parts).expect("the request is valid")
 }
 
+/// A request that uses a session.
+pub fn in_session(parts: RequestParts, session: &Session, mode: SessionMode, templated: bool) -> Submission {
+    let session = Some(SessionUse { session: session.clone(), mode, templated });
+    Submission { session, ..request(parts).into() }
+}
+
 pub fn greedy(prompt: &str, max_tokens: u32) -> GenerationRequest {
     request(RequestParts::text(prompt, max_tokens))
 }

@@ -39,7 +39,7 @@ fn drafts_change_neither_text_nor_counts_on_any_kind_of_cache() {
                         period: 2 + index % 5,
                     });
                     let drafter = (index % 3 != 0).then_some(drafter);
-                    let handle = engine.submit_drafting(greedy(&text, 60), drafter, None);
+                    let handle = engine.submit(Submission { drafter, ..greedy(&text, 60).into() }, None);
                     (text, handle)
                 })
                 .collect();

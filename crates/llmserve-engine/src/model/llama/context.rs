@@ -436,7 +436,7 @@ fn tile(config: &ContextConfig, trimming: Trimming) -> usize {
     let has_tiles = config.flash_attention != FlashAttention::Disabled
         && config.kv_type_k == config.kv_type_v
         && is_float(config.kv_type_k)
-        && config.ubatch_size.min(config.batch_size) as usize % TILE == 0
+        && (config.ubatch_size.min(config.batch_size) as usize).is_multiple_of(TILE)
         && !matches!(trimming, Trimming::Never)
         && gpus().is_empty();
     if has_tiles { TILE } else { 1 }

@@ -8,10 +8,10 @@ use super::params::CELL_PADDING;
 use super::raw_context::{Missing, RawContext};
 use super::{ContextShape, Weights, params, shim};
 use crate::config::{ContextConfig, KvLayout};
-use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::Error;
 use crate::ids::{SlotId, TokenId};
 use crate::sampler::argmax;
+use crate::types::MAX_DRAFT_TOKENS;
 
 /// A llama.cpp context of type MTP, made and used on the target's thread.
 pub(super) struct HeadContext {

@@ -8,9 +8,9 @@ use super::Weights;
 use crate::config::{
     ContextConfig, FlashAttention, KvLayout, KvType, MetadataValue, RopeScaling, WeightsConfig,
 };
-use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::{LoadError, LoadErrorReason};
 use crate::gguf::{EmbeddingKind, Pooling};
+use crate::types::MAX_DRAFT_TOKENS;
 
 /// llama.cpp pads the cells of a sequence to this.
 pub(super) const CELL_PADDING: usize = 256;

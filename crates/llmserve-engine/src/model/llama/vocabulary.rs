@@ -9,7 +9,8 @@ use super::pieces::Pieces;
 use super::{Weights, shim};
 use crate::error::Error;
 use crate::ids::TokenId;
-use crate::model::{ModelInfo, SpecialToken, Vocabulary};
+use crate::model::{SpecialToken, Vocabulary};
+use crate::model_info::ModelInfo;
 
 /// Hugging Face's names of tokens, and the metadata keys (spelled so) that hold their ids.
 const NAMED_TOKENS: [(&str, &str); 5] = [

@@ -13,7 +13,7 @@ use super::{backend, devices, params};
 use crate::config::WeightsConfig;
 use crate::error::{LoadError, LoadErrorReason};
 use crate::ids::TokenId;
-use crate::model::ModelInfo;
+use crate::model_info::ModelInfo;
 
 /// The weights of a model; shared by its contexts and freed with the last.
 pub(crate) struct Weights {

@@ -66,8 +66,3 @@ impl SessionError {
         self
     }
 }
-
-/// A file that contradicts itself.
-pub(super) fn damaged(message: impl Into<String>) -> SessionError {
-    SessionError::new(SessionErrorReason::Damaged, message)
-}

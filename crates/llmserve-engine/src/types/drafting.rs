@@ -1,10 +1,12 @@
 //! How the next tokens of a request are guessed.
 
-use super::{Head, MAX_DRAFT_TOKENS};
-use crate::error::Error;
+use super::error::Error;
+
+/// The most tokens of one draft.
+pub const MAX_DRAFT_TOKENS: usize = 8;
 
 /// How the next tokens of a request are guessed. The text is the same as without.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drafting {
     /// Where the guesses come from.
     pub method: DraftMethod,
@@ -16,10 +18,11 @@ pub struct Drafting {
 }
 
 /// Where guesses come from.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DraftMethod {
-    /// The model's own head for multi-token prediction (MTP).
-    Head(Head),
+    /// The model's own head for multi-token prediction (MTP), which goes with the request
+    /// ([`crate::Submission::head`]).
+    Head,
     /// What followed the last tokens where they occurred before, in prompt or output.
     PromptLookup,
 }

@@ -2,22 +2,18 @@
 
 use crate::error::Error;
 use crate::ids::TokenId;
-use crate::prepare::Preparer;
 use crate::request::{Prompt, Special};
+use crate::session::{NextTurn, SessionMode, SessionTurn};
 
-use super::{NextTurn, SessionMode, Turn};
+use super::Preparer;
 
 /// What a text is tokenized behind, to be taken off again: no token joins it with what follows.
 const ANCHOR: &str = "\n";
 
 impl Preparer {
     /// The tokens of a request that has its turn in a session.
-    pub(crate) fn compose(
-        &self,
-        prompt: Prompt,
-        mode: &SessionMode,
-        turn: &Turn,
-    ) -> Result<Vec<TokenId>, Error> {
+    pub(super) fn compose(&self, prompt: Prompt, session: &SessionTurn) -> Result<Vec<TokenId>, Error> {
+        let SessionTurn { turn, mode, .. } = session;
         let (mut tokens, is_templated) = turn.contents();
         let (Some(&last), SessionMode::Append | SessionMode::AppendTurn(_)) = (tokens.last(), mode) else {
             return self.tokens_of(prompt);
