@@ -32,7 +32,6 @@
 //! texts into vectors. [`LoadOptions::wanted`] says which of both is wanted.
 
 mod command;
-mod constrained;
 mod constraint;
 mod core;
 pub mod detokenizer;

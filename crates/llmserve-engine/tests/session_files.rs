@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{FakeEngine, Output, collect, in_session};
+use common::{FakeEngine, Output, collect, in_session, request};
 use llmserve_engine::model::fake::{self, Memory};
 use llmserve_engine::*;
 use serde_json::{Value, json};

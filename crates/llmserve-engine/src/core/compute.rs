@@ -72,18 +72,18 @@ impl Core {
         }
     }
 
-    /// Decodes, and meanwhile computes masks of the sequences that will draw. One that is not done by then is
+    /// Decodes, and meanwhile computes masks of the sequences that will draw, or looks for what a held token waits for. One mask that is not done by then is
     /// computed where it is used.
     fn decode_beside_masks(&mut self, batch: &Batch) -> (Result<(), DecodeError>, Duration) {
         let mut drawing = vec![false; self.running.len()];
         for part in batch.parts.iter().filter(|part| part.output_row.is_some()) {
             drawing[part.index] = true;
         }
-        let outputs = self.running.iter_mut().zip(drawing).filter(|(_, draws)| *draws);
-        let outputs = outputs.map(|(sequence, _)| &mut sequence.output);
-        let constrained: Vec<&mut Output> = outputs.filter(|output| output.is_constrained()).collect();
+        let outputs = self.running.iter_mut().map(|sequence| &mut sequence.output).zip(drawing);
+        let outputs = outputs.filter(|(output, draws)| output.is_held() || *draws && output.is_constrained());
+        let constrained: Vec<&mut Output> = outputs.map(|(output, _)| output).collect();
         let context = self.kv.compute();
-        self.pool.beside(constrained, Output::prepare_mask, || {
+        self.pool.beside(constrained, Output::work_ahead, || {
             let started = Instant::now();
             (context.decode(&batch.rows), started.elapsed())
         })

@@ -2,7 +2,7 @@
 //! ended retires.
 
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::{Delta, Event};
 use crate::output::{Drawn, End, Output, Rows, Text};
 use crate::sequence::Sequence;
 
@@ -27,7 +27,26 @@ impl Core {
         let drawn = self.draw(&drawing);
         let ends =
             drawing.into_iter().zip(drawn).map(|(part, drawn)| (part.index, self.hand_out(part, drawn)));
-        let mut ends: Vec<(usize, Result<Option<End>, Error>)> = ends.collect();
+        let ends = ends.collect();
+        self.retire(ends);
+    }
+
+    /// Goes on with the sequences that hold a token which waits for its constraint.
+    pub(super) fn emit_held(&mut self) {
+        let mut ends = Vec::new();
+        for index in 0..self.running.len() {
+            let Sequence { output, tokens, .. } = &mut self.running[index];
+            if output.is_held() {
+                let drawn = output.draw_held(Text { tokens, vocabulary: &*self.vocabulary });
+                self.push_delta(index, drawn.delta);
+                ends.push((index, drawn.end));
+            }
+        }
+        self.retire(ends);
+    }
+
+    /// Takes out what has ended.
+    fn retire(&mut self, mut ends: Vec<(usize, Result<Option<End>, Error>)>) {
         // From the back, so that taking one out leaves the other indices right.
         ends.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
         for (index, end) in ends {
@@ -63,19 +82,22 @@ impl Core {
     /// Hands out what was drawn, and takes back what was drafted wrongly. How the sequence ended, if it did.
     fn hand_out(&mut self, part: &Part, drawn: Drawn) -> Result<Option<End>, Error> {
         let Drawn { delta, num_accepted, end } = drawn;
-        let sequence = &mut self.running[part.index];
-        sequence.num_computed += num_accepted;
-        self.stats.completion_tokens += delta.tokens.len() as u64;
-        if !delta.tokens.is_empty() {
-            sequence.note_tokens();
-            sequence.began.get_or_insert(self.stats.requests_accepted);
-            sequence.outbox.push(Event::Delta(delta), &mut self.pending);
-        }
+        self.running[part.index].num_computed += num_accepted;
+        self.push_delta(part.index, delta);
         let has_ended = !matches!(end, Ok(None));
         self.record_draft(part.index, part.draft.len(), num_accepted, has_ended);
         if num_accepted < part.draft.len() {
             self.drop_rejected(part.index);
         }
         end
+    }
+    fn push_delta(&mut self, index: usize, delta: Delta) {
+        self.stats.completion_tokens += delta.tokens.len() as u64;
+        if !delta.tokens.is_empty() {
+            let sequence = &mut self.running[index];
+            sequence.note_tokens();
+            sequence.began.get_or_insert(self.stats.requests_accepted);
+            sequence.outbox.push(Event::Delta(delta), &mut self.pending);
+        }
     }
 }

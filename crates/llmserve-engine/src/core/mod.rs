@@ -102,6 +102,7 @@ impl Core {
     }
 
     fn step(&mut self) {
+        self.emit_held();
         self.retire_aborted();
         self.kv.set_speed(self.scheduler.seconds_per_prompt_token(), self.scheduler.seconds_per_step());
         self.admit();
@@ -149,11 +150,12 @@ impl Core {
     fn handle(&mut self, command: Command) {
         match command {
             Command::Submit(prepared, place) => {
+                let arrival = self.stats.requests_accepted;
                 self.stats.requests_accepted += 1;
                 let mut prepared = *prepared;
                 let drafting = prepared.request.drafting.as_ref();
                 let drafts = SequenceDrafts::new(drafting, prepared.drafter.take(), &self.draft_controller);
-                let sequence = Sequence::new(prepared, self.stats.requests_accepted, drafts);
+                let sequence = Sequence::new(prepared, arrival, drafts);
                 self.num_arrived += 1;
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
@@ -176,6 +178,8 @@ impl Core {
             .running
             .iter()
             .enumerate()
+            // One whose drawn token waits for its constraint has nothing to decode.
+            .filter(|(_, sequence)| !sequence.output.is_held())
             .map(|(index, sequence)| Candidate {
                 index,
                 position: sequence.num_computed,

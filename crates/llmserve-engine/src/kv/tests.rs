@@ -28,7 +28,9 @@ fn compute(kv: &mut KvCache, lease: Lease, tokens: &[TokenId]) {
     let pending = tokens.iter().enumerate().skip(lease.num_computed);
     let row = |(position, &token)| Row { slot: lease.slot, token, position: position as u32, output: false };
     let rows: Vec<Row> = pending.map(row).collect();
-    kv.compute().decode(&rows).unwrap();
+    for rows in rows.chunks(kv.limits().batch_size) {
+        kv.compute().decode(rows).unwrap();
+    }
 }
 
 #[test]

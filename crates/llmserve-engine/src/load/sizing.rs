@@ -18,12 +18,34 @@ pub(super) struct Facts {
     pub(super) trained_length: u32,
     /// KV cache bytes of one token; `None` where the cache does not grow with tokens.
     pub(super) bytes_per_token: Option<u64>,
-    /// Free memory in bytes, the weights taken off.
+    /// Free memory in bytes, the weights taken off: what the cells of all layers may take.
     pub(super) free_bytes: u64,
     /// Cores that this process may use.
     pub(super) num_cores: usize,
     /// Whether layers go to a GPU.
     pub(super) has_gpu: bool,
+}
+
+/// What memory there is, and how weights and cells are shared out between host and GPUs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Memory {
+    pub(super) host_bytes: u64,
+    /// Free memory of all GPUs.
+    pub(super) gpu_bytes: u64,
+    pub(super) weight_bytes: u64,
+    /// Share of the layers that is on GPUs.
+    pub(super) gpu_share: f64,
+    /// Whether the cells of a layer are where the layer is.
+    pub(super) has_cells_on_gpu: bool,
+}
+
+/// Bytes that the cells of all layers may take, where host and GPUs each hold their share.
+pub(super) fn free_for_cells(memory: &Memory) -> u64 {
+    let left = |bytes: u64, share: f64| bytes as f64 - memory.weight_bytes as f64 * share;
+    let cells_on_gpu = if memory.has_cells_on_gpu { memory.gpu_share } else { 0.0 };
+    let whole = |left: f64, share: f64| if share > 0.0 { left.max(0.0) / share } else { f64::INFINITY };
+    let on_host = whole(left(memory.host_bytes, 1.0 - memory.gpu_share), 1.0 - cells_on_gpu);
+    on_host.min(whole(left(memory.gpu_bytes, memory.gpu_share), cells_on_gpu)) as u64
 }
 
 /// Chooses the shape, half of the free memory at most unless more is asked for.
@@ -66,6 +88,12 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
         )));
     }
     let shape = ContextShape { context_length, num_slots, num_cells, layout, num_threads };
+    if u32::try_from(shape.n_ctx()).is_err() {
+        return Err(invalid(format!(
+            "context_length: {num_slots} sequences of {context_length} tokens are more than llama.cpp's {} cells",
+            u32::MAX
+        )));
+    }
     check_memory(&shape, facts)?;
     Ok(shape)
 }
@@ -182,6 +210,39 @@ mod tests {
         let config =
             ContextConfig { context_length: Some(512), max_sequences: Some(32), ..ContextConfig::default() };
         assert_eq!(shape(&config, 20 * GIB), (KvLayout::PerSequence, 512, 32, 16_384));
+    }
+
+    #[test]
+    fn cells_that_llama_cpp_cannot_count_are_refused() {
+        // Where no memory is counted: a GPU, or a state that does not grow.
+        let config = ContextConfig {
+            context_length: Some(1 << 27),
+            max_sequences: Some(32),
+            kv_layout: KvLayout::PerSequence,
+            ..ContextConfig::default()
+        };
+        let facts = Facts { bytes_per_token: None, ..facts(GIB) };
+        let error = choose(&config, &facts).unwrap_err();
+        assert_eq!(error.reason, LoadErrorReason::InvalidOption);
+        assert!(error.message.contains("32 sequences of 134217728 tokens"), "{}", error.message);
+    }
+
+    #[test]
+    fn cells_are_sized_by_the_memory_that_holds_them() {
+        let cpu = Memory {
+            host_bytes: 512 * GIB,
+            gpu_bytes: 0,
+            weight_bytes: 16 * GIB,
+            gpu_share: 0.0,
+            has_cells_on_gpu: true,
+        };
+        assert_eq!(free_for_cells(&cpu), 496 * GIB);
+        let gpu = Memory { gpu_bytes: 24 * GIB, gpu_share: 1.0, ..cpu };
+        assert_eq!(free_for_cells(&gpu), 8 * GIB);
+        assert_eq!(free_for_cells(&Memory { has_cells_on_gpu: false, ..gpu }), 512 * GIB);
+        // Half of the cells are on the GPU, beside half of the weights.
+        assert_eq!(free_for_cells(&Memory { gpu_share: 0.5, ..gpu }), 32 * GIB);
+        assert_eq!(free_for_cells(&Memory { weight_bytes: 30 * GIB, ..gpu }), 0);
     }
 
     #[test]

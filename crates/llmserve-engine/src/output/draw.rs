@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::state::present;
-use crate::constrained::Settled;
+use crate::constraint::Settled;
 use crate::error::Error;
 use crate::event::{Delta, FinishReason, TokenRecord};
 use crate::ids::TokenId;
@@ -60,8 +60,11 @@ impl Output {
                 Ok(Some(end)) => break self.check().map(|()| Some(end)),
                 Err(error) => break Err(error),
             }
-            // One token, and those that a constraint forced behind it.
+            // One token, and those that a constraint forced behind it; none where the token waits.
             let drawn = &text.tokens[len..];
+            if drawn.is_empty() {
+                break Ok(None);
+            }
             let guesses = rows.draft[num_accepted..].iter();
             let num_right = guesses.zip(drawn).take_while(|(guess, token)| guess == token).count();
             num_accepted += num_right;
@@ -90,10 +93,45 @@ impl Output {
         };
         let allowed = Some(constraint.mask()?.words());
         let sampled = self.sampler.sample(logits, Bans { tokens, allowed }, scratch)?;
-        match constraint.settle(sampled.token, left)? {
+        let settled = constraint.settle(sampled.token, left)?;
+        self.take(sampled, settled, text, delta)
+    }
+
+    /// Goes on with the token that waits for its constraint.
+    pub(crate) fn draw_held(&mut self, mut text: Text<'_>) -> Drawn {
+        let mut delta = Delta::default();
+        let end = match self.settle_held(&mut text, &mut delta) {
+            Ok(Some(end)) => self.check().map(|()| Some(end)),
+            other => other,
+        };
+        Drawn { delta, num_accepted: 0, end }
+    }
+
+    fn settle_held(&mut self, text: &mut Text<'_>, delta: &mut Delta) -> Result<Option<End>, Error> {
+        let Some(constraint) = present(&mut self.constraint)? else { return Ok(None) };
+        let Some(sampled) = self.held.take() else { return Ok(None) };
+        let settled = constraint.settle_on()?;
+        self.take(sampled, settled, text, delta)
+    }
+
+    /// Takes into the text what the constraint made of a token.
+    fn take(
+        &mut self,
+        sampled: Sampled,
+        settled: Settled,
+        text: &mut Text<'_>,
+        delta: &mut Delta,
+    ) -> Result<Option<End>, Error> {
+        match settled {
+            Settled::Later => {
+                self.held = Some(sampled);
+                Ok(None)
+            }
             Settled::Tail(tail) => Ok(Some(self.append_tail(&tail, FinishReason::Length, text, delta))),
             Settled::Token => {
-                let end = constraint.is_finished().then_some(FinishReason::Stop);
+                let is_finished =
+                    present(&mut self.constraint)?.is_some_and(|constraint| constraint.is_finished());
+                let end = is_finished.then_some(FinishReason::Stop);
                 match self.append(sampled, end, text, delta) {
                     None => self.append_forced(text, delta),
                     ended => Ok(ended),
@@ -231,9 +269,9 @@ mod tests {
     #[test]
     fn a_lost_constraint_is_an_error_and_not_free_text() {
         let mut output = output(RequestParts::text("", 100), 100);
-        // As a panic in the middle of `prepare_mask` leaves it.
+        // As a panic in the middle of `work_ahead` leaves it.
         output.constraint = Err(Error::Internal);
-        output.prepare_mask();
+        output.work_ahead();
         let mut tokens = Vec::new();
         let drawn = draw(&mut output, &mut tokens, "a", &[]);
         assert!(matches!(drawn.end, Err(Error::Internal)));

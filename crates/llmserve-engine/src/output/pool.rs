@@ -12,8 +12,9 @@ use crate::sampler::Scratch;
 /// More threads than this are of little use: what they read comes through the same memory.
 const MAX_THREADS: usize = 8;
 
-/// Logits for each thread that takes part in a step's output.
-const LOGITS_EACH: usize = 400_000;
+/// Logits that each thread must have to look at, about 0.1 ms: waking one takes some 20 us, and where others want its
+/// core the step may wait for it much longer.
+const LOGITS_EACH: usize = 1_500_000;
 
 /// The engine thread and its helpers. They have work only where the compute threads have none, but for
 /// [`Pool::beside`], which takes one of them.

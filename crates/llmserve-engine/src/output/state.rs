@@ -2,14 +2,14 @@
 
 use super::draw::Text;
 use super::stops::Stops;
-use crate::constrained::Constrained;
+use crate::constraint::Constraint;
 use crate::detokenizer::Detokenizer;
 use crate::error::Error;
 use crate::event::{Delta, FinishReason};
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
 use crate::request::GenerationRequest;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampled, Sampler};
 
 /// Sampler, constraint, stop rules and detokenizer of one sequence. Its tokens are kept by the sequence
 /// and move along with it.
@@ -18,7 +18,9 @@ pub(crate) struct Output {
     pub(super) detokenizer: Detokenizer,
     pub(super) stops: Stops,
     /// `Err` where a panic interrupted work on it: a constraint that is lost is never left out.
-    pub(super) constraint: Result<Option<Box<Constrained>>, Error>,
+    pub(super) constraint: Result<Option<Box<Constraint>>, Error>,
+    /// A drawn token of which the constraint does not know yet whether it may stand.
+    pub(super) held: Option<Sampled>,
     /// Log-probabilities need a row of logits for each token.
     pub(super) has_logprobs: bool,
     num_prompt: usize,
@@ -33,7 +35,7 @@ impl Output {
         seed: u64,
         prompt: &[TokenId],
         max_tokens: usize,
-        constraint: Option<Box<Constrained>>,
+        constraint: Option<Box<Constraint>>,
     ) -> Self {
         let is_json = constraint.as_ref().is_some_and(|constraint| constraint.is_json());
         let stops = Stops::new(&request.stopping, is_json);
@@ -42,6 +44,7 @@ impl Output {
             detokenizer: Detokenizer::new(&stops.strings),
             stops,
             constraint: Ok(constraint),
+            held: None,
             has_logprobs: request.logprobs.is_some(),
             num_prompt: prompt.len(),
             max_tokens,
@@ -62,12 +65,17 @@ impl Output {
         vocabulary_size * (self.sampler.num_passes() + usize::from(self.is_constrained()))
     }
 
-    /// Computes the mask of the next draw ahead of it. An error stays in the constraint and comes out where
-    /// the mask is used.
-    pub(crate) fn prepare_mask(&mut self) {
+    /// Whether a drawn token waits for its constraint. Until it is settled there is nothing to decode.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Computes the mask of the next draw ahead of it, or goes on with what a drawn token waits for. An error
+    /// stays in the constraint and comes out where the mask is used.
+    pub(crate) fn work_ahead(&mut self) {
         let mut constraint = std::mem::replace(&mut self.constraint, Err(Error::Internal));
         if let Ok(Some(constraint)) = &mut constraint
-            && let Err(error) = constraint.mask()
+            && let Err(error) = constraint.work_ahead()
         {
             log::debug!("a mask could not be computed: {error}");
         }
@@ -111,6 +119,7 @@ impl Output {
         let Some(constraint) = present(&mut self.constraint)?.filter(|_| is_begun) else {
             return Ok(delta);
         };
+        self.held = None;
         if let Some(tail) = constraint.close(left) {
             self.append_tail(&tail, FinishReason::Cancelled, &mut text, &mut delta);
             self.check()?;
@@ -149,7 +158,7 @@ impl Output {
 
 /// The constraint, if there is one.
 pub(super) fn present(
-    constraint: &mut Result<Option<Box<Constrained>>, Error>,
-) -> Result<Option<&mut Constrained>, Error> {
+    constraint: &mut Result<Option<Box<Constraint>>, Error>,
+) -> Result<Option<&mut Constraint>, Error> {
     constraint.as_mut().map(Option::as_deref_mut).map_err(|lost| lost.clone())
 }

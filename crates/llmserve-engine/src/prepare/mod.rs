@@ -12,8 +12,7 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use crate::command::Command;
-use crate::constrained::Constrained;
-use crate::constraint::Compiler;
+use crate::constraint::{Compiler, Constraint};
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished, Timings, Usage};
 use crate::ids::TokenId;
@@ -46,14 +45,20 @@ impl Tokenizes for Preparer {
 impl Preparer {
     /// Prepares a request and hands it to the engine thread. Lost on the way, it is answered by its ticket.
     fn run(&self, new: NewRequest, ticket: Ticket) {
+        // An empty text is no document.
+        let is_complete = new.request.constraint.is_none();
         if ticket.outbox().is_aborted() {
-            return ticket.cancel(cancelled(&new.request, 0));
+            return ticket.cancel(cancelled(is_complete, 0));
         }
         if let Some(error) = self.shared.refusal() {
             return ticket.refuse(error);
         }
         match self.prepare(new) {
             Ok((prepared, place)) => self.enqueue(prepared, place, ticket),
+            // A compilation ends with its request.
+            Err(Error::ShutDown) if ticket.outbox().is_aborted() && self.shared.refusal().is_none() => {
+                ticket.cancel(cancelled(is_complete, 0));
+            }
             Err(error) => ticket.refuse(error),
         }
     }
@@ -72,10 +77,11 @@ impl Preparer {
         let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
         self.check_tokens("logit_bias", &biased)?;
         self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
-        let constrained = self.constrained(&request, max_tokens - prompt.len())?;
+        let is_stopped = || outbox.is_aborted() || self.shared.refusal().is_some();
+        let constraint = self.constraint(&request, max_tokens - prompt.len(), &is_stopped)?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let output = Output::new(&request, seed, &prompt, max_tokens, constrained);
+        let output = Output::new(&request, seed, &prompt, max_tokens, constraint);
         let prepared = Prepared { request, prompt, seed, output, outbox, drafter, turn, head, submitted };
         Ok((prepared, place))
     }
@@ -85,16 +91,17 @@ impl Preparer {
     }
 
     /// The request's constraint, if the tokens that may be generated hold a document.
-    fn constrained(
+    fn constraint(
         &self,
         request: &GenerationRequest,
         budget: usize,
-    ) -> Result<Option<Box<Constrained>>, Error> {
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<Constraint>>, Error> {
         let Some(spec) = &request.constraint else {
             return Ok(None);
         };
-        let constraint = self.compiler.compile(spec)?;
-        Constrained::new(constraint, budget).map(|constrained| Some(Box::new(constrained)))
+        let grammar = self.compiler.compile(spec, is_stopped)?;
+        Constraint::new(grammar, budget).map(|constraint| Some(Box::new(constraint)))
     }
 
     /// The most tokens of prompt and output together.
@@ -123,7 +130,7 @@ impl Preparer {
     fn enqueue(&self, prepared: Prepared, place: Place, ticket: Ticket) {
         let num_prompt_tokens = prepared.prompt.len();
         if ticket.outbox().is_aborted() {
-            return ticket.cancel(cancelled(&prepared.request, num_prompt_tokens));
+            return ticket.cancel(cancelled(prepared.request.constraint.is_none(), num_prompt_tokens));
         }
         ticket.outbox().push_now(Event::Accepted { num_prompt_tokens });
         if self.commands.send(Command::Submit(Box::new(prepared), place)).is_ok() {
@@ -133,15 +140,14 @@ impl Preparer {
 }
 
 /// The end of a request that its client gave up before it was queued.
-fn cancelled(request: &GenerationRequest, num_prompt_tokens: usize) -> Finished {
+fn cancelled(is_complete: bool, num_prompt_tokens: usize) -> Finished {
     Finished {
         reason: FinishReason::Cancelled,
         usage: Usage { num_prompt_tokens, ..Usage::default() },
         timings: Timings::default(),
         seed: 0,
         stop: None,
-        // An empty text is no document.
-        is_complete: request.constraint.is_none(),
+        is_complete,
     }
 }
 

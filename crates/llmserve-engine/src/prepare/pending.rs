@@ -59,7 +59,7 @@ impl WaitingRequest for InSession {
     }
 
     fn cancel(self: Box<Self>) {
-        self.ticket.cancel(cancelled(&self.new.request, 0));
+        self.ticket.cancel(cancelled(self.new.request.constraint.is_none(), 0));
     }
 
     fn refuse(self: Box<Self>, error: Error) {

@@ -163,11 +163,12 @@ impl Sampler {
         bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo, maxima)
     }
 
-    /// About how many times a draw goes through the row of logits.
+    /// What a draw costs, in passes for the largest logit of a row.
     pub(crate) fn num_passes(&self) -> usize {
-        let adjusts = usize::from(!self.leaves_logits_alone());
-        let truncates = if self.is_greedy() { 0 } else { 3 };
-        1 + adjusts + truncates + 3 * usize::from(self.num_top_logprobs.is_some())
+        // A sum of all weights takes eight times as long.
+        let sums = usize::from(!self.is_greedy() && !self.truncation.has_top_k())
+            + usize::from(self.num_top_logprobs.is_some());
+        2 + usize::from(!self.leaves_logits_alone()) + 8 * sums - usize::from(self.is_greedy())
     }
 
     fn leaves_logits_alone(&self) -> bool {

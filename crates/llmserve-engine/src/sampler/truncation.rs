@@ -48,6 +48,10 @@ impl Truncation {
         self.top_k == Some(1)
     }
 
+    pub(super) fn has_top_k(&self) -> bool {
+        self.top_k.is_some()
+    }
+
     /// Truncates and draws: the id of the candidate that `bits` (64 uniform ones) falls on, when
     /// the kept candidates are laid out from the best down. One logit at least is above minus
     /// infinity, and the largest is the softmax's.

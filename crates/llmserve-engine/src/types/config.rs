@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::error::{LoadError, LoadErrorReason};
+
 /// Everything that is chosen when a model is loaded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelConfig {
@@ -244,6 +246,23 @@ pub struct SchedulerConfig {
     pub parking_bytes: usize,
 }
 
+impl SchedulerConfig {
+    /// Refuses what no engine could run with.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        let invalid = |message: String| Err(LoadError::new(LoadErrorReason::InvalidOption, message));
+        let counts = [
+            ("max_queued_requests", self.max_queued_requests),
+            ("max_queued_tokens", self.max_queued_tokens),
+            ("max_stall_ms", self.max_stall_ms as usize),
+            ("idle_step_ms", self.idle_step_ms as usize),
+        ];
+        if let Some((field, _)) = counts.iter().find(|(_, value)| *value == 0) {
+            return invalid(format!("{field}: must be at least 1, got 0"));
+        }
+        Ok(())
+    }
+}
+
 impl Default for SchedulerConfig {
     fn default() -> Self {
         Self {
@@ -254,5 +273,17 @@ impl Default for SchedulerConfig {
             prefix_cache: true,
             parking_bytes: 512 << 20,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scheduler_options_are_checked_like_the_others() {
+        assert!(SchedulerConfig::default().check().is_ok());
+        let config = SchedulerConfig { idle_step_ms: 0, ..SchedulerConfig::default() };
+        assert_eq!(config.check().unwrap_err().message, "idle_step_ms: must be at least 1, got 0");
     }
 }

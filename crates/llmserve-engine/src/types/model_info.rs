@@ -25,6 +25,12 @@ pub struct ModelInfo {
     pub num_slots: u32,
     /// Compute threads.
     pub num_threads: u32,
+    /// What computes the layers: `CPU`, or the GPUs that layers are on.
+    pub backend: String,
+    /// Layers of the model, the output layer aside.
+    pub num_layers: u32,
+    /// Layers that are on GPUs, the output layer among them.
+    pub num_gpu_layers: u32,
     /// Number of tokens in the vocabulary.
     pub vocabulary_size: u32,
     /// Size of a hidden row; of an embedding model, of its vectors.

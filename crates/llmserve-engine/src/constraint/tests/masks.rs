@@ -160,7 +160,7 @@ fn a_space_that_the_vocabulary_adds_is_not_forced() {
     ];
     for vocabulary in vocabularies {
         let compiler = Compiler::new(Arc::new(vocabulary));
-        let mut constraint = compiler.compile(&json(r#"{"const":{"name":" a B"}}"#)).unwrap();
+        let mut constraint = start(&compiler, &json(r#"{"const":{"name":" a B"}}"#)).unwrap();
         let mut text = Vec::new();
         while !constraint.is_finished() {
             let forced = constraint.forced();
@@ -178,7 +178,7 @@ fn a_space_that_the_vocabulary_adds_is_not_forced() {
 #[test]
 fn a_vocabulary_without_an_end_can_finish() {
     let compiler = Compiler::new(Arc::new(WordVocabulary { has_no_end: true, ..WordVocabulary::default() }));
-    let mut constraint = compiler.compile(&json(r#"{"type":"boolean"}"#)).unwrap();
+    let mut constraint = start(&compiler, &json(r#"{"type":"boolean"}"#)).unwrap();
     constraint.consume(word("true")).unwrap();
     assert!(constraint.is_finished() && constraint.mask().unwrap().words().iter().all(|&word| word == 0));
     constraint.check_document().unwrap();
@@ -250,7 +250,7 @@ fn three_documents_come_of_one_grammar() {
     let compiler = compiler();
     let spec = json(RECORD);
     let texts = [r#"{"name":"a","n":1}"#, r#"{"name":"","n":-20}"#, r#"{"name":"a","n":1}"#];
-    let mut constraints: Vec<_> = texts.iter().map(|_| compiler.compile(&spec).unwrap()).collect();
+    let mut constraints: Vec<_> = texts.iter().map(|_| start(&compiler, &spec).unwrap()).collect();
     for (constraint, text) in constraints.iter_mut().zip(texts) {
         feed(constraint, &WordVocabulary::default(), text);
         assert!(constraint.is_finished());

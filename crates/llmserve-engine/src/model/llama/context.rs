@@ -11,7 +11,7 @@ use super::raw_context::RawContext;
 use super::rollback::Rollback;
 use super::slot_state::{self, SlotState};
 use super::tiles::{self, TILE};
-use super::{ContextShape, Weights, params, shim, state_cells};
+use super::{ContextShape, Weights, gpus, params, shim, state_cells};
 use crate::config::{ContextConfig, FlashAttention, KvLayout, KvType};
 use crate::error::{Error, LoadError};
 use crate::ids::{SlotId, TokenId};
@@ -27,6 +27,9 @@ enum Trimming {
     /// A recurrent state, in all or some layers.
     Never,
 }
+
+/// Tokens of a cleared slot whose memory is worth a call into the system for each tensor of the cache.
+const WORTH_GIVING_BACK: usize = 512;
 
 /// A context, made and used on one thread.
 pub(crate) struct LlamaContext {
@@ -334,9 +337,13 @@ impl Context for LlamaContext {
             draft.clear(slot);
         }
         self.rollback.forget(slot);
+        let (_, num_tokens) = self.positions(slot);
         // SAFETY: the context is live and only used here.
         if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), -1) } {
             log::error!("llama.cpp did not clear slot {}", slot.0);
+        } else if num_tokens >= WORTH_GIVING_BACK && self.limits.layout == KvLayout::PerSequence {
+            // SAFETY: the slot has no cells, and they are no other slot's.
+            unsafe { self.raw.give_back(slot.0 as usize, self.limits.num_slots) };
         }
     }
 
@@ -429,7 +436,7 @@ fn tile(config: &ContextConfig, trimming: Trimming) -> usize {
         && is_float(config.kv_type_k)
         && config.ubatch_size.min(config.batch_size) as usize % TILE == 0
         && !matches!(trimming, Trimming::Never)
-        && !Weights::can_offload();
+        && gpus().is_empty();
     if has_tiles { TILE } else { 1 }
 }
 
