@@ -92,8 +92,9 @@ fn running_streams_flow_while_a_long_prompt_comes_in() {
     let long = collect(&engine.submit(request(parts), None)).unwrap();
     let after = settled(&engine);
     assert_eq!(long.finished.reason, FinishReason::Length);
-    // Between two chunks of the prompt the stream had its token.
-    assert!(after.steps - before.steps >= 400);
+    // Between two of the 200 chunks of the prompt the stream had its token.
+    let (steps, tokens) = (after.steps - before.steps, after.completion_tokens - before.completion_tokens);
+    assert!(steps >= 399, "{steps} steps, {tokens} tokens");
     assert!(2 * (after.completion_tokens - before.completion_tokens) >= after.steps - before.steps);
 }
 
