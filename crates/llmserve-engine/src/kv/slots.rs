@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_smaller_one_moves() {
         let slots = busy(8, &[1, 5]);
-        assert_eq!(slots.closing_move(|slot| slot.index()), Some((SlotId(1), SlotId(4))));
+        assert_eq!(slots.closing_move(SlotId::index), Some((SlotId(1), SlotId(4))));
         assert_eq!(slots.closing_move(|slot| 9 - slot.index()), Some((SlotId(5), SlotId(0))));
     }
 

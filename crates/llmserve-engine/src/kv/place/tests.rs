@@ -27,6 +27,7 @@ fn idle_offer(slot: u32, shared: usize, len: usize) -> Offer {
     offer(Origin::Idle(SlotId(slot)), shared, len)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "compared with what `choose` gives")]
 fn start(source: Source, shared: usize, slot: u32) -> Option<Place> {
     Some(Place::Start(Start { source, shared, slot: SlotId(slot) }))
 }
