@@ -125,13 +125,13 @@ def test_saved_cells_are_found_again(model: Path, expected: Expected, tmp_path: 
         go_on(engine, session, expected.prompts[0])
         session.save(path)
     with SyncEngine.load(model, config()) as engine:
-        # The second time the last turn's prompt is there too.
-        for num_cached in (PROMPT_TOKENS + HALF - 1, PROMPT_TOKENS + HALF + len(expected.prompts[1]) - 1):
+        # The second time, too: what one session computed behind cells out of a file is not for another.
+        for _ in range(2):
             session = engine.session()
             session.load(path)
             second = go_on(engine, session, expected.prompts[1])
             assert ids(second) == expected.outputs[1]
-            assert second.usage.cached_tokens == num_cached
+            assert second.usage.cached_tokens == PROMPT_TOKENS + HALF - 1
     # Another number of sequences is another layout: the state is left out.
     with SyncEngine.load(model, config(sequences=3)) as engine:
         session = engine.session()
