@@ -58,6 +58,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stop": ["\ud800"]}, "must be valid Unicode text, got '\\ud800'"),
     ({"stop": ["x"] * 65}, "must have at most 64 strings, got 65"),
     ({"stop": "é" * 2049}, "strings must have at most 4096 bytes, got 4098"),
+    ({"stop_token_ids": list(range(4097))}, "must have at most 4096 tokens, got 4097"),
     ({"stop_token_ids": "5"}, "must be a sequence, got '5'"),
     ({"stop_token_ids": [-5]}, "must be a token id, got -5"),
     ({"stop_token_ids": [2**31]}, f"must be a token id, got {2**31}"),

@@ -193,8 +193,8 @@ class TokenizeError(RequestError):
 class GenerationError(LlmserveError):
     """The model failed to compute.
 
-    `code` is `decode_failed`, `invalid_logits`, `invalid_embedding`, `constraint_failed` or
-    `draft_context_failed`.
+    `code` is `decode_failed`, `invalid_logits`, `invalid_embedding`, `constraint_failed`,
+    `draft_context_failed`, or `internal_error` for a fault of the engine's own that ended this request alone.
     """
 
     code = "decode_failed"

@@ -60,6 +60,11 @@ class ModelConfig:
     """Keep the KV cache on the GPU, where there is one."""
     swa_full: bool = False
     """Keep all cells of sliding-window layers, which makes prefix reuse possible there."""
+    deterministic: bool = False
+    """Compute each sequence by itself, so that no other request changes a log-probability in its last bits.
+
+    Slow with several sequences; nothing is drafted. Needs `kv_layout` `per_sequence`, which `auto` then is.
+    """
     use_mmap: bool = True
     """Map the file instead of reading it."""
     use_mlock: bool = False
@@ -94,10 +99,10 @@ class ModelConfig:
     """The most requests that wait; one more is refused."""
     max_queued_tokens: int = 1 << 20
     """The most prompt tokens that wait; a request beyond is refused, unless it is alone."""
-    busy_step_factor: float = 3.25
-    """A step that prefills while others stream may take this many times a step without."""
-    idle_step_ms: int = 250
-    """How long a step that only prefills may take, in milliseconds."""
+    max_stall_ms: int = 150
+    """How long running streams may stand still while prompts are computed, in milliseconds."""
+    idle_step_ms: int = 500
+    """How long a step may take that computes a single prompt while nobody streams, in milliseconds."""
     prefix_cache: bool = True
     """Keep the cells of finished sequences for requests with the same beginning."""
     parking_bytes: int = 512 << 20

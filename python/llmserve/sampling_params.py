@@ -56,7 +56,7 @@ class SamplingParams:
     stop: Sequence[str] = ()
     """Texts that end the generation and are no part of the output; a lone `str` is one text."""
     stop_token_ids: Sequence[int] = ()
-    """Tokens that end the generation. JSON documents are not ended by them, nor by `stop`."""
+    """Tokens that end the generation, at most 4,096. JSON documents are not ended by them, nor by `stop`."""
     max_total_tokens: int | None = None
     """The most tokens of prompt and output together; `None`: the context length."""
     json_schema: JsonSchema | None = None

@@ -78,11 +78,19 @@ def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False
     return (
         f"llmserve {version()} serves {model.id} ({info.description})\n"
         f"{_embedding_sizes(info) if model.kind == 'embedding' else _generation_sizes(info)}"
-        f"  threads         {info.num_threads}\n{_drafting(model)}"
+        f"  threads         {info.num_threads}\n"
+        f"  computed on     {computed_on(info)}\n{_drafting(model)}"
         f"  address         {url}\n{grpc}"
         f"  documentation   {url}/docs\n"
         f"try: curl -N {key}{url}{_first_request(model)}\n"
     )
+
+
+def computed_on(info: ModelInfo) -> str:
+    """The backend, and on GPUs how many of the layers."""
+    if info.num_gpu_layers == 0:
+        return info.backend
+    return f"{info.backend}: {info.num_gpu_layers} of {info.num_layers + 1} layers"
 
 
 def _drafting(model: Model) -> str:

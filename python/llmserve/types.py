@@ -155,6 +155,12 @@ class ModelInfo:
     """The most sequences that are computed together."""
     num_threads: int
     """Compute threads."""
+    backend: str
+    """What computes the layers: `CPU`, or the GPUs that layers are on."""
+    num_layers: int
+    """Layers of the model, the output layer aside."""
+    num_gpu_layers: int
+    """Layers that are on GPUs, the output layer among them."""
     vocabulary_size: int
     """Number of tokens in the vocabulary."""
     embedding_length: int

@@ -59,7 +59,15 @@ def test_health(server: ServerProcess, model_path: Path) -> None:
     assert answer.status == 200
     assert answer.json == {
         "status": "ok",
-        "models": [{"id": model_path.stem, "state": "ready", "has_draft_head": False}],
+        "models": [
+            {
+                "id": model_path.stem,
+                "state": "ready",
+                "has_draft_head": False,
+                "backend": "CPU",
+                "num_gpu_layers": 0,
+            }
+        ],
     }
 
 

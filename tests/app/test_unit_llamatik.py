@@ -39,7 +39,9 @@ from llmserve.http.schema import read
 from llmserve.refusals import FieldError
 
 _ANYTHING: dict[str, Any] = {field.name: None for field in dataclasses.fields(ModelInfo)}
-INFO = ModelInfo(**{**_ANYTHING, "context_length": 777, "num_threads": 3})
+INFO = ModelInfo(
+    **{**_ANYTHING, "context_length": 777, "num_threads": 3, "backend": "CUDA0", "num_gpu_layers": 5}
+)
 
 SEED_EXAMPLE = {
     "temperature": 0.7,
@@ -223,7 +225,15 @@ def test_values_in_force() -> None:
     }
     kept.merge(fields(**{**SEED_EXAMPLE, "stop": ["."]}))
     loaded = convert.values_in_force(kept.sampling, kept.config, INFO)
-    assert loaded == {**shown, **SEED_EXAMPLE, "stop": (".",), "contextLength": 777, "numThreads": 3}
+    assert loaded == {
+        **shown,
+        **SEED_EXAMPLE,
+        "stop": (".",),
+        "contextLength": 777,
+        "numThreads": 3,
+        "backend": "CUDA0",
+        "offloadedLayers": 5,
+    }
 
 
 def test_every_field_of_the_parameters_is_a_sampling_field_or_a_load_option() -> None:

@@ -31,59 +31,39 @@
 //! A file of an embedding model gives an [`Embedder`] instead, by its header: [`Embedder::embed`] turns
 //! texts into vectors. [`LoadOptions::wanted`] says which of both is wanted.
 
-mod cache;
-pub mod config;
-mod constrained;
+mod command;
 mod constraint;
 mod core;
 pub mod detokenizer;
-pub mod draft;
+mod draft;
 mod embed;
 mod engine;
-pub mod error;
-pub mod event;
 mod fingerprint;
 pub mod gguf;
-pub mod ids;
-mod job;
-mod jobs;
+mod kv;
 mod load;
-mod lock;
-mod marked;
-pub mod memory;
+mod memory;
 pub mod model;
-pub mod notify;
-mod outbox;
+mod output;
 mod prepare;
 pub mod probe;
-mod process;
-mod queue;
-pub mod request;
 pub mod sampler;
 mod scheduler;
 mod sequence;
-pub mod session;
-mod shared;
-pub mod stats;
-mod tokenizer;
+mod session;
+mod types;
+mod worker;
 
-pub use config::*;
-pub use constraint::Mask;
-pub use draft::{DraftMethod, Drafter, Drafting, Head, MAX_DRAFT_TOKENS};
+// Their short names inside the crate.
+use prepare::tokenizer;
+use types::{config, error, event, ids, model_info, request, stats};
+use worker::{job, lock, notify, outbox, process, queue, shared};
+
+pub use draft::{Drafter, Head};
 pub use embed::{Embedder, EmbedderParts, EmbeddingRequest, Embeddings, OpenEmbedding};
-pub use engine::{Engine, EngineParts, OpenContext};
-pub use error::*;
-pub use event::*;
+pub use engine::{Engine, EngineParts, OpenContext, RequestHandle, Submission};
 pub use gguf::ModelKind;
-pub use ids::*;
-pub use job::Job;
 pub use load::{LoadEvent, LoadHandle, LoadOptions, Wanted, join_loads, load, model_kind, probe_model};
-pub use model::ModelInfo;
-pub use notify::{Listener, Notify};
-pub use outbox::RequestHandle;
-pub use request::*;
-pub use session::{
-    NextTurn, Session, SessionError, SessionErrorReason, SessionInfo, SessionMode, SessionUse,
-    inspect_session,
-};
-pub use stats::*;
+pub use session::{NextTurn, Session, SessionInfo, SessionMode, SessionUse, inspect_session};
+pub use types::*;
+pub use worker::{Handle, Job, Listener, Notify, OwnedByProcess, Owner, PerProcess, Service};

@@ -6,7 +6,7 @@
 /// Elsewhere the system tells no such thing in a common way: then it is the physical memory on
 /// other Unix systems, and 8 GiB where that is unknown too.
 #[must_use]
-pub fn available_bytes() -> u64 {
+pub(crate) fn available_bytes() -> u64 {
     system::available_bytes()
 }
 

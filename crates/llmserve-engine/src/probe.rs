@@ -25,6 +25,7 @@ use crate::error::{LoadError, LoadErrorReason};
 pub use crate::gguf::FileIdentity;
 use crate::gguf::ModelFile;
 use crate::lock::lock;
+use crate::worker::PerProcess;
 
 /// Exit code of a probe that refused the file.
 pub const EXIT_REFUSED: i32 = 3;
@@ -38,7 +39,7 @@ const LONGEST_MESSAGE: usize = 2000;
 const MOST_PASSED: usize = 4096;
 
 /// The identities, part by part, of the models that passed.
-static PASSED: Mutex<Option<HashSet<Vec<FileIdentity>>>> = Mutex::new(None);
+static PASSED: PerProcess<Mutex<HashSet<Vec<FileIdentity>>>> = PerProcess::new();
 
 /// Makes sure that `file` was opened by a probe once, in its present state.
 ///
@@ -91,13 +92,11 @@ pub fn run_probe(path: &Path, open: impl FnOnce(&Path) -> Result<(), LoadError>)
 }
 
 fn has_passed(identity: &[FileIdentity]) -> bool {
-    let passed = lock(&PASSED);
-    passed.as_ref().is_some_and(|passed| passed.contains(identity))
+    lock(PASSED.get()).contains(identity)
 }
 
 fn remember(identity: Vec<FileIdentity>) {
-    let mut passed = lock(&PASSED);
-    let passed = passed.get_or_insert_default();
+    let mut passed = lock(PASSED.get());
     if passed.len() >= MOST_PASSED {
         passed.clear();
     }

@@ -82,9 +82,15 @@ impl EmbeddingContext for FakeEmbedding {
     }
 }
 
+/// The text at which a prepare thread panics.
+const FAULT: &str = "fault";
 /// The text at which the prepare threads and the test wait for each other.
 const BARRIER: &str = "barrier";
-const NUM_PREPARE_THREADS: usize = 2;
+
+/// As many as the embedder starts.
+fn num_prepare_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).clamp(3, 8)
+}
 
 struct TestVocabulary(Arc<Barrier>);
 
@@ -97,10 +103,11 @@ impl Vocabulary for TestVocabulary {
         if text == BARRIER {
             self.0.wait();
         }
+        assert_ne!(text, FAULT, "a fault that the test asked for");
         FakeVocabulary.tokenize(text, add_special, parse_special)
     }
 
-    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8> {
+    fn piece(&self, token: TokenId, render_special: bool) -> &[u8] {
         FakeVocabulary.piece(token, render_special)
     }
 
@@ -138,7 +145,7 @@ impl Rig {
         let batches = Arc::new(Mutex::new(Vec::new()));
         let context =
             FakeEmbedding { limits: LIMITS, batches: Arc::clone(&batches), begun, go: may_go, default };
-        let barrier = Arc::new(Barrier::new(NUM_PREPARE_THREADS + 1));
+        let barrier = Arc::new(Barrier::new(num_prepare_threads() + 1));
         let embedder = Embedder::start(EmbedderParts {
             open: Box::new(move || Ok(Box::new(context) as Box<dyn EmbeddingContext>)),
             vocabulary: Arc::new(TestVocabulary(Arc::clone(&barrier))),
@@ -155,8 +162,8 @@ impl Rig {
     /// Waits until what was submitted is where the embed thread finds it: each prepare thread has come to a
     /// later piece of work.
     fn wait_for_preparing(&self) {
-        let tokenize = |()| self.embedder.tokenize(BARRIER.to_owned(), false, Special::Plain, None);
-        let jobs = [(); NUM_PREPARE_THREADS].map(tokenize);
+        let tokenize = |_| self.embedder.tokenize(BARRIER.to_owned(), false, Special::Plain, None);
+        let jobs: Vec<_> = (0..num_prepare_threads()).map(tokenize).collect();
         self.barrier.wait();
         for job in jobs {
             job.wait().unwrap();
@@ -336,6 +343,21 @@ fn a_panic_fails_everything_and_shows() {
     }
     assert!(rig.embedder.dead_reason().is_some());
     assert!(matches!(refusal(&rig.embed(&["c"])), Error::EngineDead { .. }));
+    rig.embedder.shutdown();
+    rig.embedder.join();
+}
+
+#[test]
+fn a_panic_while_inputs_are_tokenized_fails_their_request_only() {
+    let rig = Rig::running(SchedulerConfig::default());
+    for _ in 0..2 * num_prepare_threads() {
+        assert_eq!(refusal(&rig.embed(&["good", FAULT])), Error::Internal);
+        let tokens = rig.embedder.tokenize(FAULT.to_owned(), false, Special::Plain, None);
+        assert_eq!(tokens.wait(), Err(Error::Internal));
+    }
+    assert!(rig.embed(&["good"]).wait().is_ok());
+    assert_eq!(rig.embedder.stats().num_preparing, 0);
+    assert_eq!(rig.embedder.dead_reason(), None);
     rig.embedder.shutdown();
     rig.embedder.join();
 }

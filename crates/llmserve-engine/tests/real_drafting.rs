@@ -36,7 +36,7 @@ fn run(engine: &Engine, sampling: &SamplingParams, drafts: bool) -> (Vec<Vec<Ste
         let parts = RequestParts {
             sampling: sampling.clone(),
             logprobs: Some(50),
-            drafting: drafts.then(|| drafting.clone()),
+            drafting: drafts.then_some(drafting),
             ..RequestParts::text(text, MAX_TOKENS)
         };
         engine.submit(request(parts), None)
@@ -113,11 +113,14 @@ fn sampled_text_is_the_same_with_drafts() {
 }
 
 fn submit_tiny(engine: &Engine, text: &str, head: Option<&Head>) -> Output {
-    let drafting =
-        |head: &Head| Drafting { method: DraftMethod::Head(head.clone()), draft_len: 3, adaptive: false };
-    let parts =
-        RequestParts { drafting: head.map(drafting), cache_prompt: false, ..RequestParts::text(text, 40) };
-    collect(&engine.submit(request(parts), None)).unwrap()
+    let drafting = Drafting { method: DraftMethod::Head, draft_len: 3, adaptive: false };
+    let parts = RequestParts {
+        drafting: head.map(|_| drafting),
+        cache_prompt: false,
+        ..RequestParts::text(text, 40)
+    };
+    let submission = Submission { head: head.cloned(), ..request(parts).into() };
+    collect(&engine.submit(submission, None)).unwrap()
 }
 
 /// llama.cpp goes on with the graph of a batch for the next one of the same shape: one that was made without

@@ -254,7 +254,8 @@ fn rejected_drafts_are_rolled_back_on_every_kind_of_cache() {
                         .len(),
                     script: alone.tokens.clone(),
                 };
-                engine.submit_drafting(watched(prompt, 60), Some(Box::new(drafter)), None)
+                let drafter: Option<Box<dyn Drafter>> = Some(Box::new(drafter));
+                engine.submit(Submission { drafter, ..watched(prompt, 60).into() }, None)
             })
             .collect();
         for (handle, alone) in handles.iter().zip(&alone) {

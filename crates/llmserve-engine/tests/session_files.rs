@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{FakeEngine, Output, collect, request};
+use common::{FakeEngine, Output, collect, in_session};
 use llmserve_engine::model::fake::{self, Memory};
 use llmserve_engine::*;
 use serde_json::{Value, json};
@@ -24,8 +24,7 @@ const CHECKSUM_BYTES: usize = 32;
 fn go_on(engine: &Engine, session: &Session, prompt: &str, max_tokens: u32) -> Output {
     let mut parts = RequestParts::text(prompt, max_tokens);
     parts.stopping.ignore_eos = true;
-    parts.session = Some(SessionUse { session: session.clone(), mode: SessionMode::Append, templated: true });
-    collect(&engine.submit(request(parts), None)).unwrap()
+    collect(&engine.submit(in_session(parts, session, SessionMode::Append, true), None)).unwrap()
 }
 
 fn save(session: &Session, path: &Path) -> Result<(), SessionError> {
@@ -394,6 +393,56 @@ fn loaded_cells_wait_for_their_session() {
     }
 }
 
+/// Nobody knows whether the cells in a file are of its tokens: whoever wrote it alone has the trouble.
+#[test]
+fn cells_out_of_a_file_are_for_their_session_only() {
+    for memory in KINDS {
+        let engine = FakeEngine { memory, ..FakeEngine::default() }.start();
+        let session = engine.new_session();
+        go_on(&engine, &session, "Once upon a time ", 20);
+        let folder = TempDir::new();
+        let path = folder.path().join("session");
+        save(&session, &path).unwrap();
+
+        // Before its session has used them, and after, when they are in a slot.
+        for is_used in [false, true] {
+            let engine = FakeEngine { memory, ..FakeEngine::default() }.start();
+            let session = engine.new_session();
+            load(&session, &path).unwrap();
+            let go_on = || {
+                let before = session.num_tokens();
+                let output = go_on(&engine, &session, "there was ", 5);
+                // The last one has no cell in the file; the visitor may have left one.
+                assert!(output.finished.usage.num_cached_tokens + 1 >= before, "{memory:?}");
+            };
+            if is_used {
+                go_on();
+            }
+            let tokens = [session.tokens(), vec![TokenId(97)]].concat();
+            let visitor =
+                collect(&engine.submit(common::request(RequestParts::tokens(tokens, 1)), None)).unwrap();
+            assert_eq!(visitor.finished.usage.num_cached_tokens, 0, "{memory:?} {is_used}");
+            go_on();
+            save(&session, &path).unwrap();
+            let info = inspect_session(&path).unwrap();
+            assert_eq!(info.num_state_tokens, info.num_tokens - 1, "{memory:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_loaded_again_and_again_is_kept_once() {
+    let saved = Saved::new();
+    let engine = FakeEngine::default().start();
+    let sessions: Vec<Session> = (0..5).map(|_| engine.new_session()).collect();
+    for session in sessions.iter().cycle().take(50) {
+        load(session, &saved.path).unwrap();
+    }
+    let output = go_on(&engine, &sessions[0], " more", 5);
+    assert_eq!(output.finished.usage.num_cached_tokens, saved.session.num_tokens() - 1);
+    assert_eq!(engine.stats().parked_bytes, Parts::of(&saved.bytes).state.len());
+}
+
 #[test]
 fn files_that_cannot_be_read_are_named() {
     let saved = Saved::new();
@@ -434,6 +483,20 @@ fn only_sessions_are_replaced() {
     save(&saved.session, &saved.path).unwrap();
     let names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| !name.to_string_lossy().ends_with(".tmp")), "{names:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_session_is_for_its_owner_to_read() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let saved = Saved::new();
+    let mode = || fs::metadata(&saved.path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    // Also where it replaces one that others may read.
+    fs::set_permissions(&saved.path, fs::Permissions::from_mode(0o644)).unwrap();
+    save(&saved.session, &saved.path).unwrap();
+    assert_eq!(mode(), 0o600);
 }
 
 #[test]
@@ -479,9 +542,7 @@ fn a_job_that_is_dropped_before_its_turn_is_not_done() {
     let saved = Saved::new();
     let mut parts = RequestParts::text("long", 400);
     parts.stopping.ignore_eos = true;
-    parts.session =
-        Some(SessionUse { session: saved.session.clone(), mode: SessionMode::Append, templated: false });
-    let running = saved.engine.submit(request(parts), None);
+    let running = saved.engine.submit(in_session(parts, &saved.session, SessionMode::Append, false), None);
     let path = saved.folder.path().join("never");
     drop(saved.session.save(&path, None));
     collect(&running).unwrap();

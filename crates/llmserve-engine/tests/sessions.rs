@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::mpsc;
 
-use common::{FakeEngine, Fault, Output, collect, request, wait_for_delta};
+use common::{FakeEngine, Fault, Output, collect, in_session, wait_for_delta};
 use llmserve_engine::model::fake::{self, END, Memory};
 use llmserve_engine::*;
 
@@ -33,16 +33,19 @@ fn greedy_after(history: &[TokenId], max_tokens: usize, ignore_eos: bool) -> Vec
 }
 
 /// A request of a session that does not end by itself.
-fn parts(session: &Session, prompt: &str, max_tokens: u32) -> RequestParts {
+fn parts(prompt: &str, max_tokens: u32) -> RequestParts {
     let mut parts = RequestParts::text(prompt, max_tokens);
     parts.stopping.ignore_eos = true;
-    parts.session =
-        Some(SessionUse { session: session.clone(), mode: SessionMode::Append, templated: false });
     parts
 }
 
+/// A request that appends to a session.
+fn appending(session: &Session, parts: RequestParts) -> Submission {
+    in_session(parts, session, SessionMode::Append, false)
+}
+
 fn submit(engine: &Engine, session: &Session, prompt: &str, max_tokens: u32) -> RequestHandle {
-    engine.submit(request(parts(session, prompt, max_tokens)), None)
+    engine.submit(appending(session, parts(prompt, max_tokens)), None)
 }
 
 /// Goes on in a session and checks the tokens against its history.
@@ -211,9 +214,9 @@ fn every_ending_gives_the_turn_to_the_next_call() {
     go_on(&engine, &session, "start ", 5);
     let unchanged = session.tokens();
     let invalid = |change: &dyn Fn(&mut RequestParts)| {
-        let mut parts = parts(&session, "x", 5);
+        let mut parts = parts("x", 5);
         change(&mut parts);
-        collect(&engine.submit(request(parts), None)).unwrap_err()
+        collect(&engine.submit(appending(&session, parts), None)).unwrap_err()
     };
     // Refused while it is prepared.
     let error = invalid(&|parts| parts.prompt = Prompt::Tokens(vec![TokenId(5000)]));
@@ -229,9 +232,9 @@ fn every_ending_gives_the_turn_to_the_next_call() {
     assert_eq!(collect(&submit(&engine, &session, "x", 5)).unwrap_err(), Error::DecodeFailed { code: 3 });
     assert_eq!(session.tokens(), unchanged);
     // Ended without a token.
-    let mut parts = parts(&session, "x", 5);
+    let mut parts = parts("x", 5);
     parts.stopping.max_total_tokens = Some(unchanged.len() as u32 + 1);
-    assert_eq!(collect(&engine.submit(request(parts), None)).unwrap().tokens.len(), 0);
+    assert_eq!(collect(&engine.submit(appending(&session, parts), None)).unwrap().tokens.len(), 0);
     assert_eq!(session.tokens(), unchanged);
     // Cancelled while it runs, and while it waits for a slot, which the other holds as long as need be.
     let limits = fake::limits(1, 1 << 20, KvLayout::PerSequence, 1 << 20);
@@ -327,10 +330,8 @@ fn replacing_makes_the_prompt_the_whole() {
     let engine = FakeEngine::default().start();
     let session = engine.new_session();
     go_on(&engine, &session, "the old text", 5);
-    let mut replacing = parts(&session, "the old text and more", 5);
-    replacing.session =
-        Some(SessionUse { session: session.clone(), mode: SessionMode::Replace, templated: true });
-    let output = collect(&engine.submit(request(replacing), None)).unwrap();
+    let replacing = in_session(parts("the old text and more", 5), &session, SessionMode::Replace, true);
+    let output = collect(&engine.submit(replacing, None)).unwrap();
     let whole = [ids("the old text and more"), output.tokens].concat();
     assert_eq!(session.tokens(), whole);
     assert!(session.is_templated());
@@ -350,14 +351,10 @@ fn the_next_turn_ends_the_turn_before_only_where_the_model_did_not() {
     let engine = FakeEngine::default().start();
     let next = NextTurn { turn: "<turn>".into(), end_of_turn: "<end>".into(), after_end: "\n".into() };
     let ask = |session: &Session, prompt: &str, max_tokens: u32, ignore_eos: bool| {
-        let mut parts = parts(session, prompt, max_tokens);
+        let mut parts = parts(prompt, max_tokens);
         parts.stopping.ignore_eos = ignore_eos;
-        parts.session = Some(SessionUse {
-            session: session.clone(),
-            mode: SessionMode::AppendTurn(next.clone()),
-            templated: true,
-        });
-        collect(&engine.submit(request(parts), None)).unwrap()
+        let mode = SessionMode::AppendTurn(next.clone());
+        collect(&engine.submit(in_session(parts, session, mode, true), None)).unwrap()
     };
     let session = engine.new_session();
     let prompt = ending_prompt();

@@ -86,6 +86,7 @@ fn context(fields: &Fields<'_>) -> PyResult<ContextConfig> {
         flash_attention,
         offload_kv: fields.bool("offload_kv")?,
         swa_full: fields.bool("swa_full")?,
+        deterministic: fields.bool("deterministic")?,
         rope: rope(fields)?,
         lora: adapters.iter().map(lora_adapter).collect::<PyResult<_>>()?,
     })
@@ -113,7 +114,7 @@ fn scheduler(fields: &Fields<'_>) -> PyResult<SchedulerConfig> {
     Ok(SchedulerConfig {
         max_queued_requests: fields.uint("max_queued_requests")?,
         max_queued_tokens: fields.uint("max_queued_tokens")?,
-        busy_step_factor: fields.float("busy_step_factor")?,
+        max_stall_ms: fields.uint("max_stall_ms")?,
         idle_step_ms: fields.uint("idle_step_ms")?,
         prefix_cache: fields.bool("prefix_cache")?,
         parking_bytes: fields.uint("parking_bytes")?,

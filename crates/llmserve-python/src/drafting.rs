@@ -2,13 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use llmserve_engine::{DraftMethod, Drafting, Head, Job};
+use llmserve_engine::{DraftMethod, Drafting, Head, Job, OwnedByProcess};
 use pyo3::prelude::*;
 
 use crate::errors::{exception, invalid_parameter};
-use crate::exit;
 use crate::fields::Field;
-use crate::fork::OwnedByProcess;
+use crate::jobs;
 
 /// Keeps the draft context of an engine open. It goes with the last head and the last request that has it.
 #[pyclass(frozen, name = "Head", module = "llmserve._core")]
@@ -28,10 +27,10 @@ impl HeadJob {
 impl HeadJob {
     /// The head, once; `None` before. Raises what it failed with.
     fn take(&self, py: Python<'_>) -> PyResult<Option<PyHead>> {
-        let job = self.0.get().map_err(|error| exception(py, &error))?;
-        let result = job.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Job::take);
-        exit::hold_caller_at_exit(py);
-        let head = result.transpose().map_err(|error| exception(py, &error))?;
+        let taken = |job: &Mutex<Option<Job<Head>>>| {
+            job.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Job::take)
+        };
+        let head = jobs::taken(py, self.0.get().map(taken))?;
         Ok(head.map(|head| PyHead(OwnedByProcess::new(head))))
     }
 
@@ -49,19 +48,18 @@ impl HeadJob {
 pub(crate) struct DraftingArgument<'py>(Option<Bound<'py, PyHead>>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 impl DraftingArgument<'_> {
-    pub(crate) fn into_drafting(self) -> PyResult<Drafting> {
+    /// How to draft, and what holds the head open that drafts.
+    pub(crate) fn into_drafting(self) -> PyResult<(Drafting, Option<Head>)> {
         let Self(head, draft_len, adaptive) = self;
-        let method = match head {
-            Some(head) => {
-                let opened = head.get().0.get().map_err(|error| exception(head.py(), &error))?;
-                DraftMethod::Head(opened.clone())
-            }
-            None => DraftMethod::PromptLookup,
-        };
-        Ok(Drafting {
-            method,
+        let head = head.map(|head| {
+            let opened = head.get().0.get().map_err(|error| exception(head.py(), &error))?;
+            PyResult::Ok(opened.clone())
+        });
+        let drafting = Drafting {
+            method: if head.is_some() { DraftMethod::Head } else { DraftMethod::PromptLookup },
             draft_len: Field::new("draft_len", draft_len, invalid_parameter).uint()?,
             adaptive: Field::new("adaptive", adaptive, invalid_parameter).bool()?,
-        })
+        };
+        Ok((drafting, head.transpose()?))
     }
 }

@@ -3,18 +3,17 @@
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use llmserve_engine::{Embedder, EmbeddingRequest, Embeddings, Job, Prompt};
+use llmserve_engine::{Embedder, EmbeddingRequest, Embeddings, Job, OwnedByProcess, Prompt};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::errors::{exception, invalid_parameter};
+use crate::errors::invalid_parameter;
 use crate::fields::Field;
-use crate::fork::OwnedByProcess;
 use crate::held::Held;
 use crate::request::SpecialArgument;
 use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob, token_ids};
 use crate::wakeup::PyListener;
-use crate::{exit, info};
+use crate::{exit, info, jobs};
 
 /// A loaded embedding model.
 #[pyclass(frozen, name = "Embedder", module = "llmserve._core")]
@@ -160,11 +159,7 @@ pub(crate) struct EmbedJob {
 impl EmbedJob {
     /// The vectors, once; `None` while the job runs. Raises what it failed with.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Taken<'py>>> {
-        let job = self.job.get().map_err(|error| exception(py, &error))?;
-        let result = job.take();
-        exit::hold_caller_at_exit(py);
-        let embeddings = result.transpose().map_err(|error| exception(py, &error))?;
-        embeddings.map(|embeddings| taken(py, embeddings)).transpose()
+        jobs::take(py, &self.job)?.map(|embeddings| taken(py, embeddings)).transpose()
     }
 
     /// Gives up what is not computed. A cancelled task may live on in the traceback of its exception.
@@ -195,11 +190,9 @@ pub(crate) fn json_vectors<'py>(
     dimensions: usize,
 ) -> Vec<Bound<'py, PyBytes>> {
     let bytes = data.as_bytes();
-    let texts: Vec<String> = py.detach(|| {
+    let texts: Vec<String> = exit::detach(py, || {
         let vectors = bytes.chunks_exact(dimensions.max(1) * size_of::<f32>());
-        let texts = vectors.map(json_vector).collect();
-        exit::hold_thread_at_exit();
-        texts
+        vectors.map(json_vector).collect()
     });
     texts.iter().map(|text| PyBytes::new(py, text.as_bytes())).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use llmserve_engine::{Delivery, Engine, RequestHandle};
+use llmserve_engine::{Delivery, Engine, OwnedByProcess, RequestHandle, Submission};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -10,7 +10,6 @@ use crate::drafting::{DraftingArgument, HeadJob};
 use crate::errors::{exception, invalid_parameter};
 use crate::events::Pending;
 use crate::fields::Field;
-use crate::fork::OwnedByProcess;
 use crate::held::Held;
 use crate::request::{PromptArgument, SpecialArgument, generation_request};
 use crate::session::{PySession, SessionArgument};
@@ -55,9 +54,10 @@ impl PyEngine {
         let engine = slf.get().open(params.py())?;
         let (prompt, session, drafting) = input;
         let session = session.map(SessionArgument::into_use).transpose()?;
-        let drafting = drafting.map(DraftingArgument::into_drafting).transpose()?;
-        let request = generation_request(prompt.into_prompt()?, params, (session, drafting), delivery)?;
-        let handle = engine.submit(request, Some(listener.0.clone()));
+        let (drafting, head) = drafting.map(DraftingArgument::into_drafting).transpose()?.unzip();
+        let request = generation_request(prompt.into_prompt()?, params, drafting, delivery)?;
+        let submission = Submission { session, head: head.flatten(), ..request.into() };
+        let handle = engine.submit(submission, Some(listener.0.clone()));
         let handle = OwnedByProcess::new(handle);
         Ok(Request { handle, pending: Mutex::default(), _engine: slf.clone().unbind() })
     }

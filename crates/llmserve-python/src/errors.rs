@@ -48,6 +48,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         | Error::InvalidLogits
         | Error::InvalidEmbedding
         | Error::ConstraintFailed { .. }
+        | Error::Internal
         | Error::DraftContext { .. } => "GenerationError",
         Error::NoDraftHead => "NoDraftHeadError",
         Error::ShutDown => "EngineClosedError",

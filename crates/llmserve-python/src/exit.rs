@@ -32,9 +32,19 @@ pub(crate) fn hold_caller_at_exit(py: Python<'_>) {
     }
 }
 
+/// Works without the GIL. Whatever waits in native code goes through here, or the end of the interpreter
+/// would find it.
+pub(crate) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    py.detach(|| {
+        let result = work();
+        hold_thread_at_exit();
+        result
+    })
+}
+
 /// Holds any thread but the one that ends the interpreter. Called without the GIL, at the end of
 /// every wait.
-pub(crate) fn hold_thread_at_exit() {
+fn hold_thread_at_exit() {
     if EXITING.get().is_some_and(|main| *main != thread::current().id()) {
         loop {
             thread::park();

@@ -1,5 +1,6 @@
 //! `llmserve._core`: conversions between Python and the engine crate, and the wake-ups of event
-//! loops. It decides nothing; the classes that programs use are in the Python package.
+//! loops. What it adds to the engine: which Python object holds a model open, and what ends before the
+//! interpreter does. The classes that programs use are in the Python package.
 
 mod config;
 mod drafting;
@@ -9,9 +10,9 @@ mod errors;
 mod events;
 mod exit;
 mod fields;
-mod fork;
 mod held;
 mod info;
+mod jobs;
 mod load;
 mod logging;
 mod registry;

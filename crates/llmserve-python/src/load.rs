@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use llmserve_engine::{LoadEvent, LoadHandle, LoadOptions, ModelKind, Wanted};
+use llmserve_engine::{LoadEvent, LoadHandle, LoadOptions, ModelKind, OwnedByProcess, Wanted};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -14,7 +14,6 @@ use crate::embedder::PyEmbedder;
 use crate::engine::PyEngine;
 use crate::errors::{exception, invalid_option, load_exception};
 use crate::fields::Field;
-use crate::fork::OwnedByProcess;
 use crate::wakeup::PyListener;
 use crate::{exit, registry};
 
@@ -53,11 +52,7 @@ pub(crate) fn probe(py: Python<'_>, path: PathBuf) -> i32 {
 pub(crate) fn model_kind(path: PathBuf, config: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let py = config.py();
     let overrides = model_config(config)?.weights.metadata_overrides;
-    let kind = py.detach(move || {
-        let kind = llmserve_engine::model_kind(&path, &overrides);
-        exit::hold_thread_at_exit();
-        kind
-    });
+    let kind = exit::detach(py, move || llmserve_engine::model_kind(&path, &overrides));
     match kind.map_err(|error| load_exception(py, &error))? {
         ModelKind::Generation => Ok("generation"),
         ModelKind::Embedding(_) => Ok("embedding"),

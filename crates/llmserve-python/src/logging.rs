@@ -103,16 +103,14 @@ pub(crate) fn set_log_level(level: u32) {
 /// without the GIL, until there is one.
 #[pyfunction]
 pub(crate) fn take_log_records(py: Python<'_>, block: bool) -> Vec<(u8, String)> {
-    py.detach(|| {
-        let lines = if block {
+    exit::detach(py, || {
+        if block {
             let queue = BRIDGE.queue.lock().unwrap_or_else(PoisonError::into_inner);
             let filled = BRIDGE.filled.wait_while(queue, |queue| queue.lines.is_empty());
             take(filled.unwrap_or_else(PoisonError::into_inner))
         } else {
             BRIDGE.try_lock().map(take).unwrap_or_default()
-        };
-        exit::hold_thread_at_exit();
-        lines
+        }
     })
 }
 

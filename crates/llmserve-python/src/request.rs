@@ -1,8 +1,8 @@
 //! `SamplingParams` and prompts as the engine's request.
 
 use llmserve_engine::{
-    ConstraintSpec, Delivery, Drafting, GenerationRequest, Prompt, RequestParts, SamplingParams, SessionUse,
-    Special, StopParams, TokenId,
+    ConstraintSpec, Delivery, Drafting, GenerationRequest, Prompt, RequestParts, SamplingParams, Special,
+    StopParams, TokenId,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -16,14 +16,14 @@ use crate::tokens::token_ids;
 #[pyfunction]
 pub(crate) fn check_params(params: &Bound<'_, PyAny>) -> PyResult<()> {
     let any_prompt = Prompt::Tokens(vec![TokenId(0)]);
-    generation_request(any_prompt, params, (None, None), Delivery::Streaming).map(drop)
+    generation_request(any_prompt, params, None, Delivery::Streaming).map(drop)
 }
 
 /// A valid request, or the exception that names the field.
 pub(crate) fn generation_request(
     prompt: Prompt,
     params: &Bound<'_, PyAny>,
-    (session, drafting): (Option<SessionUse>, Option<Drafting>),
+    drafting: Option<Drafting>,
     delivery: Delivery,
 ) -> PyResult<GenerationRequest> {
     let fields = Fields::new(params, invalid_parameter);
@@ -32,7 +32,6 @@ pub(crate) fn generation_request(
         sampling: sampling(&fields)?,
         stopping: stopping(&fields)?,
         constraint: constraint(&fields)?,
-        session,
         drafting,
         logprobs: fields.optional_uint("logprobs")?,
         cache_prompt: fields.bool("cache_prompt")?,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use llmserve_engine::{Job, NextTurn, Session, SessionInfo, SessionMode, SessionUse};
+use llmserve_engine::{Job, NextTurn, OwnedByProcess, Session, SessionInfo, SessionMode, SessionUse};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -10,10 +10,9 @@ use crate::engine::PyEngine;
 use crate::errors::{exception, invalid_parameter};
 use crate::exit;
 use crate::fields::Field;
-use crate::fork::OwnedByProcess;
-use crate::info;
 use crate::tokens::TokenizeJob;
 use crate::wakeup::PyListener;
+use crate::{info, jobs};
 
 /// A conversation with one engine.
 #[pyclass(frozen, name = "Session", module = "llmserve._core")]
@@ -81,11 +80,7 @@ impl SessionJob {
 impl SessionJob {
     /// True once, when it is done; `None` before. Raises what it failed with.
     fn take(&self, py: Python<'_>) -> PyResult<Option<bool>> {
-        let job = self.0.get().map_err(|error| exception(py, &error))?;
-        let result = job.take();
-        exit::hold_caller_at_exit(py);
-        let done = result.transpose().map_err(|error| exception(py, &error))?;
-        Ok(done.map(|()| true))
+        Ok(jobs::take(py, &self.0)?.map(|()| true))
     }
 
     /// Gives a call up that waits. A cancelled task may live on in the traceback of its exception.
@@ -127,11 +122,7 @@ fn next_turn(turn: &Field<'_>) -> PyResult<NextTurn> {
 /// `llmserve.SessionInfo`.
 #[pyfunction]
 pub(crate) fn inspect_session(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    let result = py.detach(move || {
-        let result = llmserve_engine::inspect_session(&path);
-        exit::hold_thread_at_exit();
-        result
-    });
+    let result = exit::detach(py, move || llmserve_engine::inspect_session(&path));
     let found: SessionInfo = result.map_err(|error| exception(py, &error.into()))?;
     info::session_info(py, &found)
 }

@@ -4,14 +4,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::vec::IntoIter;
 
-use llmserve_engine::{Job, TokenId};
+use llmserve_engine::{Job, OwnedByProcess, TokenId};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString};
 
-use crate::errors::{exception, invalid_parameter};
-use crate::exit;
+use crate::errors::invalid_parameter;
 use crate::fields::Field;
-use crate::fork::OwnedByProcess;
+use crate::jobs;
 
 /// Reads token ids.
 pub(crate) fn token_ids(field: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<TokenId>> {
@@ -75,15 +74,18 @@ impl TokenizeJob {
     /// At most `limit` of the ids that were not taken yet: `None` while the job runs, an empty
     /// list after the last id.
     fn take(&self, py: Python<'_>, limit: usize) -> PyResult<Option<Vec<i32>>> {
-        let job = self.job.get().map_err(|error| exception(py, &error))?;
-        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
-        if rest.is_none() {
-            let result = job.take();
-            exit::hold_caller_at_exit(py);
-            let result = result.transpose().map_err(|error| exception(py, &error))?;
-            *rest = result.map(IntoIterator::into_iter);
-        }
-        Ok(rest.as_mut().map(|rest| rest.by_ref().take(limit).map(|token| token.0).collect()))
+        let next = |job: &Job<Vec<TokenId>>| {
+            // No Python code runs under this lock: another thread may wait for it with the GIL.
+            let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+            if rest.is_none() {
+                match job.take()? {
+                    Ok(tokens) => *rest = Some(tokens.into_iter()),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            rest.as_mut().map(|rest| Ok(rest.by_ref().take(limit).map(|token| token.0).collect()))
+        };
+        jobs::taken(py, self.job.get().map(next))
     }
 }
 
@@ -101,10 +103,7 @@ impl DetokenizeJob {
 impl DetokenizeJob {
     /// The bytes, once; `None` while the job runs.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let job = self.0.get().map_err(|error| exception(py, &error))?;
-        let result = job.take();
-        exit::hold_caller_at_exit(py);
-        let bytes = result.transpose().map_err(|error| exception(py, &error))?;
+        let bytes = jobs::take(py, &self.0)?;
         Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
     }
 }

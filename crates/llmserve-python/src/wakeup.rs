@@ -9,14 +9,13 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use llmserve_engine::{Listener, Notify};
+use llmserve_engine::{Listener, Notify, Owner};
 #[cfg(not(unix))]
 use pyo3::exceptions::PyNotImplementedError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::exit;
-use crate::fork::Process;
 
 /// Collects the keys of handles that have something, and wakes whoever waits for them: a loop
 /// that watches `fileno()`, or a thread in `wait()`.
@@ -26,7 +25,7 @@ pub(crate) struct Wakeup {
 }
 
 struct Channel {
-    process: Process,
+    owner: Owner,
     state: Mutex<State>,
     signalled: Condvar,
 }
@@ -65,13 +64,13 @@ impl Channel {
 
 impl Notify for Channel {
     fn ready(&self, key: u64) {
-        if self.process.is_current() {
+        if self.owner.is_current() {
             self.lock().ready.insert(key);
         }
     }
 
     fn flush(&self) {
-        if !self.process.is_current() {
+        if !self.owner.is_current() {
             return;
         }
         let mut state = self.lock();
@@ -122,7 +121,7 @@ impl Wakeup {
     fn new() -> Self {
         Self {
             channel: Arc::new(Channel {
-                process: Process::current(),
+                owner: Owner::current(),
                 state: Mutex::default(),
                 signalled: Condvar::new(),
             }),
@@ -161,7 +160,7 @@ impl Wakeup {
 
     /// The keys of the handles that have something; the signal is taken back.
     fn drain(&self) -> PyResult<Vec<u64>> {
-        if !self.channel.process.is_current() {
+        if !self.channel.owner.is_current() {
             return Ok(Vec::new());
         }
         let mut state = self.channel.lock();
@@ -177,20 +176,16 @@ impl Wakeup {
     #[pyo3(signature = (timeout_s=None))]
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
         let timeout = timeout_s.map(Duration::try_from_secs_f64).transpose()?;
-        if !self.channel.process.is_current() {
+        if !self.channel.owner.is_current() {
             return Ok(false);
         }
-        Ok(py.detach(|| {
-            let is_signalled = self.channel.wait(timeout);
-            exit::hold_thread_at_exit();
-            is_signalled
-        }))
+        Ok(exit::detach(py, || self.channel.wait(timeout)))
     }
 
     /// Closes the descriptor and ends every `wait()`.
     fn close(&self) {
         // In a forked child the lock may be held for ever; the descriptor goes with the process.
-        if !self.channel.process.is_current() {
+        if !self.channel.owner.is_current() {
             return;
         }
         let mut state = self.channel.lock();

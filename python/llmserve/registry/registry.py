@@ -45,6 +45,10 @@ class ModelReport:
     """What it is for, once it is loaded."""
     has_draft_head: bool | None = None
     """Whether it can draft with a head of its own; ``None`` while that is not known."""
+    backend: str | None = field(default=None, compare=False)
+    """What computes its layers, once it is loaded."""
+    num_gpu_layers: int | None = field(default=None, compare=False)
+    """Layers that are on GPUs, once it is loaded."""
 
 
 class Registry:
@@ -186,15 +190,7 @@ class Registry:
 
     def states(self) -> list[ModelReport]:
         """What is known of every model."""
-        return [
-            ModelReport(
-                model.id,
-                model.state,
-                model.kind,
-                None if model.engine is None else model.engine.info.has_draft_head,
-            )
-            for model in self._models
-        ]
+        return [_report(model) for model in self._models]
 
     @property
     def has_dead_engine(self) -> bool:
@@ -299,3 +295,15 @@ class Registry:
         failed = [model for model in self._models if model.failure is not None]
         for model in failed[:-MAX_FAILED]:
             self._forget(model)
+
+
+def _report(model: Model) -> ModelReport:
+    info = None if model.handle is None else model.handle.info
+    return ModelReport(
+        model.id,
+        model.state,
+        model.kind,
+        None if model.engine is None else model.engine.info.has_draft_head,
+        None if info is None else info.backend,
+        None if info is None else info.num_gpu_layers,
+    )

@@ -167,6 +167,12 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
     Variable("flash_attention", kinds.AUTO_SWITCH, "auto", "Fused attention; `auto` leaves it to llama.cpp."),
     Variable("offload_kv", kinds.SWITCH, "true", "Keep the KV cache on the GPU, where there is one."),
     Variable("swa_full", kinds.SWITCH, "false", "Keep all cells of sliding-window layers."),
+    Variable(
+        "deterministic",
+        kinds.SWITCH,
+        "false",
+        "Compute each sequence by itself, so that no other request changes its log-probabilities. Slow.",
+    ),
     Variable("use_mmap", kinds.SWITCH, "true", "Map the file instead of reading it."),
     Variable("use_mlock", kinds.SWITCH, "false", "Keep the weights from being swapped out."),
     Variable("gpu_layers", integer(0, INT31_MAX), "", "Layers on the GPU. Unset: all, where there is one."),
@@ -197,13 +203,16 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
     ),
     Variable("max_queued_tokens", integer(1, 2**40), str(1 << 20), "The most prompt tokens that wait."),
     Variable(
-        "busy_step_factor",
-        number(1, 1000),
-        "3.25",
-        "A step that prefills while others stream may take so many times a step without.",
+        "max_stall_ms",
+        integer(1, 60_000),
+        "150",
+        "How long running streams may stand still while prompts are computed, in ms.",
     ),
     Variable(
-        "idle_step_ms", integer(1, 60_000), "250", "How long a step that only prefills may take, in ms."
+        "idle_step_ms",
+        integer(1, 60_000),
+        "500",
+        "How long a step may take that computes a single prompt while nobody streams, in ms.",
     ),
     Variable(
         "prefix_cache", kinds.SWITCH, "true", "Keep finished sequences for requests with the same prefix."

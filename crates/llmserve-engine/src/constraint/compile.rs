@@ -1,19 +1,21 @@
 //! From a specification to a grammar.
 
-use std::sync::{Arc, OnceLock};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
 use llguidance::toktrie::TokEnv;
 use llguidance::{Matcher, ParserFactory, TokenParser};
 
-use super::Constraint;
-use super::cache::{Bounds, Cache};
+use super::byte_matcher::ByteMatcher;
+use super::cache::{Bounds, Cache, Making, NotMade, POLL};
 use super::environment::TokenEnvironment;
 use super::grammar::{Grammar, Rules, Start, guarded};
+use super::memory::Memory;
 use super::refusal::{self, GRAMMAR, JSON_SCHEMA, REGEX, refuse};
-use super::rescue::ByteMatcher;
-use super::schema::Schema;
+use super::schema::{MAX_PROPERTIES, Schema};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::model::Vocabulary;
 use crate::request::ConstraintSpec;
 
@@ -30,39 +32,113 @@ const MAX_ALTERNATIVES: usize = 10_000;
 /// have room in a grammar. The pages are touched only when needed.
 const STACK_BYTES: usize = 256 << 20;
 
+/// Compilations at once, given up ones included: each may take some 300 MB for a moment.
+const MAX_COMPILATIONS: usize = 4;
+
+type Compiled = Result<Arc<Grammar>, Error>;
+
 /// Compiles the specifications of one model's requests. The prepare threads share it.
 pub(crate) struct Compiler {
-    vocabulary: Arc<dyn Vocabulary>,
-    tools: OnceLock<Result<Tools, Error>>,
-    cache: Cache<Result<Arc<Grammar>, Error>>,
+    workshop: Arc<Workshop>,
+    cache: Cache<Compiled>,
 }
 
 impl Compiler {
     /// Cheap: what is needed of the vocabulary is made at the first use.
     pub(crate) fn new(vocabulary: Arc<dyn Vocabulary>) -> Self {
         let bounds = Bounds { num_values: MAX_CACHED, bytes: MAX_CACHED_BYTES, weigh };
-        Self { vocabulary, tools: OnceLock::new(), cache: Cache::new(bounds) }
+        let workshop = Workshop {
+            vocabulary,
+            tools: OnceLock::new(),
+            memory: Memory::default(),
+            num_running: Mutex::new(0),
+            has_ended: Condvar::new(),
+        };
+        Self { workshop: Arc::new(workshop), cache: Cache::new(bounds) }
     }
 
-    /// The start of a text under a specification. A grammar that is in use needs no compiling.
+    /// The grammar of a specification; one that is in use needs no compiling. `is_stopped` is asked now and
+    /// then, and ends the wait. What is compiled for nobody is given up, as soon as llguidance returns.
     ///
     /// # Errors
     /// [`Error::InvalidConstraint`] if the specification is malformed, uses what cannot be honoured,
     /// allows no text, or is too large. [`Error::ConstraintFailed`] if the vocabulary is unfit.
-    pub(crate) fn compile(&self, spec: &ConstraintSpec) -> Result<Constraint, Error> {
+    /// [`Error::QueueFull`] where constraints take too much memory. [`Error::ShutDown`] if stopped.
+    pub(crate) fn compile(&self, spec: &ConstraintSpec, is_stopped: &dyn Fn() -> bool) -> Compiled {
         check_size(spec)?;
-        let grammar = self.cache.get_or_make(spec, || on_large_stack(|| self.compile_grammar(spec)))?;
-        Constraint::new(grammar)
+        self.workshop.memory.check()?;
+        let start = |making| self.workshop.start(spec.clone(), making);
+        match self.cache.get_or_make(spec, start, is_stopped) {
+            Ok(compiled) => compiled,
+            Err(NotMade::Stopped) => Err(Error::ShutDown),
+            Err(NotMade::Failed) => Err(not_compiled()),
+        }
     }
 
-    fn compile_grammar(&self, spec: &ConstraintSpec) -> Result<Arc<Grammar>, Error> {
+    #[cfg(test)]
+    pub(super) fn num_bytes(&self) -> usize {
+        self.workshop.memory.num_bytes()
+    }
+}
+
+fn not_compiled() -> Error {
+    Error::ConstraintFailed { reason: "it could not be compiled" }
+}
+
+/// Where specifications are compiled. A compilation that nobody waits for may outlive its engine.
+struct Workshop {
+    vocabulary: Arc<dyn Vocabulary>,
+    tools: OnceLock<Result<Tools, Error>>,
+    memory: Memory,
+    num_running: Mutex<usize>,
+    has_ended: Condvar,
+}
+
+impl Workshop {
+    /// Starts a thread that compiles; whether that was possible.
+    fn start(self: &Arc<Self>, spec: ConstraintSpec, making: Making<Compiled>) -> bool {
+        let workshop = Arc::clone(self);
+        let builder = std::thread::Builder::new().name("llmserve-compile".to_owned()).stack_size(STACK_BYTES);
+        builder.spawn(move || workshop.run(&spec, making)).is_ok()
+    }
+
+    fn run(&self, spec: &ConstraintSpec, making: Making<Compiled>) {
+        if !self.enter(&making) {
+            return;
+        }
+        let compile = AssertUnwindSafe(|| self.compile(spec, &mut || making.is_wanted()));
+        match catch_unwind(compile).unwrap_or_else(|_| Err(not_compiled())) {
+            // Nobody wants it: whoever does later begins anew.
+            Err(Error::ShutDown) => drop(making),
+            compiled => making.finish(compiled),
+        }
+        *lock(&self.num_running) -= 1;
+        self.has_ended.notify_one();
+    }
+
+    /// Waits until there is room for another compilation; false if nobody wants it any more.
+    fn enter(&self, making: &Making<Compiled>) -> bool {
+        let mut num_running = lock(&self.num_running);
+        while *num_running >= MAX_COMPILATIONS {
+            if !making.is_wanted() {
+                return false;
+            }
+            let woken = self.has_ended.wait_timeout(num_running, POLL);
+            num_running = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *num_running += 1;
+        true
+    }
+
+    fn compile(&self, spec: &ConstraintSpec, goes_on: &mut dyn FnMut() -> bool) -> Compiled {
         let tools = self.tools.get_or_init(|| Tools::new(&self.vocabulary)).as_ref().map_err(Clone::clone)?;
+        let job = |refusal| Job { tools, memory: &self.memory, refusal };
         let (grammar, rules) = match spec {
             ConstraintSpec::JsonSchema(text) => {
                 let schema = Schema::parse(text)?;
                 let rules = Rules::Json(Box::new(schema.rules()?));
                 let refused = |message: &str| refusal::from_schema(schema.value(), message);
-                return tools.compile(schema.grammar(), rules, &refused);
+                return job(&refused).compile(schema.grammar(), rules, goes_on);
             }
             ConstraintSpec::Regex(regex) => {
                 check_regex(regex)?;
@@ -74,7 +150,50 @@ impl Compiler {
             }
         };
         let field = field(spec);
-        tools.compile(grammar, rules, &|message| refusal::from_text(field, message))
+        job(&|message: &str| refusal::from_text(field, message)).compile(grammar, rules, goes_on)
+    }
+}
+
+/// The compilation of one grammar.
+struct Job<'a> {
+    tools: &'a Tools,
+    memory: &'a Memory,
+    refusal: &'a dyn Fn(&str) -> Error,
+}
+
+impl Job<'_> {
+    fn compile(&self, grammar: TopLevelGrammar, rules: Rules, goes_on: &mut dyn FnMut() -> bool) -> Compiled {
+        let Tools { environment, tokens, bytes } = self.tools;
+        let grammar = GrammarInit::Serialized(grammar);
+        let (grammar, lexer) = self.take(goes_on, || grammar.to_internal(None, limits()))?;
+        let grammar = GrammarInit::Internal(grammar, lexer);
+        let (tokens, num_bytes) = self.take(goes_on, || start(tokens, grammar.clone()))?;
+        let bytes = self.take(goes_on, || ByteMatcher::new(bytes, grammar))?;
+        // The lexer over bytes is as large as the one over tokens.
+        let start = Start { tokens, bytes, memory: self.memory.count(2 * num_bytes) };
+        let grammar = Grammar::new(Arc::clone(environment), start, rules, goes_on);
+        if !goes_on() {
+            return Err(Error::ShutDown);
+        }
+        if grammar.is_json() && grammar.witness().is_none() {
+            return Err((self.refusal)("no document was found that its patterns allow"));
+        }
+        Ok(Arc::new(grammar))
+    }
+
+    /// Takes one step of llguidance's, if there is still a reason to.
+    fn take<T>(
+        &self,
+        goes_on: &mut dyn FnMut() -> bool,
+        step: impl FnOnce() -> anyhow::Result<T>,
+    ) -> Result<T, Error> {
+        if !goes_on() {
+            return Err(Error::ShutDown);
+        }
+        guarded(step).map_err(|error| {
+            log::debug!("a constraint was refused: {error}");
+            (self.refusal)(&error.to_string())
+        })
     }
 }
 
@@ -111,38 +230,14 @@ impl Tools {
             Error::ConstraintFailed { reason: "the vocabulary cannot be used with constraints" }
         })
     }
-
-    fn compile(
-        &self,
-        grammar: TopLevelGrammar,
-        rules: Rules,
-        refusal: &dyn Fn(&str) -> Error,
-    ) -> Result<Arc<Grammar>, Error> {
-        let refused = |error: anyhow::Error| {
-            log::debug!("a constraint was refused: {error}");
-            refusal(&error.to_string())
-        };
-        let grammar = GrammarInit::Serialized(grammar);
-        let (grammar, lexer) = guarded(|| grammar.to_internal(None, limits())).map_err(refused)?;
-        let grammar = GrammarInit::Internal(grammar, lexer);
-        let (tokens, num_bytes) = start(&self.tokens, grammar.clone()).map_err(refused)?;
-        let bytes = ByteMatcher::new(&self.bytes, grammar).map_err(refused)?;
-        // The lexer over bytes is as large as the one over tokens.
-        let start = Start { tokens, bytes, num_bytes: 2 * num_bytes };
-        let grammar = Grammar::new(Arc::clone(&self.environment), start, rules);
-        if grammar.is_json() && grammar.witness().is_none() {
-            return Err(refusal("no document was found that its patterns allow"));
-        }
-        Ok(Arc::new(grammar))
-    }
 }
 
 /// The state at the beginning of a text, and the bytes of its lexer.
 fn start(factory: &ParserFactory, grammar: GrammarInit) -> anyhow::Result<(Matcher, usize)> {
-    let mut parser = guarded(|| factory.create_parser_from_init_default(grammar))?;
+    let mut parser = factory.create_parser_from_init_default(grammar)?;
     check_features(&parser)?;
     parser.start_without_prompt();
-    guarded(|| try_out(&mut parser))?;
+    try_out(&mut parser)?;
     let num_bytes = parser.parser.lexer_stats().num_bytes;
     Ok((Matcher::new(Ok(parser)), num_bytes))
 }
@@ -158,11 +253,13 @@ fn try_out(parser: &mut TokenParser) -> anyhow::Result<()> {
 }
 
 /// Bounds on what a grammar may cost. The lexer's take about a second and 150 MB where all is used; a mask
-/// at most some 15 ms.
+/// at most some 15 ms. Each optional member that may come next is some items of a row.
 fn limits() -> ParserLimits {
     ParserLimits {
         initial_lexer_fuel: 600_000,
         max_lexer_states: 150_000,
+        max_items_in_row: 20 * MAX_PROPERTIES,
+        step_max_items: 200_000,
         verbose_errors: false,
         ..ParserLimits::default()
     }
@@ -216,14 +313,4 @@ fn check_grammar(text: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(refuse(GRAMMAR, &format!("must have at most {MAX_ALTERNATIVES} alternatives (`|`), got {num_bars}")))
-}
-
-/// Runs a compilation on a stack that no text can overflow.
-fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
-    let failed = || Error::ConstraintFailed { reason: "it could not be compiled" };
-    std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new().name("llmserve-prepare".to_owned()).stack_size(STACK_BYTES);
-        let thread = builder.spawn_scoped(scope, work).map_err(|_| failed())?;
-        thread.join().unwrap_or_else(|_| Err(failed()))
-    })
 }

@@ -184,7 +184,7 @@ fn word(vocabulary: &dyn Vocabulary, token: TokenId) -> Vec<u8> {
     if text.len() > MAX_TOKEN_BYTES || text[0] == TokTrie::SPECIAL_TOKEN_MARKER {
         return Vec::new();
     }
-    text
+    text.to_vec()
 }
 
 fn is_special(word: &[u8]) -> bool {

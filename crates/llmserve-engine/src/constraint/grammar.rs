@@ -7,27 +7,31 @@ use jsonschema::Validator;
 use llguidance::Matcher;
 use llguidance::panic_utils::catch_unwind;
 use llguidance::toktrie::{SimpleVob, TokenizerEnv};
+use llmserve_json_tail::{Outline, Walk, find_tail};
 
+use super::byte_matcher::ByteMatcher;
 use super::document;
 use super::environment::TokenEnvironment;
-use super::rescue::{self, ByteMatcher, Outline};
+use super::memory::Counted;
 use crate::error::Error;
 use crate::lock::lock;
 
 /// Tokens by which a token may lengthen the tail of a text that is not JSON: a guess.
 const TAIL_GROWTH: usize = 64;
 /// Questions that the search for a tail may ask.
-const TAIL_FUEL: usize = 3000;
+pub(super) const TAIL_FUEL: usize = 3000;
 
 /// A compiled specification.
-pub(super) struct Grammar {
+pub(crate) struct Grammar {
     environment: Arc<TokenEnvironment>,
     /// States at the beginning of a text, over the vocabulary and over bytes. Copies are taken of them.
     matcher: Mutex<Matcher>,
     bytes: Mutex<ByteMatcher>,
-    num_bytes: usize,
+    memory: Counted,
     rules: Rules,
     witness: Option<Vec<u32>>,
+    /// Whether the empty text is a whole one.
+    is_empty_whole: bool,
 }
 
 /// What [`Grammar`] is made of.
@@ -35,7 +39,7 @@ pub(super) struct Start {
     pub(super) tokens: Matcher,
     pub(super) bytes: ByteMatcher,
     /// Memory that both take.
-    pub(super) num_bytes: usize,
+    pub(super) memory: Counted,
 }
 
 /// What is known of the texts of a grammar beside the grammar itself.
@@ -48,36 +52,38 @@ pub(super) enum Rules {
 
 pub(super) struct JsonRules {
     /// For the search for tails.
-    pub(super) outline: Outline,
+    pub(super) outline: Arc<Outline>,
     /// For the full check of a document.
     pub(super) validator: Validator,
 }
 
-impl Rules {
-    fn outline(&self) -> Option<&Outline> {
-        match self {
-            Self::Json(rules) => Some(&rules.outline),
-            Self::Text => None,
-        }
-    }
-}
-
 impl Grammar {
-    pub(super) fn new(environment: Arc<TokenEnvironment>, start: Start, rules: Rules) -> Self {
+    /// Looks for the shortest text, for as long as `goes_on` says so.
+    pub(super) fn new(
+        environment: Arc<TokenEnvironment>,
+        start: Start,
+        rules: Rules,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Self {
+        let Start { mut tokens, bytes, memory } = start;
+        let is_empty_whole = guarded(|| tokens.is_accepting()).unwrap_or(false);
         let mut grammar = Self {
             environment,
-            matcher: Mutex::new(start.tokens),
-            bytes: Mutex::new(start.bytes),
-            num_bytes: start.num_bytes,
+            matcher: Mutex::new(tokens),
+            bytes: Mutex::new(bytes),
+            memory,
             rules,
             witness: None,
+            is_empty_whole,
         };
-        grammar.witness = grammar.find_witness();
+        grammar.witness = grammar.find_witness(goes_on);
         grammar
     }
 
-    fn find_witness(&self) -> Option<Vec<u32>> {
-        let text = self.find_tail(&mut self.fresh_bytes().ok()?, &[])?;
+    fn find_witness(&self, goes_on: &mut dyn FnMut() -> bool) -> Option<Vec<u32>> {
+        let mut bytes = self.fresh_bytes().ok()?;
+        let mut walk = self.walk();
+        let text = guarded(|| Ok(find_tail(&mut bytes, walk.as_mut(), TAIL_FUEL, goes_on))).ok().flatten()?;
         let tokens = self.environment.tokenize(&text);
         self.completes(&mut lock(&self.matcher), &tokens).then_some(tokens)
     }
@@ -86,9 +92,13 @@ impl Grammar {
         matches!(self.rules, Rules::Json(_))
     }
 
+    pub(super) fn is_empty_whole(&self) -> bool {
+        self.is_empty_whole
+    }
+
     /// Memory that is kept for it, as far as it is known.
     pub(super) fn num_bytes(&self) -> usize {
-        self.num_bytes
+        self.memory.num_bytes()
     }
 
     pub(super) fn environment(&self) -> &TokenEnvironment {
@@ -104,25 +114,26 @@ impl Grammar {
         self.witness.as_deref()
     }
 
-    /// A token has at least one byte for each byte of the value that it begins.
+    /// The largest number of tokens by which one more token may lengthen the tail: an estimate. A token has
+    /// at least one byte for each byte of the value that it begins.
     pub(super) fn max_tail_growth(&self) -> usize {
-        self.rules.outline().map_or(TAIL_GROWTH, Outline::dearest_frame)
+        match &self.rules {
+            Rules::Json(rules) => rules.outline.dearest_frame(),
+            Rules::Text => TAIL_GROWTH,
+        }
     }
 
     /// Whether a schema asks for multiples of a number.
     pub(super) fn has_multiples(&self) -> bool {
-        self.rules.outline().is_some_and(Outline::has_multiples)
+        matches!(&self.rules, Rules::Json(rules) if rules.outline.has_multiples())
     }
 
-    /// Whether no text can make a document of what `text` begins, though the matcher allows it.
-    pub(super) fn spoils(&self, text: &[u8]) -> bool {
-        self.rules.outline().is_some_and(|outline| outline.spoils(text))
-    }
-
-    /// A text that completes `text`, which `bytes` has followed and follows still.
-    pub(super) fn find_tail(&self, bytes: &mut ByteMatcher, text: &[u8]) -> Option<Vec<u8>> {
-        let outline = self.rules.outline();
-        guarded(|| Ok(rescue::find_tail(bytes, outline, text, TAIL_FUEL))).ok().flatten()
+    /// Follows a document from its beginning, where the texts are documents.
+    pub(super) fn walk(&self) -> Option<Walk> {
+        match &self.rules {
+            Rules::Json(rules) => Some(Walk::new(Arc::clone(&rules.outline))),
+            Rules::Text => None,
+        }
     }
 
     /// Whether the tokens may follow and make the text a whole one. The matcher is left as it was.
@@ -134,15 +145,16 @@ impl Grammar {
         guarded(|| matcher.validate_tokens(&tokens)).is_ok_and(|n| n == tokens.len())
     }
 
-    pub(super) fn fresh_matcher(&self) -> Result<Matcher, Error> {
-        guarded(|| Ok(lock(&self.matcher).deep_clone()))
-            .map_err(|_| Error::ConstraintFailed { reason: "its state could not be copied" })
+    /// A state of its own at the beginning, and its memory.
+    pub(super) fn fresh_matcher(&self) -> Result<(Matcher, Counted), Error> {
+        let matcher = guarded(|| Ok(lock(&self.matcher).deep_clone())).map_err(|_| no_copy())?;
+        Ok((matcher, self.memory.again(self.num_bytes() / 2)))
     }
 
+    /// The same over bytes.
     pub(super) fn fresh_bytes(&self) -> Result<ByteMatcher, Error> {
-        lock(&self.bytes)
-            .deep_clone()
-            .map_err(|_| Error::ConstraintFailed { reason: "its state could not be copied" })
+        let memory = self.memory.again(self.num_bytes() / 2);
+        lock(&self.bytes).deep_clone(memory).map_err(|_| no_copy())
     }
 
     /// Judges a text that the matcher took as whole.
@@ -152,6 +164,10 @@ impl Grammar {
             Rules::Text => Ok(()),
         }
     }
+}
+
+fn no_copy() -> Error {
+    Error::ConstraintFailed { reason: "its state could not be copied" }
 }
 
 /// As [`Grammar::completes`], for a vocabulary without a token that ends a generation.

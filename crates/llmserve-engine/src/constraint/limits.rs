@@ -2,6 +2,7 @@
 //! and any depth; models make use of it, and most parsers then fail or give infinity.
 
 use llguidance::toktrie::SimpleVob;
+use llmserve_json_tail::Walk;
 
 /// A number that has so many characters takes no further digit: a double has 17 significant ones, and the
 /// longest text that prints one takes 24 characters.
@@ -59,16 +60,16 @@ impl LimitedTokens {
 
     /// Takes tokens out of a mask, unless nothing else may come next: neither another token nor, with
     /// `may_end`, the end of the text.
-    pub(super) fn restrict(&self, mask: &mut SimpleVob, place: &Place, max_len: usize, may_end: bool) {
-        let is_deep = place.depth >= MAX_DEPTH;
-        if place.is_in_string && !is_deep {
+    pub(super) fn restrict(&self, mask: &mut SimpleVob, walk: &Walk, max_len: usize, may_end: bool) {
+        let is_deep = walk.depth() >= MAX_DEPTH;
+        if walk.is_in_text() && !is_deep {
             return;
         }
         let mut left = mask.clone();
-        if place.is_in_string {
+        if walk.is_in_text() {
             left.sub(&self.openers_after_quote);
         } else {
-            self.restrict_numbers(&mut left, place, max_len);
+            self.restrict_numbers(&mut left, walk, max_len);
             if is_deep {
                 left.sub(&self.openers);
             }
@@ -77,57 +78,24 @@ impl LimitedTokens {
             *mask = left;
         }
     }
-}
 
-impl LimitedTokens {
-    fn restrict_numbers(&self, left: &mut SimpleVob, place: &Place, max_len: usize) {
+    fn restrict_numbers(&self, left: &mut SimpleVob, walk: &Walk, max_len: usize) {
         left.sub(&self.with_exponent);
-        if place.number_len > 0 {
+        if walk.number_len() > 0 {
             left.sub(&self.exponent);
         }
-        if place.number_len >= max_len {
+        if walk.number_len() >= max_len {
             left.sub(&self.digits);
-        }
-    }
-}
-
-/// Where a JSON text ends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    is_in_string: bool,
-    is_escaped: bool,
-    /// Bytes of the number that the text ends in.
-    number_len: usize,
-    /// Open arrays and objects.
-    depth: usize,
-}
-
-impl Place {
-    /// Moves on by some text.
-    pub(super) fn advance(&mut self, text: &[u8]) {
-        for &byte in text {
-            if self.is_in_string {
-                self.is_in_string = self.is_escaped || byte != b'"';
-                self.is_escaped = !self.is_escaped && byte == b'\\';
-                continue;
-            }
-            self.is_in_string = byte == b'"';
-            match byte {
-                b'[' | b'{' => self.depth += 1,
-                b']' | b'}' => self.depth = self.depth.saturating_sub(1),
-                _ => {}
-            }
-            self.number_len = match byte {
-                b'0'..=b'9' | b'-' => self.number_len + 1,
-                b'.' | b'+' | b'e' | b'E' if self.number_len > 0 => self.number_len + 1,
-                _ => 0,
-            };
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use llmserve_json_tail::Outline;
+
     use super::*;
 
     const TOKENS: [&str; 9] = ["1", "e", "E5", "12e", "3.5", ",", "else", "]", "\"e1"];
@@ -145,9 +113,9 @@ mod tests {
         for &id in mask {
             allowed.allow_token(id as u32);
         }
-        let mut place = Place::default();
-        place.advance(text.as_bytes());
-        limited.restrict(&mut allowed, &place, MAX_LEN, may_end);
+        let mut walk = Walk::new(Arc::new(Outline::compile(&serde_json::json!({})).unwrap()));
+        walk.feed(text.as_bytes());
+        limited.restrict(&mut allowed, &walk, MAX_LEN, may_end);
         (0..words.len()).filter(|&id| allowed.get(id)).map(|id| words[id]).collect()
     }
 

@@ -3,7 +3,8 @@
 
 use llguidance::derivre::{RegexAst, RegexBuilder};
 use llguidance::regex_to_lark;
-use serde_json::{Map, Value};
+use llmserve_json_tail::for_each_subschema;
+use serde_json::Value;
 
 use crate::error::Error;
 
@@ -131,62 +132,4 @@ fn is_about(message: &str, keyword: &str, value: &Value) -> bool {
 
 fn is_regex(pattern: &str) -> bool {
     RegexBuilder::new().mk(&RegexAst::SearchRegex(regex_to_lark(pattern, "dw"))).is_ok()
-}
-
-const WITH_SCHEMA: [&str; 12] = [
-    "additionalProperties",
-    "contains",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "contentSchema",
-    "additionalItems",
-];
-const WITH_SCHEMAS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
-const WITH_NAMED_SCHEMAS: [&str; 5] =
-    ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
-
-/// Visits the schema objects of a schema with their JSON pointers, outer ones first.
-pub(super) fn for_each_subschema(schema: &Value, mut visit: impl FnMut(&str, &Map<String, Value>)) {
-    let mut waiting = vec![(String::new(), schema)];
-    while let Some((pointer, schema)) = waiting.pop() {
-        let Some(members) = schema.as_object() else { continue };
-        visit(&pointer, members);
-        let mut inner = Vec::new();
-        for (keyword, value) in members {
-            let is_in = |list: &[&str]| list.contains(&keyword.as_str());
-            match value {
-                Value::Object(_) if is_in(&WITH_SCHEMA) => {
-                    inner.push((format!("{pointer}/{keyword}"), value));
-                }
-                Value::Array(items) if is_in(&WITH_SCHEMAS) => {
-                    let items = items.iter().enumerate();
-                    inner.extend(items.map(|(index, item)| (format!("{pointer}/{keyword}/{index}"), item)));
-                }
-                Value::Object(named) if is_in(&WITH_NAMED_SCHEMAS) => {
-                    let named = named.iter();
-                    inner.extend(
-                        named.map(|(name, item)| (format!("{pointer}/{keyword}/{}", escape(name)), item)),
-                    );
-                }
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::String(_)
-                | Value::Array(_)
-                | Value::Object(_) => {}
-            }
-        }
-        waiting.extend(inner.into_iter().rev());
-    }
-}
-
-/// A name as a part of a JSON pointer (RFC 6901).
-fn escape(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }

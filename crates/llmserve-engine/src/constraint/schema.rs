@@ -1,12 +1,14 @@
 //! A JSON schema on its way to a grammar: who reads it in which order, and who may refuse it.
 
+use std::sync::Arc;
+
 use llguidance::api::TopLevelGrammar;
+use llmserve_json_tail::{Outline, for_each_subschema, for_grammar, numbers};
 use serde_json::{Map, Value};
 
 use super::document;
 use super::grammar::JsonRules;
-use super::refusal::{self, JSON_SCHEMA, for_each_subschema, refuse, refuse_at};
-use super::rescue::{Outline, for_grammar};
+use super::refusal::{self, JSON_SCHEMA, refuse, refuse_at};
 use crate::error::Error;
 
 /// The longest constant text and name in bytes: each byte is a state of the lexer.
@@ -15,7 +17,7 @@ const MAX_TEXT_BYTES: usize = 16 << 10;
 const MAX_MIN_LENGTH: u64 = 100_000;
 /// The most members of `properties` of one object. llguidance's time grows with their square; this is what
 /// takes it about a second.
-const MAX_PROPERTIES: usize = 1500;
+pub(super) const MAX_PROPERTIES: usize = 1500;
 /// With a bound on the number of members every choice of optional ones is a rule of the grammar.
 const MAX_COUNTED_PROPERTIES: usize = 40;
 /// Patterns are compared with each other.
@@ -28,38 +30,14 @@ const MAX_DIVISOR: u64 = 100_000;
 /// A number of a JSON text that its reader would change: a whole one beyond 64 bits, another one with more
 /// digits than a double keeps.
 fn rounded_number(text: &str) -> Option<&str> {
-    let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c == '"' || c.is_ascii_digit()) {
-        rest = &rest[at..];
-        if let Some(string) = rest.strip_prefix('"') {
-            rest = after_string(string);
-            continue;
+    numbers(text).find(|number| {
+        let number = number.trim_start_matches('-');
+        if number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return number.parse::<u64>().is_err();
         }
-        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-');
-        let (number, after) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
         let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
-        let digits = mantissa.replace('.', "");
-        let num_digits = digits.trim_matches('0').len();
-        let is_whole = number.bytes().all(|byte| byte.is_ascii_digit());
-        let is_kept = if is_whole { number.parse::<u64>().is_ok() } else { num_digits <= MAX_DIGITS };
-        if !is_kept {
-            return Some(number);
-        }
-        rest = after;
-    }
-    None
-}
-
-/// What follows a string whose opening quote was taken.
-fn after_string(text: &str) -> &str {
-    let mut is_escaped = false;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte == b'"' && !is_escaped {
-            return &text[at + 1..];
-        }
-        is_escaped = byte == b'\\' && !is_escaped;
-    }
-    ""
+        mantissa.replace('.', "").trim_matches('0').len() > MAX_DIGITS
+    })
 }
 
 /// A schema that is an object.
@@ -99,11 +77,11 @@ impl Schema {
     /// Reads the schema twice, for the shape of its documents and for their check.
     pub(super) fn rules(&self) -> Result<JsonRules, Error> {
         self.check_size()?;
-        let outline =
-            Outline::new(&self.0).map_err(|error| refuse_at(&error.keyword, &error.path, &error.reason))?;
+        let outline = Outline::compile(&self.0)
+            .map_err(|error| refuse_at(&error.keyword, &error.path, &error.reason))?;
         let validator =
             document::validator(&self.0).map_err(|error| refusal::from_validator(&self.0, &error))?;
-        Ok(JsonRules { outline, validator })
+        Ok(JsonRules { outline: Arc::new(outline), validator })
     }
 
     /// The grammar allows no white space between tokens: a model could go on with it for ever.

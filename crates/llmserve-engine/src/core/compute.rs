@@ -1,17 +1,15 @@
-//! One batch: build the rows, decode them, draw from the logits, roll rejected drafts back.
+//! One batch: build the rows and decode them.
 
 use std::time::{Duration, Instant};
 
-use crate::cache::common_prefix;
 use crate::error::Error;
-use crate::event::{Delta, Event};
 use crate::ids::TokenId;
 use crate::model::{DecodeError, Row};
+use crate::output::Output;
 use crate::scheduler::{Plan, Share};
-use crate::sequence::{End, Sequence};
+use crate::sequence::Sequence;
 
 use super::Core;
-use super::masks::MaskThread;
 
 /// The rows of a step and whose they are.
 pub(super) struct Batch {
@@ -24,18 +22,11 @@ pub(super) struct Part {
     /// The sequence's index in `running`.
     pub(super) index: usize,
     /// Its pending tokens in this batch.
-    num_tokens: usize,
+    pub(super) num_tokens: usize,
     /// Guesses behind them.
     pub(super) draft: Vec<TokenId>,
     /// The row of its last pending token, where that is in this batch: the next token is drawn there.
-    output_row: Option<usize>,
-}
-
-/// How a sequence came out of a step.
-enum Outcome {
-    Goes,
-    Ended(End),
-    Failed(Error),
+    pub(super) output_row: Option<usize>,
 }
 
 impl Core {
@@ -54,14 +45,12 @@ impl Core {
 
     /// Computes the batch, whose drafts took so long to make; false: nothing was computed that could be drawn from.
     pub(super) fn decode(&mut self, plan: &Plan, batch: &Batch, drafting: Duration) -> bool {
-        let num_masks = self.start_masks(&batch.parts);
-        let started = Instant::now();
-        let result = self.context.decode(&batch.rows);
+        let (result, mut took) = self.decode_beside_masks(batch);
         if result.is_ok() {
+            let started = Instant::now();
             self.follow_prompts(plan);
+            took += started.elapsed();
         }
-        let took = started.elapsed();
-        self.finish_masks(num_masks);
         self.stats.decode_seconds += took.as_secs_f64();
         match result {
             Ok(()) => {
@@ -83,22 +72,21 @@ impl Core {
         }
     }
 
-    /// Has masks computed while the batch is decoded. Without the thread they are computed when they are
-    /// used.
-    fn start_masks(&mut self, parts: &[Part]) -> usize {
-        let is_needed = |part: &Part| part.draws() && self.running[part.index].is_constrained();
-        if self.masks.is_none() && parts.iter().any(is_needed) {
-            self.masks = MaskThread::start()
-                .inspect_err(|error| log::warn!("no thread for masks could be started: {error}"))
-                .ok();
+    /// Decodes, and meanwhile computes masks of the sequences that will draw, or looks for what a held token waits for. One mask that is not done by then is
+    /// computed where it is used.
+    fn decode_beside_masks(&mut self, batch: &Batch) -> (Result<(), DecodeError>, Duration) {
+        let mut drawing = vec![false; self.running.len()];
+        for part in batch.parts.iter().filter(|part| part.output_row.is_some()) {
+            drawing[part.index] = true;
         }
-        self.masks.as_ref().map_or(0, |masks| masks.send(parts, &mut self.running))
-    }
-
-    fn finish_masks(&mut self, num_masks: usize) {
-        if let Some(masks) = self.masks.as_ref().filter(|_| num_masks > 0) {
-            masks.receive(num_masks, &mut self.running);
-        }
+        let outputs = self.running.iter_mut().map(|sequence| &mut sequence.output).zip(drawing);
+        let outputs = outputs.filter(|(output, draws)| output.is_held() || *draws && output.is_constrained());
+        let constrained: Vec<&mut Output> = outputs.map(|(output, _)| output).collect();
+        let context = self.kv.compute();
+        self.pool.beside(constrained, Output::work_ahead, || {
+            let started = Instant::now();
+            (context.decode(&batch.rows), started.elapsed())
+        })
     }
 
     /// A failing decode fails the sequences in it, and nobody else.
@@ -109,80 +97,6 @@ impl Core {
         for index in indices.into_iter().rev() {
             self.fail(index, Error::DecodeFailed { code });
         }
-    }
-
-    /// Draws the next tokens, hands them out, and retires what has ended.
-    pub(super) fn emit(&mut self, parts: &[Part]) {
-        let mut outcomes: Vec<(usize, Outcome)> =
-            parts.iter().map(|part| (part.index, self.advance(part))).collect();
-        // From the back, so that taking one out leaves the other indices right.
-        outcomes.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
-        for (index, outcome) in outcomes {
-            match outcome {
-                Outcome::Goes => {}
-                Outcome::Ended(end) => self.finish(index, end),
-                Outcome::Failed(error) => self.fail(index, error),
-            }
-        }
-    }
-
-    fn advance(&mut self, part: &Part) -> Outcome {
-        self.running[part.index].num_computed += part.num_tokens;
-        self.take_checkpoint(part.index);
-        let Some(output_row) = part.output_row else {
-            return Outcome::Goes;
-        };
-        let mut delta = Delta::default();
-        let (outcome, accepted) = self.draw(part, output_row, &mut delta);
-        let sequence = &mut self.running[part.index];
-        self.stats.completion_tokens += delta.tokens.len() as u64;
-        if !delta.tokens.is_empty() {
-            sequence.outbox.push(Event::Delta(delta), &mut self.pending);
-        }
-        let has_ended = !matches!(outcome, Outcome::Goes);
-        self.record_draft(part.index, part.draft.len(), accepted, has_ended);
-        if accepted < part.draft.len() {
-            self.drop_rejected(part.index);
-        }
-        outcome
-    }
-
-    /// Draws from the last pending row, and from each further one whose draft equals what was drawn.
-    fn draw(&mut self, part: &Part, output_row: usize, delta: &mut Delta) -> (Outcome, usize) {
-        let mut accepted = 0;
-        loop {
-            let Some(logits) = self.context.logits(output_row + accepted) else {
-                return (Outcome::Failed(Error::InvalidLogits), accepted);
-            };
-            let sequence = &mut self.running[part.index];
-            let len = sequence.tokens.len();
-            match sequence.draw(logits, &*self.vocabulary, &mut self.scratch, delta) {
-                Ok(None) => {}
-                Ok(Some(end)) => {
-                    return (
-                        sequence.check_output().map_or_else(Outcome::Failed, |()| Outcome::Ended(end)),
-                        accepted,
-                    );
-                }
-                Err(error) => return (Outcome::Failed(error), accepted),
-            }
-            // One token, and those that a constraint forced behind it.
-            let drawn = &sequence.tokens[len..];
-            let num_right = common_prefix(&part.draft[accepted..], drawn);
-            let is_all = num_right == drawn.len();
-            accepted += num_right;
-            sequence.num_computed += num_right;
-            if !is_all {
-                return (Outcome::Goes, accepted);
-            }
-        }
-    }
-}
-
-impl Part {
-    /// Whether a token is drawn from its rows.
-    pub(super) fn draws(&self) -> bool {
-        self.output_row.is_some()
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::draft::{DraftCandidate, DraftStep, SequenceDrafts};
 use crate::ids::{SlotId, TokenId};
-use crate::model::{Context, DraftRequest};
+use crate::model::{Compute, DraftRequest};
 use crate::scheduler::Plan;
 use crate::sequence::Sequence;
 
@@ -35,7 +35,7 @@ impl Core {
                 let drafts = sequence.drafts.as_ref();
                 DraftCandidate {
                     acceptance: drafts.map_or(&unused, |drafts| &drafts.acceptance),
-                    max: max_draft(sequence, &*self.context),
+                    max: max_draft(sequence, self.kv.computed()),
                     adaptive: drafts.is_some_and(SequenceDrafts::is_adaptive),
                     is_head: drafts.is_some_and(SequenceDrafts::is_head),
                 }
@@ -66,7 +66,7 @@ impl Core {
         let took = self.ask_head(requests, &mut tokens);
         for (sequence, draft) in self.running.iter_mut().zip(&mut tokens) {
             let drafted = draft.len();
-            sequence.cut_draft(draft, &*self.vocabulary);
+            sequence.output.cut_draft(draft, &*self.vocabulary);
             // Nothing is verified then, and the draft was made for nothing all the same.
             if drafted > 0
                 && draft.is_empty()
@@ -92,9 +92,9 @@ impl Core {
         let (indices, requests): (Vec<usize>, Vec<DraftRequest>) = requests.into_iter().unzip();
         let slots: Vec<SlotId> = requests.iter().map(|request| request.slot).collect();
         let started = Instant::now();
-        self.context.take_in(&slots);
+        self.kv.compute().take_in(&slots);
         let waited = started.elapsed();
-        for (index, draft) in indices.into_iter().zip(self.context.draft(&requests)) {
+        for (index, draft) in indices.into_iter().zip(self.kv.compute().draft(&requests)) {
             tokens[index] = draft;
         }
         let took = started.elapsed();
@@ -109,7 +109,7 @@ impl Core {
         let shares = plan.prefill.iter().filter(|share| drafts(share.index));
         let slots: Vec<SlotId> = shares.filter_map(|share| self.running[share.index].slot).collect();
         if !slots.is_empty() {
-            self.context.take_in(&slots);
+            self.kv.compute().take_in(&slots);
         }
     }
 
@@ -153,19 +153,24 @@ impl Core {
         let Some(slot) = self.running[index].slot else {
             return;
         };
-        let num_computed = self.running[index].num_computed;
-        if !self.context.can_trim(slot, num_computed) || !self.context.trim(slot, num_computed) {
-            self.context.clear(slot);
-            self.running[index].num_computed = 0;
-        }
+        let sequence = &mut self.running[index];
+        sequence.num_computed = self.kv.roll_back(slot, sequence.num_computed);
     }
 }
 
 /// The most tokens that a sequence may draft now, so that all could be accepted and all taken back.
-fn max_draft(sequence: &Sequence, context: &dyn Context) -> usize {
+fn max_draft(sequence: &Sequence, context: &dyn Compute) -> usize {
     let (Some(drafts), Some(slot)) = (&sequence.drafts, sequence.slot) else {
         return 0;
     };
+    // Several rows are rounded otherwise than one, and how many there are is a matter of time.
+    if context.limits().is_deterministic {
+        return 0;
+    }
+    // Else a first token would be drafted or not by how its prompt was cut into chunks.
+    if sequence.num_generated() == 0 {
+        return 0;
+    }
     // The head goes on from the hidden row of the token before the last.
     let can_draft = !drafts.is_head() || (sequence.num_pending() == 1 && context.can_draft(slot));
     if !can_draft {

@@ -2,20 +2,26 @@
 
 use crossbeam_channel::Sender;
 
+use crate::command::Command;
 use crate::draft::Head;
 use crate::job::JobSender;
 
-use super::{Command, Core};
+use super::Core;
 
 impl Core {
     /// Makes the draft context, if there is none, and counts one more who holds it.
     pub(super) fn open_head(&mut self, result: JobSender<Head>, commands: Sender<Command>) {
-        match self.context.open_head() {
+        match self.kv.compute().open_head() {
             Ok(()) => {
                 self.stats.num_draft_users += 1;
                 self.publish();
+                let close = move || {
+                    if commands.send(Command::CloseHead).is_err() {
+                        log::debug!("the engine had ended before its draft context was given back");
+                    }
+                };
                 // Given back at once where nobody waits for it any more.
-                result.send(Ok(Head::new(commands)));
+                result.send(Ok(Head::new(&self.shared, close)));
             }
             Err(error) => result.send(Err(error)),
         }
@@ -25,7 +31,7 @@ impl Core {
     pub(super) fn close_head(&mut self) {
         self.stats.num_draft_users = self.stats.num_draft_users.saturating_sub(1);
         if self.stats.num_draft_users == 0 {
-            self.context.close_head();
+            self.kv.compute().close_head();
         }
     }
 }

@@ -1,61 +1,33 @@
 //! The engine thread: one step after the other, each admit, plan, compute, emit, retire.
 
 mod admit;
-mod checkpoint;
 mod compute;
 mod draft;
+mod emit;
 mod head;
-mod masks;
 mod room;
-mod session;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 
-use crate::cache::{ParkedPrefix, Parking, Slots};
+use crate::command::Command;
 use crate::config::SchedulerConfig;
-use crate::draft::{DraftController, Head, SequenceDrafts};
+use crate::draft::{DraftController, SequenceDrafts};
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
-use crate::job::JobSender;
+use crate::kv::{CopyCells, KvCache};
 use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
+use crate::output::{End, Pool};
 use crate::queue::Place;
-use crate::sampler::Scratch;
 use crate::scheduler::{Candidate, Plan, Scheduler};
-use crate::sequence::{End, Prepared, Sequence};
+use crate::sequence::Sequence;
 use crate::shared::Shared;
 use crate::stats::Stats;
-
-use self::masks::MaskThread;
-pub(crate) use session::{CellsCopy, CopyCells};
-
-/// What the engine thread is told.
-pub(crate) enum Command {
-    /// A request that was accepted, with its place in the queue.
-    Submit(Box<Prepared>, Place),
-    /// A client gave up: its outbox is marked, and the next step looks.
-    Wake,
-    /// The cells of a session are to be written to its file.
-    CopyCells(CopyCells),
-    /// Cells out of a session's file.
-    Park(Box<ParkedPrefix>),
-    /// The draft context is wanted.
-    OpenHead {
-        /// Gets what holds it open.
-        result: JobSender<Head>,
-        /// Where the holder says that it is done.
-        commands: Sender<Command>,
-    },
-    /// One of those who wanted it does not any more.
-    CloseHead,
-    /// End everything.
-    ShutDown,
-}
 
 /// A sequence without a slot.
 struct Waiting {
@@ -66,28 +38,18 @@ struct Waiting {
 
 /// All state of the engine thread.
 pub(crate) struct Core {
-    context: Box<dyn Context>,
+    kv: KvCache,
     vocabulary: Arc<dyn Vocabulary>,
-    config: SchedulerConfig,
     shared: Arc<Shared>,
     commands: Receiver<Command>,
     /// Oldest first; preempted sequences come back in front.
     waiting: VecDeque<Waiting>,
     running: Vec<Sequence>,
-    slots: Slots,
-    parking: Parking,
     scheduler: Scheduler,
     draft_controller: DraftController,
-    /// Started with the first constrained request.
-    masks: Option<MaskThread>,
-    scratch: Scratch,
+    pool: Pool,
     pending: PendingFlush,
     stats: Stats,
-    next_arrival: u64,
-    /// llama.cpp had no cells although the count said so: nobody is admitted until one has ended.
-    is_admission_closed: bool,
-    /// A move that closes a gap failed: not tried again until the running sequences change.
-    is_gap_accepted: bool,
     /// Sequences that came in since the stats were published.
     num_arrived: usize,
     is_shutting_down: bool,
@@ -97,17 +59,14 @@ impl Core {
     pub(crate) fn new(
         context: Box<dyn Context>,
         vocabulary: Arc<dyn Vocabulary>,
-        config: SchedulerConfig,
+        config: &SchedulerConfig,
         shared: Arc<Shared>,
         commands: Receiver<Command>,
     ) -> Self {
         let limits = *context.limits();
         Self {
-            slots: Slots::new(limits.num_slots),
-            parking: Parking::new(config.parking_bytes),
-            masks: None,
             draft_controller: DraftController::new(),
-            scheduler: Scheduler::new(&config, limits.splits_batches),
+            scheduler: Scheduler::new(config, limits.splits_batches, limits.tile, limits.is_deterministic),
             stats: Stats {
                 num_slots: limits.num_slots,
                 num_cells: limits.num_cells,
@@ -115,24 +74,20 @@ impl Core {
                 num_threads: limits.num_threads,
                 ..Stats::default()
             },
-            context,
+            kv: KvCache::new(context, config),
             vocabulary,
-            config,
             shared,
             commands,
             waiting: VecDeque::new(),
             running: Vec::new(),
-            scratch: Scratch::default(),
+            pool: Pool::new(limits.num_threads),
             pending: PendingFlush::default(),
-            next_arrival: 0,
-            is_admission_closed: false,
-            is_gap_accepted: false,
             num_arrived: 0,
             is_shutting_down: false,
         }
     }
 
-    /// Runs until shutdown, or until nobody is left who could submit.
+    /// Runs until it is told to end.
     pub(crate) fn run(&mut self) {
         self.publish();
         while self.receive() {
@@ -147,12 +102,19 @@ impl Core {
     }
 
     fn step(&mut self) {
+        self.emit_held();
         self.retire_aborted();
+        self.kv.set_speed(self.scheduler.seconds_per_prompt_token(), self.scheduler.seconds_per_step());
         self.admit();
-        self.close_gaps();
+        self.close_gap();
         self.publish();
+        // Before the drafts: sequences that give way would change whose length is which.
+        let Some(max_rows) = self.rows_with_room() else {
+            return;
+        };
         let wanted = self.wanted_drafts();
-        let Some(plan) = self.plan(&wanted) else {
+        self.scheduler.charge(self.kv.take_moved());
+        let Some(plan) = self.plan(&wanted, max_rows) else {
             return;
         };
         let drafts = self.draft(&plan);
@@ -165,6 +127,7 @@ impl Core {
     /// Takes what has come in, waiting only while there is nothing to do; false: end.
     fn receive(&mut self) -> bool {
         if self.running.is_empty() && self.waiting.is_empty() {
+            self.check_cells();
             match self.commands.recv() {
                 Ok(command) => self.handle(command),
                 Err(_) => return false,
@@ -176,41 +139,56 @@ impl Core {
         !self.is_shutting_down
     }
 
+    /// In tests, that the books of cells are right.
+    fn check_cells(&self) {
+        if self.kv.is_checked() {
+            let fault = self.kv.check().err();
+            assert!(fault.is_none(), "the cells are not what the books say: {fault:?}");
+        }
+    }
+
     fn handle(&mut self, command: Command) {
         match command {
             Command::Submit(prepared, place) => {
+                let arrival = self.stats.requests_accepted;
                 self.stats.requests_accepted += 1;
                 let mut prepared = *prepared;
                 let drafting = prepared.request.drafting.as_ref();
                 let drafts = SequenceDrafts::new(drafting, prepared.drafter.take(), &self.draft_controller);
-                let sequence = Sequence::new(prepared, self.next_arrival, drafts);
-                self.next_arrival += 1;
+                let sequence = Sequence::new(prepared, arrival, drafts);
                 self.num_arrived += 1;
                 self.waiting.push_back(Waiting { sequence, place: Some(place) });
             }
             Command::Wake => {}
-            Command::CopyCells(copy) => self.copy_cells(&copy),
+            Command::CopyCells(CopyCells { tokens, session, reply }) => {
+                if reply.send(self.kv.copy_out(&tokens, session.as_ref())).is_err() {
+                    log::debug!("nobody waits for the cells of a session");
+                }
+            }
             Command::OpenHead { result, commands } => self.open_head(result, commands),
             Command::CloseHead => self.close_head(),
-            Command::Park(prefix) => self.park_restored(*prefix),
+            Command::Park(cells) => self.kv.take_in(*cells),
             Command::ShutDown => self.is_shutting_down = true,
         }
     }
 
     /// `wanted`: how many tokens each running sequence should draft.
-    fn plan(&mut self, wanted: &[usize]) -> Option<Plan> {
-        let max_rows = self.rows_with_room()?;
+    fn plan(&mut self, wanted: &[usize], max_rows: usize) -> Option<Plan> {
         let candidates: Vec<Candidate> = self
             .running
             .iter()
             .enumerate()
+            // One whose drawn token waits for its constraint has nothing to decode.
+            .filter(|(_, sequence)| !sequence.output.is_held())
             .map(|(index, sequence)| Candidate {
                 index,
+                position: sequence.num_computed,
                 num_pending: sequence.num_pending(),
                 is_generating: sequence.num_generated() > 0,
                 num_drafted: wanted.get(index).copied().unwrap_or(0),
                 max_chunk: max_chunk(sequence),
                 arrival: sequence.arrival,
+                began: sequence.began.unwrap_or(u64::MAX),
             })
             .collect();
         let plan = self.scheduler.plan(&candidates, max_rows);
@@ -230,7 +208,9 @@ impl Core {
             if self.waiting[index].sequence.outbox.is_aborted()
                 && let Some(mut waiting) = self.waiting.remove(index)
             {
-                self.release_parked(&waiting.sequence);
+                if let Some(suspended) = waiting.sequence.suspended.take() {
+                    self.kv.discard(&suspended);
+                }
                 self.cancel(&mut waiting.sequence);
             }
         }
@@ -260,8 +240,7 @@ impl Core {
     }
 
     fn remove_running(&mut self, index: usize) -> Sequence {
-        self.is_admission_closed = false;
-        self.is_gap_accepted = false;
+        self.kv.note_departure();
         self.running.swap_remove(index)
     }
 
@@ -269,8 +248,7 @@ impl Core {
     fn fail(&mut self, index: usize, error: Error) {
         let sequence = self.remove_running(index);
         if let Some(slot) = sequence.slot {
-            self.context.clear(slot);
-            self.slots.set_empty(slot);
+            self.kv.clear(slot);
         }
         self.report_failure(&sequence, error);
     }
@@ -295,7 +273,7 @@ impl Core {
             timings: sequence.timings(),
             seed: sequence.seed(),
             stop: end.stop,
-            is_complete: sequence.is_complete(),
+            is_complete: sequence.output.is_complete(),
         };
         sequence.outbox.push(Event::Finished(finished), &mut self.pending);
     }
@@ -303,8 +281,8 @@ impl Core {
     fn publish(&mut self) {
         self.stats.num_waiting = self.waiting.len();
         self.stats.num_running = self.running.len();
-        self.stats.num_used_cells = self.num_used_cells();
-        self.stats.parked_bytes = self.parking.num_bytes();
+        self.stats.num_used_cells = self.num_running_cells() + self.kv.num_idle_cells();
+        self.stats.parked_bytes = self.kv.num_parked_bytes();
         self.shared.publish(self.stats);
         let num_arrived = std::mem::take(&mut self.num_arrived);
         self.shared.num_preparing.fetch_sub(num_arrived, Ordering::Relaxed);

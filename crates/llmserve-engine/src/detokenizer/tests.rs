@@ -76,57 +76,6 @@ fn characters_are_whole_in_stop_strings_too() {
     assert_eq!(run(&[], &pieces[..2]), expect(&["é", ""], Err("\u{FFFD}")));
 }
 
-#[test]
-fn rollback_of_what_was_held() {
-    let mut detokenizer = Detokenizer::new(&strings(&["abc"]));
-    assert_eq!(detokenizer.push(b"xa").text, "x");
-    assert_eq!(detokenizer.push(b"b").text, "");
-    assert_eq!(detokenizer.push(b"c").stop, Some(0));
-    assert_eq!(detokenizer.rollback(1), Ok(()));
-    assert_eq!(detokenizer.push(b"\xE2").text, "");
-    assert_eq!(detokenizer.rollback(2), Ok(()));
-    assert_eq!(detokenizer.push(b"z").text, "az");
-}
-
-#[test]
-fn rollback_of_released_text_is_refused() {
-    let mut detokenizer = Detokenizer::new(&strings(&["abc"]));
-    detokenizer.push(b"xyz");
-    detokenizer.push(b"ab");
-    // The last push releases what the one before it held back.
-    assert_eq!(detokenizer.push(b"!").text, "ab!");
-    assert_eq!(detokenizer.rollback(1), Err(3));
-    assert_eq!(detokenizer.rollback(3), Err(6));
-    assert_eq!(detokenizer.rollback(4), Err(6));
-    assert_eq!(detokenizer.rollback(0), Ok(()));
-    assert_eq!(detokenizer.push(b"abc"), Released { text: String::new(), stop: Some(0) });
-    assert_eq!(detokenizer.rollback(1), Ok(()));
-    assert_eq!(detokenizer.finish(), "");
-}
-
-#[test]
-fn rollback_of_a_stop_after_released_text_is_refused() {
-    let mut detokenizer = Detokenizer::new(&strings(&["abc"]));
-    assert_eq!(detokenizer.push(b"xyabc"), Released { text: "xy".to_string(), stop: Some(0) });
-    assert_eq!(detokenizer.rollback(1), Err(2));
-    assert_eq!(detokenizer.push(b"z"), Released::default());
-    assert_eq!(detokenizer.rollback(1), Ok(()));
-}
-
-#[test]
-fn rollback_reaches_so_far_and_no_further() {
-    let stop = "a".repeat(200);
-    let mut detokenizer = Detokenizer::new(&[stop]);
-    for _ in 0..100 {
-        detokenizer.push(b"a");
-    }
-    assert_eq!(detokenizer.rollback(MAX_ROLLBACK + 1), Err(0));
-    assert_eq!(detokenizer.rollback(MAX_ROLLBACK), Ok(()));
-    assert_eq!(detokenizer.rollback(1), Err(0));
-    assert_eq!(detokenizer.finish(), "a".repeat(100 - MAX_ROLLBACK));
-    assert_eq!(detokenizer.rollback(1), Err(0));
-}
-
 /// Tokens of a small alphabet, with pieces of characters and ill-formed bytes.
 fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let byte = prop::sample::select(b"aaabbbcc\xC3\xA9\xE2\x82\xAC\xFF".to_vec());
@@ -185,36 +134,5 @@ proptest! {
                 .unwrap_or(0);
             prop_assert_eq!(&released, &text[..held]);
         }
-    }
-
-    #[test]
-    fn rollback_equals_never_having_pushed(
-        stops in stops(), kept in pieces(), dropped in pieces(), after in pieces(),
-    ) {
-        let mut changed = Detokenizer::new(&stops);
-        let mut fresh = Detokenizer::new(&stops);
-        for piece in &kept {
-            prop_assert_eq!(changed.push(piece), fresh.push(piece));
-        }
-        let mut num_released = 0;
-        let mut num_dropped = 0;
-        for piece in &dropped {
-            num_released += changed.push(piece).text.len();
-            num_dropped += 1;
-            if num_released > 0 {
-                prop_assert_eq!(changed.rollback(num_dropped), Err(num_released));
-                // Without the one that released something the rest can go.
-                return Ok(());
-            }
-            prop_assert_eq!(changed.rollback(num_dropped), Ok(()));
-            for piece in &dropped[..num_dropped] {
-                changed.push(piece);
-            }
-        }
-        prop_assert_eq!(changed.rollback(num_dropped), Ok(()));
-        for piece in &after {
-            prop_assert_eq!(changed.push(piece), fresh.push(piece));
-        }
-        prop_assert_eq!(changed.finish(), fresh.finish());
     }
 }

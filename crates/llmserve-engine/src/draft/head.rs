@@ -1,11 +1,9 @@
 //! The hold on an engine's draft context.
 
+use std::fmt;
 use std::sync::Arc;
 
-use crossbeam_channel::Sender;
-
-use crate::core::Command;
-use crate::process::Owner;
+use crate::shared::Shared;
 
 /// Keeps the draft context of an engine open: that of the model's own head for multi-token prediction.
 /// The last clone of the last head frees it.
@@ -21,26 +19,32 @@ impl PartialEq for Head {
 }
 
 impl Head {
-    pub(crate) fn new(commands: Sender<Command>) -> Self {
-        Self { hold: Arc::new(Hold { owner: Owner::current(), commands }) }
+    /// One more who holds the draft context of an engine, and how it says that it does not any more.
+    pub(crate) fn new(engine: &Arc<Shared>, close: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { hold: Arc::new(Hold { engine: Arc::clone(engine), close: Box::new(close) }) }
     }
 
-    /// Whether it is of the engine that these commands go to.
-    pub(crate) fn is_of(&self, commands: &Sender<Command>) -> bool {
-        self.hold.commands.same_channel(commands)
+    /// Whether it is of this engine.
+    pub(crate) fn is_of(&self, engine: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.hold.engine, engine)
     }
 }
 
-#[derive(Debug)]
 struct Hold {
-    owner: Owner,
-    commands: Sender<Command>,
+    engine: Arc<Shared>,
+    close: Box<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Hold").finish_non_exhaustive()
+    }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if self.owner.is_current() && self.commands.send(Command::CloseHead).is_err() {
-            log::debug!("the engine had ended before its draft context was given back");
+        if self.engine.owner().is_current() {
+            (self.close)();
         }
     }
 }

@@ -4,7 +4,6 @@ mod acceptance;
 mod candidate;
 mod controller;
 mod cost;
-mod drafting;
 mod filter;
 mod head;
 mod lookup;
@@ -14,7 +13,6 @@ mod sequence;
 #[cfg(test)]
 mod simulation;
 
-pub use drafting::{DraftMethod, Drafting};
 pub use head::Head;
 
 pub(crate) use candidate::DraftCandidate;
@@ -22,9 +20,7 @@ pub(crate) use controller::{DraftController, DraftStep};
 pub(crate) use sequence::SequenceDrafts;
 
 use crate::ids::TokenId;
-
-/// The most tokens of one draft.
-pub const MAX_DRAFT_TOKENS: usize = 8;
+use crate::types::{DraftMethod, Drafting, MAX_DRAFT_TOKENS};
 
 /// Guesses how a sequence goes on.
 ///

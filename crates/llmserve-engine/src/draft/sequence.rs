@@ -23,7 +23,7 @@ impl SequenceDrafts {
     ) -> Option<Self> {
         let (drafter, draft_len, adaptive) = match (drafter, drafting) {
             (Some(drafter), _) => (Some(drafter), MAX_DRAFT_TOKENS, false),
-            (None, Some(drafting)) => (own(&drafting.method), drafting.draft_len, drafting.adaptive),
+            (None, Some(drafting)) => (own(drafting.method), drafting.draft_len, drafting.adaptive),
             (None, None) => return None,
         };
         let acceptance = controller.acceptance(drafter.is_none());
@@ -48,9 +48,9 @@ impl SequenceDrafts {
     }
 }
 
-fn own(method: &DraftMethod) -> Option<Box<dyn Drafter>> {
+fn own(method: DraftMethod) -> Option<Box<dyn Drafter>> {
     match method {
-        DraftMethod::Head(_) => None,
+        DraftMethod::Head => None,
         DraftMethod::PromptLookup => Some(Box::new(PromptLookup::new())),
     }
 }

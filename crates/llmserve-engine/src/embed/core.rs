@@ -9,13 +9,14 @@ use crossbeam_channel::Receiver;
 
 use super::batch::{Pick, Remaining, plan};
 use super::prepare::Prepared;
-use super::reply::Reply;
 use super::request::{Embeddings, finish};
 use crate::error::Error;
 use crate::ids::TokenId;
+use crate::job::JobSender;
 use crate::model::{DecodeError, EmbeddingContext};
 use crate::shared::Shared;
 use crate::stats::Stats;
+use crate::worker::thread::Work;
 
 /// What the embed thread is told.
 pub(super) enum Command {
@@ -42,12 +43,30 @@ pub(super) struct Core {
     /// In the order of their turns.
     active: VecDeque<Active>,
     /// Answers of this step, sent once the counters are published.
-    answers: Vec<(Reply, Result<Embeddings, Error>)>,
+    answers: Vec<(JobSender<Embeddings>, Result<Embeddings, Error>)>,
     vectors: Vec<f32>,
     stats: Stats,
     /// Requests that came in since the counters were published.
     num_arrived: usize,
     is_shutting_down: bool,
+}
+
+impl Work for Core {
+    fn run(&mut self) {
+        self.publish();
+        while self.receive() {
+            self.publish();
+            let started = Instant::now();
+            let decoding = self.stats.decode_seconds;
+            self.step();
+            let took = started.elapsed().as_secs_f64();
+            self.stats.overhead_seconds += took - (self.stats.decode_seconds - decoding);
+            self.publish();
+            for (reply, result) in self.answers.drain(..) {
+                reply.send(result);
+            }
+        }
+    }
 }
 
 impl Core {
@@ -73,23 +92,6 @@ impl Core {
             vectors: Vec::new(),
             num_arrived: 0,
             is_shutting_down: false,
-        }
-    }
-
-    /// Runs until shutdown, or until nobody is left who could submit.
-    pub(super) fn run(&mut self) {
-        self.publish();
-        while self.receive() {
-            self.publish();
-            let started = Instant::now();
-            let decoding = self.stats.decode_seconds;
-            self.step();
-            let took = started.elapsed().as_secs_f64();
-            self.stats.overhead_seconds += took - (self.stats.decode_seconds - decoding);
-            self.publish();
-            for (reply, result) in self.answers.drain(..) {
-                reply.send(result);
-            }
         }
     }
 

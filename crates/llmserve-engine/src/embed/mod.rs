@@ -6,10 +6,9 @@
 
 mod batch;
 mod core;
-mod handle;
+mod embedder;
 mod prepare;
-mod reply;
 mod request;
 
-pub use handle::{Embedder, EmbedderParts, OpenEmbedding};
+pub use embedder::{Embedder, EmbedderParts, OpenEmbedding};
 pub use request::{EmbeddingRequest, Embeddings};

@@ -4,33 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Sender;
 
 use super::core::Command;
-use super::reply::Reply;
-use super::request::EmbeddingRequest;
+use super::request::{EmbeddingRequest, Embeddings};
 use crate::error::Error;
 use crate::ids::TokenId;
+use crate::job::JobSender;
 use crate::model::{EmbeddingLimits, Vocabulary};
 use crate::queue::Place;
 use crate::request::Prompt;
 use crate::shared::Shared;
-use crate::tokenizer::{STACK_BYTES, TokenJob, Tokenizer, lower_priority};
+use crate::tokenizer::{Tokenizer, Tokenizes};
+use crate::worker::ticket::Preparing;
 
-/// A second thread lets short requests pass a long one.
-pub(super) const NUM_THREADS: usize = 2;
-
-/// Work for a prepare thread.
-pub(super) enum Work {
-    Embed(Box<NewRequest>),
-    Tokens(TokenJob),
-}
-
-/// A submitted request with its place in the queue.
+/// A submitted request with its place in the queue. Lost, it is out of the counts before it is answered.
 pub(super) struct NewRequest {
     pub(super) request: EmbeddingRequest,
-    pub(super) reply: Reply,
     pub(super) place: Place,
+    pub(super) preparing: Preparing,
+    pub(super) reply: JobSender<Embeddings>,
     pub(super) submitted: Instant,
 }
 
@@ -41,7 +34,7 @@ pub(super) struct Prepared {
     /// Values that are kept of each vector.
     pub(super) dimensions: usize,
     pub(super) normalize: bool,
-    pub(super) reply: Reply,
+    pub(super) reply: JobSender<Embeddings>,
     /// Held until the request is over.
     pub(super) place: Place,
     pub(super) submitted: Instant,
@@ -57,68 +50,63 @@ pub(super) struct Preparer {
     pub(super) commands: Sender<Command>,
 }
 
-/// Starts a prepare thread; it ends when the channel closes.
-pub(super) fn spawn(preparer: Preparer, work: Receiver<Work>) -> std::io::Result<()> {
-    let builder = std::thread::Builder::new().name("llmserve-prepare".to_owned()).stack_size(STACK_BYTES);
-    builder.spawn(move || {
-        lower_priority();
-        let shared = Arc::clone(&preparer.shared);
-        for work in work {
-            match work {
-                Work::Embed(new) => preparer.run(*new),
-                Work::Tokens(job) => job.run(&preparer.tokenizer(), &preparer.shared),
-            }
+impl Tokenizes for Preparer {
+    fn tokenizer(&self) -> Tokenizer<'_> {
+        Tokenizer {
+            vocabulary: &*self.vocabulary,
+            context_length: self.limits.context_length,
+            bounds_texts: self.bounds_texts,
         }
-        drop(preparer);
-        shared.thread_ended();
-    })?;
-    Ok(())
+    }
 }
 
 impl Preparer {
-    fn run(&self, new: NewRequest) {
-        let send = |prepared| self.commands.send(Command::Embed(Box::new(prepared))).is_ok();
-        // The embed thread takes what it gets out of the count, once it has counted it.
-        if !self.prepare(new).is_some_and(send) {
-            self.shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The request as it is computed; `None` where it was answered, or nobody waits for it any more.
-    fn prepare(&self, new: NewRequest) -> Option<Prepared> {
-        let NewRequest { request, reply, mut place, submitted } = new;
+    /// Prepares a request and hands it to the embed thread. Lost on the way, it is answered by its reply.
+    pub(super) fn run(&self, mut new: NewRequest) {
         if self.shared.refusal().is_some() {
-            return None;
+            return;
         }
-        let (wanted, normalize) = (request.dimensions, request.normalize);
-        let checked = self.dimensions(wanted).and_then(|dimensions| {
-            let inputs = self.inputs_of(request, &reply)?;
-            place.add_tokens(inputs.iter().map(Vec::len).sum())?;
-            Ok((dimensions, inputs))
-        });
-        if reply.is_cancelled() {
+        let checked = self.check(&mut new);
+        if new.reply.is_cancelled() {
             self.shared.num_cancelled.fetch_add(1, Ordering::Relaxed);
-            return None;
+            return;
         }
+        let NewRequest { request, place, preparing, reply, submitted } = new;
         match checked {
-            Ok((dimensions, inputs)) => {
-                Some(Prepared { inputs, dimensions, normalize, reply, place, submitted })
+            Ok((inputs, dimensions)) => {
+                let normalize = request.normalize;
+                let prepared = Prepared { inputs, dimensions, normalize, reply, place, submitted };
+                if self.commands.send(Command::Embed(Box::new(prepared))).is_ok() {
+                    preparing.hand_over();
+                }
             }
             Err(error) => {
                 self.shared.num_refused.fetch_add(1, Ordering::Relaxed);
+                drop(preparing);
                 reply.send(Err(error));
-                None
             }
         }
     }
 
+    /// The tokens of the inputs, for which the queue has a place, and the size of the vectors.
+    fn check(&self, new: &mut NewRequest) -> Result<(Vec<Vec<TokenId>>, usize), Error> {
+        let dimensions = self.dimensions(new.request.dimensions)?;
+        let inputs = self.inputs_of(std::mem::take(&mut new.request.inputs), &new.reply)?;
+        new.place.add_tokens(inputs.iter().map(Vec::len).sum())?;
+        Ok((inputs, dimensions))
+    }
+
     /// The tokens of all inputs, or of some where nobody waits for them any more.
-    fn inputs_of(&self, request: EmbeddingRequest, reply: &Reply) -> Result<Vec<Vec<TokenId>>, Error> {
-        if request.inputs.is_empty() {
+    fn inputs_of(
+        &self,
+        inputs: Vec<Prompt>,
+        reply: &JobSender<Embeddings>,
+    ) -> Result<Vec<Vec<TokenId>>, Error> {
+        if inputs.is_empty() {
             let reason = "must hold at least one input".to_owned();
             return Err(Error::InvalidParameter { field: "inputs", reason });
         }
-        let inputs = request.inputs.into_iter().enumerate();
+        let inputs = inputs.into_iter().enumerate();
         inputs
             .take_while(|_| !reply.is_cancelled())
             .map(|(index, input)| self.tokens_of(index, input))
@@ -153,14 +141,6 @@ impl Preparer {
                 Err(Error::InputTooLong { index, num_tokens, is_exact: true, limit })
             }
             _ => Ok(tokens),
-        }
-    }
-
-    fn tokenizer(&self) -> Tokenizer<'_> {
-        Tokenizer {
-            vocabulary: &*self.vocabulary,
-            context_length: self.limits.context_length,
-            bounds_texts: self.bounds_texts,
         }
     }
 }

@@ -21,8 +21,6 @@ pub struct ModelFile {
     pub metadata: Metadata,
     /// The files, one or more, in order.
     pub parts: Vec<ModelPart>,
-    /// Values in all tensors.
-    pub num_values: u64,
     has_attention: bool,
     has_draft_head: bool,
 }
@@ -103,7 +101,6 @@ impl ModelFile {
                     quoted(&tensor.name)
                 )));
             }
-            self.num_values += tensor.dimensions.iter().product::<u64>();
             self.has_attention |= is_attention(&tensor.name);
             self.has_draft_head |= Some(&tensor.name) == draft_head.as_ref();
         }
@@ -135,7 +132,6 @@ pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
     let mut model = ModelFile {
         metadata: first.header.metadata.clone(),
         parts: Vec::new(),
-        num_values: 0,
         has_attention: false,
         has_draft_head: false,
     };
@@ -171,7 +167,6 @@ pub fn check_adapter(path: &Path) -> Result<ModelFile, LoadError> {
     let mut model = ModelFile {
         metadata: metadata.clone(),
         parts: Vec::new(),
-        num_values: 0,
         has_attention: false,
         has_draft_head: false,
     };

@@ -5,23 +5,6 @@ use super::hparams::MOST_LAYERS;
 use super::metadata::Metadata;
 use crate::config::KvType;
 
-/// Bytes that one cell, which is one token of one sequence, takes in the KV cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KvFootprint {
-    /// Bytes of its keys in all layers.
-    pub key_bytes: u64,
-    /// Bytes of its values in all layers.
-    pub value_bytes: u64,
-}
-
-impl KvFootprint {
-    /// Bytes of keys and values.
-    #[must_use]
-    pub fn total(self) -> u64 {
-        self.key_bytes + self.value_bytes
-    }
-}
-
 /// Architectures whose state does not grow with the text, or not in all layers (llama.cpp's
 /// `llm_arch_is_recurrent` and `llm_arch_is_hybrid`), where no other key tells.
 const NOT_PER_TOKEN: [&str; 6] = ["rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7", "minimax-01", "deepseek4"];
@@ -37,13 +20,7 @@ const OTHER_CACHES: [&str; 7] = [
     "wkv.head_size",
 ];
 
-/// Bytes of KV cache per token of a sequence: [`KvFootprint::total`] of [`kv_footprint`].
-#[must_use]
-pub fn bytes_per_token(model: &ModelFile, type_k: KvType, type_v: KvType) -> Option<u64> {
-    kv_footprint(model, type_k, type_v).map(KvFootprint::total)
-}
-
-/// What a token takes in the KV cache: in each layer a row of KV heads x head size values, for
+/// Bytes of KV cache per token of a sequence: in each layer a row of KV heads x head size values, for
 /// keys and for values.
 ///
 /// `None` where that does not hold (recurrent and hybrid models, compressed caches), where the
@@ -51,11 +28,11 @@ pub fn bytes_per_token(model: &ModelFile, type_k: KvType, type_v: KvType) -> Opt
 /// that the model takes: layers with a sliding window keep fewer cells and some models share the
 /// cache between layers.
 #[must_use]
-pub fn kv_footprint(model: &ModelFile, type_k: KvType, type_v: KvType) -> Option<KvFootprint> {
-    footprint(&model.metadata, type_k, type_v)
+pub fn bytes_per_token(model: &ModelFile, type_k: KvType, type_v: KvType) -> Option<u64> {
+    cell_bytes(&model.metadata, type_k, type_v)
 }
 
-fn footprint(metadata: &Metadata, type_k: KvType, type_v: KvType) -> Option<KvFootprint> {
+fn cell_bytes(metadata: &Metadata, type_k: KvType, type_v: KvType) -> Option<u64> {
     let has = |suffix: &&str| metadata.contains(&metadata.model_key(suffix));
     if NOT_PER_TOKEN.contains(&metadata.architecture()?) || OTHER_CACHES.iter().any(has) {
         return None;
@@ -72,10 +49,8 @@ fn footprint(metadata: &Metadata, type_k: KvType, type_v: KvType) -> Option<KvFo
         let windowed = number(metadata, &format!("attention.{kind}_length_swa"));
         Some(full.max(windowed.unwrap_or(0)))
     };
-    Some(KvFootprint {
-        key_bytes: rows_bytes(&kv_heads, length("key")?, type_k)?,
-        value_bytes: rows_bytes(&kv_heads, length("value")?, type_v)?,
-    })
+    let key_bytes = rows_bytes(&kv_heads, length("key")?, type_k)?;
+    Some(key_bytes + rows_bytes(&kv_heads, length("value")?, type_v)?)
 }
 
 fn number(metadata: &Metadata, suffix: &str) -> Option<u64> {
@@ -131,10 +106,8 @@ mod tests {
 
     #[test]
     fn a_token_takes_a_row_in_each_layer() {
-        let bytes = footprint(&smol(&[]), KvType::F16, KvType::Q8_0).unwrap();
-        assert_eq!(bytes.key_bytes, 30 * 3 * 64 * 2);
-        assert_eq!(bytes.value_bytes, 30 * 3 * 2 * 34);
-        assert_eq!(bytes.total(), bytes.key_bytes + bytes.value_bytes);
+        let bytes = cell_bytes(&smol(&[]), KvType::F16, KvType::Q8_0);
+        assert_eq!(bytes, Some(30 * 3 * 64 * 2 + 30 * 3 * 2 * 34));
     }
 
     #[test]
@@ -146,8 +119,8 @@ mod tests {
             ("attention.head_count_kv", kv_heads),
             ("attention.key_length", Value::U32(128)),
         ]);
-        let bytes = footprint(&metadata, KvType::F32, KvType::F32).unwrap();
-        assert_eq!(bytes, KvFootprint { key_bytes: 5 * 128 * 4, value_bytes: 5 * 64 * 4 });
+        let bytes = cell_bytes(&metadata, KvType::F32, KvType::F32);
+        assert_eq!(bytes, Some(5 * 128 * 4 + 5 * 64 * 4));
     }
 
     #[test]
@@ -158,9 +131,9 @@ mod tests {
             ("attention.head_count", 0),
             ("block_count", 100_000),
         ] {
-            assert_eq!(footprint(&smol(&[(name, Value::U32(value))]), KvType::F16, KvType::F16), None);
+            assert_eq!(cell_bytes(&smol(&[(name, Value::U32(value))]), KvType::F16, KvType::F16), None);
         }
         let odd = smol(&[("attention.key_length", Value::U32(48))]);
-        assert_eq!(footprint(&odd, KvType::Q4_0, KvType::F16), None);
+        assert_eq!(cell_bytes(&odd, KvType::Q4_0, KvType::F16), None);
     }
 }

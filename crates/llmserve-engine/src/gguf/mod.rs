@@ -24,7 +24,7 @@ mod vocab;
 pub use check::{ModelFile, ModelPart, check, check_adapter};
 pub use identity::FileIdentity;
 pub use kind::{EmbeddingKind, ModelKind, Pooling};
-pub use memory::{KvFootprint, bytes_per_token, kv_footprint};
+pub use memory::bytes_per_token;
 pub use metadata::{Array, Items, Metadata, Value, ValueType};
 pub use tensor_type::TensorType;
 

@@ -8,7 +8,8 @@ use crate::error::{LoadError, LoadErrorReason};
 use crate::fingerprint::fingerprint;
 use crate::gguf::{EmbeddingKind, ModelFile};
 use crate::model::llama::{EmbeddingShape, LlamaEmbedding, LlamaVocabulary, Weights, with_log};
-use crate::model::{EmbeddingContext, ModelInfo, Vocabulary};
+use crate::model::{EmbeddingContext, Vocabulary};
+use crate::model_info::ModelInfo;
 use crate::probe;
 
 use super::LoadOptions;

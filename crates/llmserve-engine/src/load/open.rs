@@ -10,15 +10,18 @@ use crate::error::{LoadError, LoadErrorReason};
 use crate::fingerprint::fingerprint;
 use crate::gguf::{self, FileIdentity, ModelFile, ModelKind};
 use crate::lock::lock;
-use crate::model::llama::{ContextShape, LlamaContext, LlamaVocabulary, STATE_FORMAT, Weights, with_log};
-use crate::model::{Context, ModelInfo};
-use crate::process::Owner;
+use crate::model::llama::{
+    ContextShape, LlamaContext, LlamaVocabulary, STATE_FORMAT, Weights, gpus, num_gpu_layers, unmet, with_log,
+};
+use crate::model::{Compute, Context};
+use crate::model_info::ModelInfo;
+use crate::worker::PerProcess;
 use crate::{memory, probe};
 
 use super::LoadOptions;
 use super::embedder;
 use super::failure::explain;
-use super::sizing::{self, Facts};
+use super::sizing::{self, Facts, Memory};
 use super::table::Loading;
 
 /// Share of the progress that loading weights gets; the rest is for the context.
@@ -49,6 +52,10 @@ pub(super) fn open(
     let file = gguf::check(path)?.with_overrides(&config.weights.metadata_overrides)?;
     let kind = file.kind()?;
     options.wanted.check(kind)?;
+    config.scheduler.check()?;
+    for option in unmet(&config.weights, gpus().len()) {
+        log::warn!("{option}");
+    }
     match kind {
         ModelKind::Generation => open_engine(&file, config, options, loading).map(Loaded::Engine),
         ModelKind::Embedding(kind) => {
@@ -127,36 +134,42 @@ fn choose_shape(config: &ModelConfig, file: &ModelFile) -> Result<ContextShape, 
 pub(super) fn facts(config: &ModelConfig, file: &ModelFile) -> Result<Facts, LoadError> {
     let available = memory::available_bytes();
     let weights = file.tensor_bytes();
-    let has_gpu = Weights::can_offload() && config.weights.gpu_layers != Some(0);
+    let gpus = gpus();
+    let num_layers = number(file, "block_count");
+    let num_gpu_layers = num_gpu_layers(config.weights.gpu_layers, num_layers, gpus.len());
+    let has_gpu = num_gpu_layers > 0;
     if !has_gpu && !config.weights.use_mmap && weights > available {
         let message = format!("the weights need {} MiB and {} MiB are free", weights >> 20, available >> 20);
         return Err(LoadError::new(LoadErrorReason::NotEnoughMemory, message));
     }
     Ok(Facts {
-        trained_length: trained_length(file),
+        trained_length: number(file, "context_length"),
         bytes_per_token: gguf::bytes_per_token(file, config.context.kv_type_k, config.context.kv_type_v),
-        free_bytes: available.saturating_sub(weights),
+        free_bytes: sizing::free_for_cells(&Memory {
+            host_bytes: available,
+            gpu_bytes: gpus.iter().map(|gpu| gpu.free_bytes).sum(),
+            weight_bytes: weights,
+            gpu_share: f64::from(num_gpu_layers) / f64::from(num_layers + 1),
+            has_cells_on_gpu: config.context.offload_kv,
+        }),
         num_cores: std::thread::available_parallelism().map_or(1, usize::from),
         has_gpu,
     })
 }
 
-fn trained_length(file: &ModelFile) -> u32 {
-    let key = file.metadata.model_key("context_length");
-    file.metadata.u32(&key).unwrap_or(0)
+fn number(file: &ModelFile, name: &str) -> u32 {
+    file.metadata.u32(&file.metadata.model_key(name)).unwrap_or(0)
 }
 
 /// Weights that are in memory, so that engines which differ only in their context share them.
 struct LiveWeights {
     identity: Vec<FileIdentity>,
     config: WeightsConfig,
-    /// Weights of a parent process are not this one's, and may be locked for ever.
-    owner: Owner,
     /// Locked while they are loaded: who wants the same waits for them.
     weights: Arc<Mutex<Weak<Weights>>>,
 }
 
-static LIVE: Mutex<Vec<LiveWeights>> = Mutex::new(Vec::new());
+static LIVE: PerProcess<Mutex<Vec<LiveWeights>>> = PerProcess::new();
 
 pub(super) fn shared_weights(
     file: &ModelFile,
@@ -185,26 +198,18 @@ pub(super) fn shared_weights(
 
 fn live_slot(file: &ModelFile, config: &WeightsConfig) -> Arc<Mutex<Weak<Weights>>> {
     let identity = file.identity();
-    let mut live = lock(&LIVE);
-    let is_same = |known: &&LiveWeights| {
-        known.owner.is_current() && known.identity == identity && known.config == *config
-    };
+    let mut live = lock(LIVE.get());
+    let is_same = |known: &&LiveWeights| known.identity == identity && known.config == *config;
     if let Some(known) = live.iter().find(is_same) {
         return Arc::clone(&known.weights);
     }
     // Entries that nobody loads from or holds weights of are of no use any more.
     live.retain(|known| {
-        !known.owner.is_current()
-            || Arc::strong_count(&known.weights) > 1
+        Arc::strong_count(&known.weights) > 1
             || known.weights.try_lock().is_ok_and(|weights| weights.strong_count() > 0)
     });
     let weights = Arc::new(Mutex::new(Weak::new()));
-    live.push(LiveWeights {
-        identity,
-        config: config.clone(),
-        owner: Owner::current(),
-        weights: Arc::clone(&weights),
-    });
+    live.push(LiveWeights { identity, config: config.clone(), weights: Arc::clone(&weights) });
     weights
 }
 
@@ -274,12 +279,15 @@ fn in_adapter(error: &LoadError) -> LoadError {
 fn log_loaded(engine: &Engine) {
     let info = engine.info();
     log::info!(
-        "loaded {}: context length {}, {} sequences, {} KV cells ({}), {} threads",
+        "loaded {}: context length {}, {} sequences, {} KV cells ({}), {} threads, {} of {} layers on {}",
         info.description,
         info.context_length,
         info.num_slots,
         info.num_cells,
         info.kv_layout,
-        info.num_threads
+        info.num_threads,
+        if info.num_gpu_layers == 0 { info.num_layers } else { info.num_gpu_layers },
+        if info.num_gpu_layers == 0 { info.num_layers } else { info.num_layers + 1 },
+        info.backend
     );
 }

@@ -18,12 +18,34 @@ pub(super) struct Facts {
     pub(super) trained_length: u32,
     /// KV cache bytes of one token; `None` where the cache does not grow with tokens.
     pub(super) bytes_per_token: Option<u64>,
-    /// Free memory in bytes, the weights taken off.
+    /// Free memory in bytes, the weights taken off: what the cells of all layers may take.
     pub(super) free_bytes: u64,
     /// Cores that this process may use.
     pub(super) num_cores: usize,
     /// Whether layers go to a GPU.
     pub(super) has_gpu: bool,
+}
+
+/// What memory there is, and how weights and cells are shared out between host and GPUs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Memory {
+    pub(super) host_bytes: u64,
+    /// Free memory of all GPUs.
+    pub(super) gpu_bytes: u64,
+    pub(super) weight_bytes: u64,
+    /// Share of the layers that is on GPUs.
+    pub(super) gpu_share: f64,
+    /// Whether the cells of a layer are where the layer is.
+    pub(super) has_cells_on_gpu: bool,
+}
+
+/// Bytes that the cells of all layers may take, where host and GPUs each hold their share.
+pub(super) fn free_for_cells(memory: &Memory) -> u64 {
+    let left = |bytes: u64, share: f64| bytes as f64 - memory.weight_bytes as f64 * share;
+    let cells_on_gpu = if memory.has_cells_on_gpu { memory.gpu_share } else { 0.0 };
+    let whole = |left: f64, share: f64| if share > 0.0 { left.max(0.0) / share } else { f64::INFINITY };
+    let on_host = whole(left(memory.host_bytes, 1.0 - memory.gpu_share), 1.0 - cells_on_gpu);
+    on_host.min(whole(left(memory.gpu_bytes, memory.gpu_share), cells_on_gpu)) as u64
 }
 
 /// Chooses the shape, half of the free memory at most unless more is asked for.
@@ -44,7 +66,7 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
     let wanted_slots = config.max_sequences.map_or(default_slots, |n| n as usize);
     let all = context_length.saturating_mul(wanted_slots);
     let layout = match config.kv_layout {
-        KvLayout::Auto if all <= tokens_in(budget) => KvLayout::PerSequence,
+        KvLayout::Auto if config.deterministic || all <= tokens_in(budget) => KvLayout::PerSequence,
         KvLayout::Auto => KvLayout::Unified,
         chosen @ (KvLayout::PerSequence | KvLayout::Unified) => chosen,
     };
@@ -66,6 +88,12 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
         )));
     }
     let shape = ContextShape { context_length, num_slots, num_cells, layout, num_threads };
+    if u32::try_from(shape.n_ctx()).is_err() {
+        return Err(invalid(format!(
+            "context_length: {num_slots} sequences of {context_length} tokens are more than llama.cpp's {} cells",
+            u32::MAX
+        )));
+    }
     check_memory(&shape, facts)?;
     Ok(shape)
 }
@@ -88,6 +116,9 @@ pub(super) fn check(config: &ContextConfig) -> Result<(), LoadError> {
     range("threads", config.threads, 512)?;
     range("batch_size", Some(config.batch_size), 1 << 16)?;
     range("ubatch_size", Some(config.ubatch_size), 1 << 16)?;
+    if config.deterministic && config.kv_layout == KvLayout::Unified {
+        return Err(invalid("deterministic: needs `kv_layout` `per_sequence`, got `unified`".to_owned()));
+    }
     let num_sequences = config.max_sequences.unwrap_or(4);
     if config.batch_size < num_sequences {
         let batch_size = config.batch_size;
@@ -185,10 +216,48 @@ mod tests {
     }
 
     #[test]
+    fn cells_that_llama_cpp_cannot_count_are_refused() {
+        // Where no memory is counted: a GPU, or a state that does not grow.
+        let config = ContextConfig {
+            context_length: Some(1 << 27),
+            max_sequences: Some(32),
+            kv_layout: KvLayout::PerSequence,
+            ..ContextConfig::default()
+        };
+        let facts = Facts { bytes_per_token: None, ..facts(GIB) };
+        let error = choose(&config, &facts).unwrap_err();
+        assert_eq!(error.reason, LoadErrorReason::InvalidOption);
+        assert!(error.message.contains("32 sequences of 134217728 tokens"), "{}", error.message);
+    }
+
+    #[test]
+    fn cells_are_sized_by_the_memory_that_holds_them() {
+        let cpu = Memory {
+            host_bytes: 512 * GIB,
+            gpu_bytes: 0,
+            weight_bytes: 16 * GIB,
+            gpu_share: 0.0,
+            has_cells_on_gpu: true,
+        };
+        assert_eq!(free_for_cells(&cpu), 496 * GIB);
+        let gpu = Memory { gpu_bytes: 24 * GIB, gpu_share: 1.0, ..cpu };
+        assert_eq!(free_for_cells(&gpu), 8 * GIB);
+        assert_eq!(free_for_cells(&Memory { has_cells_on_gpu: false, ..gpu }), 512 * GIB);
+        // Half of the cells are on the GPU, beside half of the weights.
+        assert_eq!(free_for_cells(&Memory { gpu_share: 0.5, ..gpu }), 32 * GIB);
+        assert_eq!(free_for_cells(&Memory { weight_bytes: 30 * GIB, ..gpu }), 0);
+    }
+
+    #[test]
     fn out_of_range_options_are_named() {
         let config = ContextConfig { max_sequences: Some(257), ..ContextConfig::default() };
         let error = choose(&config, &facts(GIB)).unwrap_err();
         assert_eq!(error.message, "max_sequences: must be from 1 to 256, got 257");
+        let config =
+            ContextConfig { deterministic: true, kv_layout: KvLayout::Unified, ..ContextConfig::default() };
+        assert!(choose(&config, &facts(GIB)).unwrap_err().message.starts_with("deterministic"));
+        let config = ContextConfig { kv_layout: KvLayout::Auto, ..config };
+        assert_eq!(shape(&config, GIB).0, KvLayout::PerSequence);
         let config =
             ContextConfig { kv_cells: Some(100), kv_layout: KvLayout::Unified, ..ContextConfig::default() };
         assert!(choose(&config, &facts(20 * GIB)).unwrap_err().message.starts_with("kv_cells"));

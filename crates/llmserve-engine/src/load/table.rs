@@ -9,18 +9,19 @@ use crate::config::ModelConfig;
 use crate::error::{LoadError, LoadErrorReason};
 use crate::lock::lock;
 use crate::process::Owner;
+use crate::worker::PerProcess;
 
 use super::open::{Loaded, open};
 use super::{LoadEvent, LoadOptions, Subscriber, Wanted};
 
-static LOADS: Mutex<Vec<Arc<Loading>>> = Mutex::new(Vec::new());
+static LOADS: PerProcess<Mutex<Vec<Arc<Loading>>>> = PerProcess::new();
 
 /// One load and who waits for it.
 pub(super) struct Loading {
     path: PathBuf,
     config: ModelConfig,
     wanted: Wanted,
-    /// A forked child must not join: the thread that loads is not there.
+    /// A forked child must not touch the locks: the thread that loads is not there.
     owner: Owner,
     is_cancelled: AtomicBool,
     waiting: Mutex<Waiting>,
@@ -40,7 +41,7 @@ pub(super) fn join_or_start(
     subscriber: &Arc<Subscriber>,
 ) -> Arc<Loading> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let mut loads = lock(&LOADS);
+    let mut loads = lock(LOADS.get());
     if let Some(loading) = loads.iter().find(|loading| loading.is_of(&path, &config, options.wanted)) {
         loading.join(subscriber);
         return Arc::clone(loading);
@@ -73,7 +74,7 @@ pub(super) fn join_or_start(
 impl Loading {
     fn is_of(&self, path: &Path, config: &ModelConfig, wanted: Wanted) -> bool {
         let is_same = || self.path == path && self.config == *config && self.wanted == wanted;
-        self.owner.is_current() && is_same() && !self.is_cancelled()
+        is_same() && !self.is_cancelled()
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -88,8 +89,11 @@ impl Loading {
 
     /// Takes a subscriber out; the last one to leave cancels the load. False if it was out already.
     pub(super) fn leave(&self, subscriber: &Arc<Subscriber>) -> bool {
+        if !self.owner.is_current() {
+            return false;
+        }
         // Under the lock of the table, so that nobody joins a load that is being cancelled.
-        let _loads = lock(&LOADS);
+        let _loads = lock(LOADS.get());
         let mut waiting = lock(&self.waiting);
         let before = waiting.subscribers.len();
         waiting.subscribers.retain(|other| !Arc::ptr_eq(other, subscriber));
@@ -126,7 +130,7 @@ impl Loading {
     }
 
     fn end(&self, end: LoadEvent) {
-        let mut loads = lock(&LOADS);
+        let mut loads = lock(LOADS.get());
         loads.retain(|other| !std::ptr::eq(Arc::as_ptr(other), self));
         let mut subscribers = std::mem::take(&mut lock(&self.waiting).subscribers);
         drop(loads);
@@ -141,34 +145,18 @@ impl Loading {
     }
 }
 
-/// Load threads of this process that have not ended.
-static RUNNING: (Mutex<RunningLoads>, Condvar) =
-    (Mutex::new(RunningLoads { owner: None, num_threads: 0 }), Condvar::new());
-
-struct RunningLoads {
-    /// Whose threads are counted: a forked child has none of its parent's.
-    owner: Option<Owner>,
-    num_threads: usize,
-}
-
-impl RunningLoads {
-    fn num_threads(&mut self) -> &mut usize {
-        if !self.owner.is_some_and(Owner::is_current) {
-            *self = Self { owner: Some(Owner::current()), num_threads: 0 };
-        }
-        &mut self.num_threads
-    }
-}
+/// Load threads that have not ended, and who waits for them.
+static RUNNING: PerProcess<(Mutex<usize>, Condvar)> = PerProcess::new();
 
 /// Waits until every load thread has ended, at most so long; false: some have not. A program that is
 /// about to exit cancels its loads and waits here, since llama.cpp must not run on while the process
 /// is torn down.
 #[must_use]
 pub fn join_loads(timeout: Duration) -> bool {
-    let (running, ended) = &RUNNING;
-    let result = ended.wait_timeout_while(lock(running), timeout, |running| *running.num_threads() > 0);
-    let (mut running, _) = result.unwrap_or_else(PoisonError::into_inner);
-    *running.num_threads() == 0
+    let (running, ended) = RUNNING.get();
+    let result = ended.wait_timeout_while(lock(running), timeout, |running| *running > 0);
+    let (running, _) = result.unwrap_or_else(PoisonError::into_inner);
+    *running == 0
 }
 
 /// Counts a load thread until it is dropped.
@@ -176,14 +164,15 @@ struct RunningLoad;
 
 impl RunningLoad {
     fn new() -> Self {
-        *lock(&RUNNING.0).num_threads() += 1;
+        *lock(&RUNNING.get().0) += 1;
         Self
     }
 }
 
 impl Drop for RunningLoad {
     fn drop(&mut self) {
-        *lock(&RUNNING.0).num_threads() -= 1;
-        RUNNING.1.notify_all();
+        let (running, ended) = RUNNING.get();
+        *lock(running) -= 1;
+        ended.notify_all();
     }
 }

@@ -3,7 +3,7 @@
 //! The next token depends on every cell of the slot, so that a wrong cache shows in the text, and
 //! the context refuses what llama.cpp would compute wrongly (a gap in the positions).
 
-use super::{Context, ContextLimits, DecodeError, DraftRequest, Row, Vocabulary};
+use super::{Compute, Context, ContextLimits, DecodeError, DraftRequest, Row, Vocabulary};
 use crate::config::KvLayout;
 use crate::error::Error;
 use crate::ids::{SlotId, TokenId};
@@ -14,6 +14,17 @@ pub const END: TokenId = TokenId(256);
 pub const CONTROL: TokenId = TokenId(257);
 /// Number of tokens.
 pub const VOCABULARY_SIZE: usize = 258;
+
+/// The bytes that tokens stand for.
+static BYTES: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let mut id = 0;
+    while id < bytes.len() {
+        bytes[id] = id as u8;
+        id += 1;
+    }
+    bytes
+};
 
 /// How a fake context keeps its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,11 +103,12 @@ pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cel
         num_cells,
         layout,
         batch_size: 64,
-        max_outputs: 64,
         num_threads: 1,
         trims_anywhere: true,
         max_rollback: usize::MAX,
         splits_batches: false,
+        tile: 1,
+        is_deterministic: false,
     }
 }
 
@@ -143,7 +155,7 @@ impl FakeContext {
     }
 }
 
-impl Context for FakeContext {
+impl Compute for FakeContext {
     fn limits(&self) -> &ContextLimits {
         &self.limits
     }
@@ -186,6 +198,47 @@ impl Context for FakeContext {
         self.logits.get(index)?.as_deref()
     }
 
+    fn open_head(&mut self) -> Result<(), Error> {
+        if !self.has_head {
+            return Err(Error::NoDraftHead);
+        }
+        self.followed.get_or_insert_with(|| vec![0; self.limits.num_slots]);
+        Ok(())
+    }
+
+    fn close_head(&mut self) {
+        self.followed = None;
+    }
+
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.followed
+            .as_ref()
+            .is_some_and(|followed| followed[slot.index()] == self.slots[slot.index()].len())
+    }
+
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        let draft = |request: &DraftRequest| {
+            let mut history = self.slots[request.slot.index()].clone();
+            if !self.can_draft(request.slot) || history.len() != request.position as usize {
+                return Vec::new();
+            }
+            history.push(request.token);
+            let next = |_| {
+                let token = drafted_after(&history);
+                history.push(token);
+                token
+            };
+            (0..request.max).map(next).collect()
+        };
+        requests.iter().map(draft).collect()
+    }
+}
+
+impl Context for FakeContext {
+    fn num_tokens(&self, slot: SlotId) -> usize {
+        self.slots[slot.index()].len()
+    }
+
     fn can_trim(&self, slot: SlotId, position: usize) -> bool {
         let len = self.slots[slot.index()].len();
         position >= len
@@ -223,10 +276,11 @@ impl Context for FakeContext {
         self.slots[slot.index()].len() * 4 + 1
     }
 
-    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
+    fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>> {
         let cells = &self.slots[slot.index()];
         let tokens = cells.iter().flat_map(|token| token.0.to_le_bytes());
-        Some(tokens.chain([u8::from(self.can_draft(slot))]).collect())
+        let state: Vec<u8> = tokens.chain([u8::from(self.can_draft(slot))]).collect();
+        (state.len() <= max_bytes).then_some(state)
     }
 
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
@@ -242,39 +296,12 @@ impl Context for FakeContext {
         true
     }
 
-    fn open_head(&mut self) -> Result<(), Error> {
-        if !self.has_head {
-            return Err(Error::NoDraftHead);
-        }
-        self.followed.get_or_insert_with(|| vec![0; self.limits.num_slots]);
-        Ok(())
+    fn tokens(&self, slot: SlotId) -> Option<&[TokenId]> {
+        Some(&self.slots[slot.index()])
     }
 
-    fn close_head(&mut self) {
-        self.followed = None;
-    }
-
-    fn can_draft(&self, slot: SlotId) -> bool {
-        self.followed
-            .as_ref()
-            .is_some_and(|followed| followed[slot.index()] == self.slots[slot.index()].len())
-    }
-
-    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
-        let draft = |request: &DraftRequest| {
-            let mut history = self.slots[request.slot.index()].clone();
-            if !self.can_draft(request.slot) || history.len() != request.position as usize {
-                return Vec::new();
-            }
-            history.push(request.token);
-            let next = |_| {
-                let token = drafted_after(&history);
-                history.push(token);
-                token
-            };
-            (0..request.max).map(next).collect()
-        };
-        requests.iter().map(draft).collect()
+    fn tells_tokens(&self) -> bool {
+        true
     }
 }
 
@@ -295,11 +322,11 @@ impl Vocabulary for FakeVocabulary {
         Ok(text.bytes().map(|byte| TokenId(i32::from(byte))).collect())
     }
 
-    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8> {
-        match u8::try_from(token.0) {
-            Ok(byte) => vec![byte],
-            Err(_) if render_special && token == END => b"<end>".to_vec(),
-            Err(_) => Vec::new(),
+    fn piece(&self, token: TokenId, render_special: bool) -> &[u8] {
+        match usize::try_from(token.0).ok().and_then(|id| BYTES.get(id)) {
+            Some(byte) => std::slice::from_ref(byte),
+            None if render_special && token == END => b"<end>",
+            None => &[],
         }
     }
 

@@ -7,8 +7,6 @@ mod embedding;
 pub mod fake;
 pub(crate) mod llama;
 
-use std::collections::BTreeMap;
-
 use crate::config::KvLayout;
 use crate::error::Error;
 use crate::ids::{SlotId, TokenId};
@@ -41,8 +39,6 @@ pub struct ContextLimits {
     pub layout: KvLayout,
     /// The most rows of one batch.
     pub batch_size: usize,
-    /// The most rows of one batch whose logits are wanted.
-    pub max_outputs: usize,
     /// Compute threads.
     pub num_threads: usize,
     /// Whether a slot can be trimmed at any position; sliding windows and recurrent states cannot.
@@ -52,6 +48,11 @@ pub struct ContextLimits {
     /// Whether a batch is computed in parts, each of as many rows for every slot, and of adjacent slots
     /// only. llama.cpp does so for separate pools and for recurrent states.
     pub splits_batches: bool,
+    /// Tokens of a tile: kernels work on whole tiles where a sequence has so many rows, and round otherwise than
+    /// those for fewer rows. 1: there is no such difference.
+    pub tile: usize,
+    /// Whether each sequence is computed by itself, so that no other one changes its rounding.
+    pub is_deterministic: bool,
 }
 
 /// Why a batch was not computed.
@@ -63,11 +64,11 @@ pub enum DecodeError {
     Failed(i32),
 }
 
-/// A model's context as the engine thread drives it: slots with KV cells, and batches.
+/// What of a context computes, and moves no cells of its own accord: batches, their logits, and drafts.
 ///
 /// A slot holds the cells of one sequence at the positions `0..n`. Rows for a slot must continue
 /// at position `n`.
-pub trait Context {
+pub trait Compute {
     /// What it can hold and compute.
     fn limits(&self) -> &ContextLimits;
 
@@ -80,30 +81,6 @@ pub trait Context {
 
     /// The logits of row `index` of the last batch, one value per token of the vocabulary.
     fn logits(&self, index: usize) -> Option<&[f32]>;
-
-    /// Whether [`Self::trim`] would leave the slot exactly as if only the tokens before `position`
-    /// had been computed.
-    fn can_trim(&self, slot: SlotId, position: usize) -> bool;
-
-    /// Removes the cells from `position` on. False: it could not; the slot must be cleared.
-    fn trim(&mut self, slot: SlotId, position: usize) -> bool;
-
-    /// Removes all cells of a slot.
-    fn clear(&mut self, slot: SlotId);
-
-    /// Makes `to` hold what `from` holds; of a sliding window only what later rows can see, so that it
-    /// may not be trimmed. False: it could not, and `to` is empty.
-    fn copy(&mut self, from: SlotId, to: SlotId) -> bool;
-
-    /// How many bytes [`Self::save`] would give.
-    fn state_bytes(&mut self, slot: SlotId) -> usize;
-
-    /// The slot's state as bytes that [`Self::restore`] takes, or `None` if that failed.
-    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>>;
-
-    /// Makes an empty slot hold a saved state of so many tokens. False: it could not, or the state is of
-    /// another number of tokens, and the slot is empty.
-    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool;
 
     /// Makes the draft context of the model's own head, if there is none. Slots that hold tokens by then
     /// cannot draft until those are computed again.
@@ -131,12 +108,54 @@ pub trait Context {
     fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
         vec![Vec::new(); requests.len()]
     }
+}
+
+/// A model's context: what computes, and its cells, which have one owner in the engine.
+pub trait Context: Compute {
+    /// How many tokens' cells a slot holds.
+    fn num_tokens(&self, slot: SlotId) -> usize;
+
+    /// Whether [`Self::trim`] would leave the slot exactly as if only the tokens before `position`
+    /// had been computed.
+    fn can_trim(&self, slot: SlotId, position: usize) -> bool;
+
+    /// Removes the cells from `position` on. False: it could not; the slot must be cleared.
+    fn trim(&mut self, slot: SlotId, position: usize) -> bool;
 
     /// Trims a slot for a sequence that has its first `position` tokens, in such a way that it can draft;
     /// how many are left, one less where the last one must be computed again for that. `None`: it could
     /// not; the slot must be cleared.
     fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
         self.trim(slot, position).then_some(position)
+    }
+
+    /// Removes all cells of a slot.
+    fn clear(&mut self, slot: SlotId);
+
+    /// Makes `to` hold what `from` holds; of a sliding window only what later rows can see, so that it
+    /// may not be trimmed. False: it could not, and `to` is empty.
+    fn copy(&mut self, from: SlotId, to: SlotId) -> bool;
+
+    /// How many bytes [`Self::save`] would give.
+    fn state_bytes(&mut self, slot: SlotId) -> usize;
+
+    /// The slot's state as bytes that [`Self::restore`] takes, or `None` if it is larger than `max_bytes` or that
+    /// failed.
+    fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>>;
+
+    /// Makes an empty slot hold a saved state of so many tokens. False: it could not, or the state is not one of
+    /// the positions `0..num_tokens`, and the slot is empty.
+    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool;
+
+    /// The tokens whose cells a slot holds, where the context can tell ([`Self::tells_tokens`]).
+    fn tokens(&self, _slot: SlotId) -> Option<&[TokenId]> {
+        None
+    }
+
+    /// Whether the context knows the tokens of its cells, as the fake one does: the engine then compares its books
+    /// with them whenever it is idle.
+    fn tells_tokens(&self) -> bool {
+        false
     }
 }
 
@@ -185,8 +204,9 @@ pub trait Vocabulary: Send + Sync {
     /// [`Error::Tokenize`] if llama.cpp refuses the text.
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error>;
 
-    /// The bytes of a token; a control token has none unless `render_special`.
-    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8>;
+    /// The bytes of a token; a control token has none unless `render_special`, and what is no token has
+    /// none at all.
+    fn piece(&self, token: TokenId, render_special: bool) -> &[u8];
 
     /// The most bytes that one token stands for.
     fn max_piece_bytes(&self) -> usize;
@@ -198,69 +218,4 @@ pub trait Vocabulary: Send + Sync {
     fn is_end_of_generation(&self, token: TokenId) -> bool {
         self.end_of_generation().contains(&token)
     }
-}
-
-/// What is known of a loaded model.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ModelInfo {
-    /// One line, such as `llama 135M Q4_1`.
-    pub description: String,
-    /// GGUF architecture.
-    pub architecture: String,
-    /// Number of parameters.
-    pub num_parameters: u64,
-    /// Size of all tensors in bytes.
-    pub size_bytes: u64,
-    /// Context length that the model was trained with, in tokens.
-    pub trained_context_length: u32,
-    /// The most tokens that one sequence may hold here.
-    pub context_length: u32,
-    /// KV cells of all sequences together.
-    pub num_cells: u32,
-    /// The most sequences in the context at once.
-    pub num_slots: u32,
-    /// Compute threads.
-    pub num_threads: u32,
-    /// Number of tokens in the vocabulary.
-    pub vocabulary_size: u32,
-    /// Size of a hidden row; of an embedding model, of its vectors.
-    pub embedding_length: u32,
-    /// How an embedding model makes one vector of many: `mean`, `cls` or `last`; empty for other models.
-    pub pooling: &'static str,
-    /// GGUF metadata as text, arrays left out.
-    pub metadata: BTreeMap<String, String>,
-    /// The default chat template.
-    pub chat_template: Option<String>,
-    /// Further chat templates by name.
-    pub chat_templates: BTreeMap<String, String>,
-    /// Beginning-of-sequence token.
-    pub bos_token: Option<TokenId>,
-    /// End-of-sequence token.
-    pub eos_token: Option<TokenId>,
-    /// Text of the BOS token, empty where there is none.
-    pub bos_text: String,
-    /// Text of the EOS token, empty where there is none.
-    pub eos_text: String,
-    /// Texts of the tokens that have a role, by Hugging Face's names (`bos_token`, `unk_token`, ...).
-    pub special_tokens: BTreeMap<String, String>,
-    /// Texts of the control tokens.
-    pub control_tokens: Vec<String>,
-    /// Texts of the tokens that end a generation.
-    pub end_tokens: Vec<String>,
-    /// Type of the K cache, by ggml's name.
-    pub kv_type_k: &'static str,
-    /// Type of the V cache, by ggml's name.
-    pub kv_type_v: &'static str,
-    /// `per_sequence` or `unified`.
-    pub kv_layout: &'static str,
-    /// Whether the model keeps a recurrent state (hybrids included), which cannot be cut back.
-    pub is_recurrent: bool,
-    /// Whether the model has a head of its own that drafts (multi-token prediction).
-    pub has_draft_head: bool,
-    /// Size of the attention window in tokens where the model has one, else 0.
-    pub sliding_window: u32,
-    /// What tells these weights, adapters included, from others: 64 hexadecimal digits.
-    pub fingerprint: String,
-    /// All that a saved KV state depends on beside the weights: it fits engines with an equal text only.
-    pub state_layout: String,
 }

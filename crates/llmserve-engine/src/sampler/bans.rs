@@ -1,7 +1,7 @@
 //! Tokens that must not be drawn, and what happens where nothing else is left.
 
 use super::penalties::logit_of;
-use super::select;
+use super::row::Row;
 use crate::ids::TokenId;
 
 /// What may not be drawn at this position.
@@ -46,16 +46,17 @@ pub(super) fn apply_mask(words: &[u32], logits: &mut [f32]) {
     }
 }
 
-/// Bans each group of tokens and gives the index and value of the largest logit that is left.
+/// Bans each group of tokens and gives the row that is left, with the index and value of its largest logit.
 ///
 /// Where nothing is left, groups are lifted from the last to the first until something is: the most
-/// important group stands first. `None`: there is nothing even without bans. `undo` is working
-/// memory.
-pub(super) fn apply<const N: usize>(
+/// important group stands first. `None`: there is nothing even without bans. `undo` and `maxima` are
+/// working memory.
+pub(super) fn apply<'r, const N: usize>(
     groups: [&[TokenId]; N],
-    logits: &mut [f32],
+    logits: &'r mut [f32],
     undo: &mut Vec<(TokenId, f32)>,
-) -> Option<(usize, f32)> {
+    maxima: &'r mut Vec<f32>,
+) -> Option<(Row<'r>, (usize, f32))> {
     undo.clear();
     let mut marks = [0; N];
     for (mark, group) in marks.iter_mut().zip(groups) {
@@ -67,9 +68,9 @@ pub(super) fn apply<const N: usize>(
             }
         }
     }
-    let mut best = select::argmax(logits);
     for &mark in marks.iter().rev() {
-        if best.is_some() {
+        // Short of the row's end in most cases.
+        if logits.iter().any(|&logit| logit > f32::NEG_INFINITY) {
             break;
         }
         // Backwards: a token that was banned twice gets its first value.
@@ -78,14 +79,15 @@ pub(super) fn apply<const N: usize>(
                 *logit = before;
             }
         }
-        best = select::argmax(logits);
     }
-    best
+    let row = Row::new(logits, maxima);
+    row.best().map(|best| (row, best))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sampler::select;
 
     fn ids(tokens: &[i32]) -> Vec<TokenId> {
         tokens.iter().map(|&token| TokenId(token)).collect()
@@ -95,7 +97,9 @@ mod tests {
     fn left(groups: [&[i32]; 3]) -> Vec<i32> {
         let groups = groups.map(ids);
         let mut logits = [1.0, 2.0, 3.0];
-        let best = apply(groups.each_ref().map(Vec::as_slice), &mut logits, &mut Vec::new());
+        let groups = groups.each_ref().map(Vec::as_slice);
+        let (mut undo, mut maxima) = (Vec::new(), Vec::new());
+        let best = apply(groups, &mut logits, &mut undo, &mut maxima).map(|(_, best)| best);
         assert_eq!(best, select::argmax(&logits));
         (0..3).filter(|&id| logits[id as usize] > f32::NEG_INFINITY).collect()
     }
@@ -134,6 +138,6 @@ mod tests {
     #[test]
     fn nothing_finite_is_none() {
         let mut logits = [f32::NAN, f32::NEG_INFINITY];
-        assert_eq!(apply([&ids(&[0])], &mut logits, &mut Vec::new()), None);
+        assert!(apply([&ids(&[0])], &mut logits, &mut Vec::new(), &mut Vec::new()).is_none());
     }
 }

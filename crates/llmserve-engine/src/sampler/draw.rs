@@ -3,7 +3,7 @@
 //! The generator is `SplitMix64` (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
 //! Generators", OOPSLA 2014, with the finaliser "variant 13" of Stafford): value `i` of the stream
 //! that starts at `s` is `mix(s + (i + 1) * GAMMA)`. It can be entered at any position, so drawing
-//! a position again, after a rollback or for a draft, gives the same number.
+//! a position again, for a draft or after a preemption, gives the same number.
 
 /// The golden ratio, 2^64 / phi, made odd.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;

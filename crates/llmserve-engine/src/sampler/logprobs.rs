@@ -1,6 +1,8 @@
 //! Log-probabilities: the log-softmax of the raw logits.
 
-use super::select::{self, Candidate};
+use super::row::Row;
+use super::select;
+use super::truncation::Memory;
 use super::weight::{ONE, Softmax};
 use crate::event::TokenLogprobs;
 use crate::ids::TokenId;
@@ -8,18 +10,19 @@ use crate::ids::TokenId;
 /// The log-probability of `token` and of the `num_top` likeliest tokens. `None` where no logit is
 /// above minus infinity. Tokens of probability 0 are not among the likeliest.
 pub(super) fn of_token(
-    logits: &[f32],
+    row: Row<'_>,
     token: usize,
     num_top: u32,
-    candidates: &mut Vec<Candidate>,
+    memory: &mut Memory,
 ) -> Option<TokenLogprobs> {
-    let (_, max) = select::argmax(logits)?;
-    let log_sum = (Softmax::new(max, 1.0).mass(logits) as f64 / ONE as f64).ln();
+    let Memory { maxima, candidates } = memory;
+    let (_, max) = row.best()?;
+    let log_sum = (row.mass(Softmax::new(max, 1.0)) as f64 / ONE as f64).ln();
     let logprob = |id: usize| {
-        let logit = logits.get(id).copied().unwrap_or(f32::NEG_INFINITY);
+        let logit = row.logits.get(id).copied().unwrap_or(f32::NEG_INFINITY);
         log_softmax(logit, max, log_sum)
     };
-    select::top_k(logits, num_top as usize, candidates);
+    select::top_k(row, num_top as usize, maxima, candidates);
     select::sort(candidates);
     let top = candidates.iter().map(|candidate| (TokenId(candidate.id() as i32), logprob(candidate.id())));
     Some(TokenLogprobs { logprob: logprob(token), top: top.collect() })
@@ -45,7 +48,7 @@ mod tests {
 
     fn logprobs(logits: &[f32], token: usize, num_top: u32) -> TokenLogprobs {
         let empty = TokenLogprobs { logprob: f32::NAN, top: Vec::new() };
-        of_token(logits, token, num_top, &mut Vec::new()).unwrap_or(empty)
+        of_token(Row::new(logits, &mut Vec::new()), token, num_top, &mut Memory::default()).unwrap_or(empty)
     }
 
     proptest! {
@@ -88,7 +91,8 @@ mod tests {
         let half = -std::f32::consts::LN_2;
         assert_eq!(top.top[..2], [(TokenId(0), half), (TokenId(3), half)]);
         assert_eq!(top.top[2..], [(TokenId(1), f32::NEG_INFINITY)]);
-        assert_eq!(of_token(&[f32::NAN], 0, 1, &mut Vec::new()), None);
+        let nothing = [f32::NAN];
+        assert_eq!(of_token(Row::new(&nothing, &mut Vec::new()), 0, 1, &mut Memory::default()), None);
         let far = logprobs(&[f32::MAX, f32::MIN], 1, 2);
         assert!(far.top.iter().all(|(_, logprob)| !logprob.is_nan()));
     }

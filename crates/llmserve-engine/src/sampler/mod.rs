@@ -3,14 +3,15 @@
 //! The order is: penalties and bias, a constraint's mask, bans, temperature, truncation (`top_k`, `top_p`,
 //! `min_p`), draw.
 //! A draw depends on the logits, the sequence's history, its parameters and its key (seed, choice
-//! index, number of generated tokens), and on nothing else: neither on the batch it ran in, nor on
-//! what was drawn and taken back before.
+//! index, number of generated tokens), and on nothing else: neither on the batch it ran in, nor on the
+//! thread.
 
 mod bans;
 mod draw;
 mod logprobs;
 mod ngram;
 mod penalties;
+mod row;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -21,22 +22,31 @@ pub use self::bans::Bans;
 use self::draw::DrawKey;
 use self::ngram::NgramBans;
 use self::penalties::Penalties;
-use self::select::Candidate;
+use self::row::Row;
 pub(crate) use self::select::argmax;
-use self::truncation::Truncation;
+use self::truncation::{Memory, Truncation};
 use self::weight::Softmax;
 use crate::error::Error;
 use crate::event::TokenLogprobs;
 use crate::ids::TokenId;
 use crate::request::SamplingParams;
 
-/// Working memory that sequences share: one for each engine thread. It grows to the size of the
+/// Working memory that sequences share: one for each thread that draws. It grows to the size of the
 /// vocabulary at first use and holds nothing between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    /// The largest logit of each block of the row at hand.
+    maxima: Vec<f32>,
+    memory: Memory,
+    changes: Changes,
+}
+
+/// A row that is not as the model gave it.
+#[derive(Debug, Default)]
+struct Changes {
     logits: Vec<f32>,
     undo: Vec<(TokenId, f32)>,
-    candidates: Vec<Candidate>,
+    repeats: Vec<TokenId>,
 }
 
 /// A drawn token.
@@ -61,7 +71,7 @@ pub struct Sampler {
     bias: Vec<(TokenId, f32)>,
     /// Tokens with a bias of minus infinity.
     banned: Vec<TokenId>,
-    output: Vec<TokenId>,
+    num_generated: usize,
 }
 
 impl Sampler {
@@ -84,7 +94,7 @@ impl Sampler {
             ngrams: (size > 0).then(|| NgramBans::new(size, prompt)),
             bias,
             banned: banned.into_iter().map(|(token, _)| token).collect(),
-            output: Vec::new(),
+            num_generated: 0,
         }
     }
 
@@ -99,29 +109,35 @@ impl Sampler {
     /// [`Error::InvalidLogits`] if every logit that may be drawn is NaN or minus infinity.
     pub fn sample(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Result<Sampled, Error> {
         let id = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
-        let logprobs = self
-            .num_top_logprobs
-            .and_then(|num_top| logprobs::of_token(logits, id, num_top, &mut scratch.candidates));
+        let logprobs = self.num_top_logprobs.and_then(|num_top| {
+            let Scratch { maxima, memory, .. } = scratch;
+            logprobs::of_token(Row::new(logits, maxima), id, num_top, memory)
+        });
         Ok(Sampled { token: token_id(id), logprobs })
     }
 
     fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<usize> {
-        let Scratch { logits: adjusted, undo, candidates } = scratch;
-        let (logits, (best, max)) = if self.leaves_logits_alone() {
-            let best = argmax(logits)?;
+        let is_free = self.leaves_logits_alone();
+        if is_free && self.is_greedy() {
+            let (best, _) = argmax(logits)?;
             // A ban matters to a greedy draw only if it hits the best token.
-            let is_free = bans.tokens.is_empty() && bans.allowed.is_none();
-            let is_untouched = is_free || (self.is_greedy() && bans.allows(token_id(best.0)));
-            if is_untouched { (logits, best) } else { self.adjust(logits, bans, adjusted, undo)? }
+            if bans.allows(token_id(best)) {
+                return Some(best);
+            }
+        }
+        let Scratch { maxima, memory, changes } = scratch;
+        let (row, (best, max)) = if is_free && bans.tokens.is_empty() && bans.allowed.is_none() {
+            let row = Row::new(logits, maxima);
+            (row, row.best()?)
         } else {
-            self.adjust(logits, bans, adjusted, undo)?
+            self.adjust(logits, bans, changes, maxima)?
         };
         if self.is_greedy() {
             return Some(best);
         }
         let softmax = Softmax::new(max, self.temperature);
-        let bits = self.key.bits(self.output.len());
-        Some(self.truncation.draw(logits, softmax, bits, candidates))
+        let bits = self.key.bits(self.num_generated);
+        Some(self.truncation.draw(row, softmax, bits, memory))
     }
 
     /// A copy of the logits with penalties, bias and bans, and the index and value of its largest.
@@ -129,9 +145,10 @@ impl Sampler {
         &self,
         logits: &[f32],
         bans: Bans<'_>,
-        adjusted: &'s mut Vec<f32>,
-        undo: &mut Vec<(TokenId, f32)>,
-    ) -> Option<(&'s [f32], (usize, f32))> {
+        changes: &'s mut Changes,
+        maxima: &'s mut Vec<f32>,
+    ) -> Option<(Row<'s>, (usize, f32))> {
+        let Changes { logits: adjusted, undo, repeats } = changes;
         adjusted.clear();
         adjusted.extend_from_slice(logits);
         if let Some(penalties) = &self.penalties {
@@ -141,9 +158,17 @@ impl Sampler {
         if let Some(words) = bans.allowed {
             bans::apply_mask(words, adjusted);
         }
-        let repeats = self.ngrams.as_ref().map_or(&[][..], NgramBans::banned);
-        let best = bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo)?;
-        Some((adjusted, best))
+        repeats.clear();
+        repeats.extend(self.ngrams.iter().flat_map(NgramBans::banned));
+        bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo, maxima)
+    }
+
+    /// What a draw costs, in passes for the largest logit of a row.
+    pub(crate) fn num_passes(&self) -> usize {
+        // A sum of all weights takes eight times as long.
+        let sums = usize::from(!self.is_greedy() && !self.truncation.has_top_k())
+            + usize::from(self.num_top_logprobs.is_some());
+        2 + usize::from(!self.leaves_logits_alone()) + 8 * sums - usize::from(self.is_greedy())
     }
 
     fn leaves_logits_alone(&self) -> bool {
@@ -162,29 +187,13 @@ impl Sampler {
         if let Some(ngrams) = &mut self.ngrams {
             ngrams.push(token);
         }
-        self.output.push(token);
-    }
-
-    /// Takes back the last `n` accepted tokens; the prompt stays.
-    pub fn rollback(&mut self, n: usize) {
-        debug_assert!(n <= self.output.len(), "rollback of {n} tokens, {} accepted", self.output.len());
-        for _ in 0..n {
-            let Some(token) = self.output.pop() else {
-                return;
-            };
-            if let Some(penalties) = &mut self.penalties {
-                penalties.pop(token);
-            }
-            if let Some(ngrams) = &mut self.ngrams {
-                ngrams.pop();
-            }
-        }
+        self.num_generated += 1;
     }
 
     /// The number of accepted tokens.
     #[must_use]
     pub fn num_generated(&self) -> usize {
-        self.output.len()
+        self.num_generated
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rule that no n-gram occurs twice.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ids::TokenId;
 
@@ -8,12 +8,14 @@ use crate::ids::TokenId;
 const MODULUS: u64 = (1 << 61) - 1;
 /// The base of the fingerprints: any large number below the modulus.
 const BASE: u64 = 1_163_714_529_483_015_923;
+/// No follower.
+const NONE: u32 = u32::MAX;
 
 /// An index of all n-grams of a history, with the last token of each as what must not follow the
 /// others again.
 ///
-/// The n - 1 tokens before it are known by a polynomial fingerprint (Karp and Rabin 1987), so
-/// entering, taking back and looking up cost the same for every n. Two different contexts share a
+/// An n-gram is known by a polynomial fingerprint (Karp and Rabin 1987), and so are the n - 1 tokens
+/// before its last one: entering and looking up cost the same for every n. Two different contexts share a
 /// fingerprint with a chance of about length / 2^61, and would at worst ban a token once.
 #[derive(Debug, Clone)]
 pub(super) struct NgramBans {
@@ -23,7 +25,12 @@ pub(super) struct NgramBans {
     context_power: u64,
     /// Fingerprints of the history's prefixes; the first is that of no token.
     prefixes: Vec<u64>,
-    followers: HashMap<u64, Vec<TokenId>>,
+    /// The n-grams that have occurred, so that each is entered once.
+    ngrams: HashSet<u64>,
+    /// For each context the newest of its followers.
+    newest: HashMap<u64, u32>,
+    /// The followers of all contexts, each with the one before it of the same context.
+    followers: Vec<(TokenId, u32)>,
 }
 
 impl NgramBans {
@@ -34,7 +41,9 @@ impl NgramBans {
             context: context as usize,
             context_power: power(BASE, context),
             prefixes: vec![0],
-            followers: HashMap::new(),
+            ngrams: HashSet::new(),
+            newest: HashMap::new(),
+            followers: Vec::new(),
         };
         for &token in history {
             bans.push(token);
@@ -44,34 +53,27 @@ impl NgramBans {
 
     /// Enters a token.
     pub(super) fn push(&mut self, token: TokenId) {
-        if let Some(context) = self.last_context() {
-            self.followers.entry(context).or_default().push(token);
+        // One more than the id, so that token 0 counts.
+        let digit = u64::from(token.0 as u32) + 1;
+        if let Some(context) = self.last_context()
+            && self.ngrams.insert(add(multiply(context, BASE), digit))
+        {
+            let added = self.followers.len() as u32;
+            let before = self.newest.insert(context, added).unwrap_or(NONE);
+            self.followers.push((token, before));
         }
         let last = self.prefixes.last().copied().unwrap_or(0);
-        // One more than the id, so that token 0 counts.
-        self.prefixes.push(add(multiply(last, BASE), u64::from(token.0 as u32) + 1));
+        self.prefixes.push(add(multiply(last, BASE), digit));
     }
 
-    /// Takes back the last token.
-    pub(super) fn pop(&mut self) {
-        if self.prefixes.len() < 2 {
-            return;
-        }
-        self.prefixes.pop();
-        if let Some(context) = self.last_context()
-            && let Some(followers) = self.followers.get_mut(&context)
-        {
-            // Tokens leave in the reverse order of their coming, so it is the last here too.
-            followers.pop();
-            if followers.is_empty() {
-                self.followers.remove(&context);
-            }
-        }
-    }
-
-    /// The tokens that would complete an n-gram of the history. May name one several times.
-    pub(super) fn banned(&self) -> &[TokenId] {
-        self.last_context().and_then(|context| self.followers.get(&context)).map_or(&[], Vec::as_slice)
+    /// The tokens that would complete an n-gram of the history, each once.
+    pub(super) fn banned(&self) -> impl Iterator<Item = TokenId> + '_ {
+        let newest = self.last_context().and_then(|context| self.newest.get(&context));
+        let follower = |index: u32| self.followers.get(index as usize);
+        let chain = std::iter::successors(newest.and_then(|&index| follower(index)), move |(_, before)| {
+            follower(*before)
+        });
+        chain.map(|&(token, _)| token)
     }
 
     /// The fingerprint of the last n - 1 tokens.
@@ -137,44 +139,27 @@ mod tests {
         fn equals_a_search(size in 1u32..6, tokens in prop::collection::vec(0i32..4, 0..60)) {
             let history = ids(&tokens);
             let bans = NgramBans::new(size, &history);
-            let banned: BTreeSet<TokenId> = bans.banned().iter().copied().collect();
+            let banned: BTreeSet<TokenId> = bans.banned().collect();
+            prop_assert_eq!(banned.len(), bans.banned().count());
             prop_assert_eq!(banned, banned_by_search(size as usize, &history));
-        }
-
-        #[test]
-        fn pop_undoes_push(
-            size in 1u32..5,
-            kept in prop::collection::vec(0i32..4, 0..30),
-            dropped in prop::collection::vec(0i32..4, 0..30),
-        ) {
-            let mut bans = NgramBans::new(size, &ids(&kept));
-            for &token in &dropped {
-                bans.push(TokenId(token));
-            }
-            for _ in &dropped {
-                bans.pop();
-            }
-            let fresh = NgramBans::new(size, &ids(&kept));
-            prop_assert_eq!(&bans.prefixes, &fresh.prefixes);
-            prop_assert_eq!(&bans.followers, &fresh.followers);
         }
     }
 
     #[test]
-    fn size_one_bans_the_whole_history() {
-        assert_eq!(NgramBans::new(1, &ids(&[3, 0, 3])).banned(), ids(&[3, 0, 3]));
-        assert_eq!(NgramBans::new(1, &[]).banned(), []);
+    fn size_one_bans_each_token_of_the_history_once() {
+        let banned: Vec<TokenId> = NgramBans::new(1, &ids(&[3, 0, 3])).banned().collect();
+        assert_eq!(banned, ids(&[0, 3]));
+        assert_eq!(NgramBans::new(1, &[]).banned().count(), 0);
+    }
+
+    #[test]
+    fn a_text_that_repeats_itself_costs_what_is_new_in_it() {
+        let bans = NgramBans::new(2, &ids(&[1, 2].repeat(5000)));
+        assert_eq!((bans.followers.len(), bans.banned().count()), (2, 1));
     }
 
     #[test]
     fn sizes_beyond_the_history_ban_nothing() {
-        assert_eq!(NgramBans::new(u32::MAX, &ids(&[1, 1, 1])).banned(), []);
-    }
-
-    #[test]
-    fn pop_of_nothing_is_harmless() {
-        let mut bans = NgramBans::new(2, &[]);
-        bans.pop();
-        assert_eq!(bans.prefixes, [0]);
+        assert_eq!(NgramBans::new(u32::MAX, &ids(&[1, 1, 1])).banned().count(), 0);
     }
 }

@@ -5,13 +5,6 @@ use std::collections::HashMap;
 use crate::ids::TokenId;
 use crate::request::SamplingParams;
 
-/// How often a token has occurred.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Occurrences {
-    in_prompt: bool,
-    in_output: u32,
-}
-
 /// The repetition, frequency and presence penalties of a sequence, with the counts they need.
 ///
 /// Repetition (Keskar et al., "CTRL", 2019) looks at prompt and output: positive logits are
@@ -22,7 +15,10 @@ pub(super) struct Penalties {
     repetition: f32,
     frequency: f32,
     presence: f32,
-    seen: HashMap<TokenId, Occurrences>,
+    /// The tokens that have occurred, and how often each did in the output.
+    seen: Vec<(TokenId, u32)>,
+    /// Where each of them stands.
+    places: HashMap<TokenId, usize>,
 }
 
 impl Penalties {
@@ -33,41 +29,34 @@ impl Penalties {
         if !repeats && is_off(params.frequency_penalty, 0.0) && is_off(params.presence_penalty, 0.0) {
             return None;
         }
-        let mut seen: HashMap<TokenId, Occurrences> = HashMap::new();
         // The other two do not look at the prompt.
-        if repeats {
-            for &token in prompt {
-                seen.entry(token).or_default().in_prompt = true;
-            }
-        }
+        let mut in_prompt = if repeats { prompt.to_vec() } else { Vec::new() };
+        // In order of their ids, so that the logits are changed from the first to the last.
+        in_prompt.sort_unstable();
+        in_prompt.dedup();
         Some(Self {
             repetition: params.repetition_penalty,
             frequency: params.frequency_penalty,
             presence: params.presence_penalty,
-            seen,
+            places: in_prompt.iter().enumerate().map(|(place, &token)| (token, place)).collect(),
+            seen: in_prompt.into_iter().map(|token| (token, 0)).collect(),
         })
     }
 
     /// Enters a token of the output.
     pub(super) fn push(&mut self, token: TokenId) {
-        self.seen.entry(token).or_default().in_output += 1;
-    }
-
-    /// Takes back a token of the output.
-    pub(super) fn pop(&mut self, token: TokenId) {
-        if let Some(occurrences) = self.seen.get_mut(&token) {
-            occurrences.in_output = occurrences.in_output.saturating_sub(1);
-            if *occurrences == Occurrences::default() {
-                self.seen.remove(&token);
-            }
+        let place = *self.places.entry(token).or_insert(self.seen.len());
+        match self.seen.get_mut(place) {
+            Some((_, count)) => *count += 1,
+            None => self.seen.push((token, 1)),
         }
     }
 
     /// Changes the logits of the tokens that have occurred.
     pub(super) fn apply(&self, logits: &mut [f32]) {
-        for (&token, occurrences) in &self.seen {
+        for &(token, count) in &self.seen {
             if let Some(logit) = logit_of(logits, token) {
-                change(logit, |logit| self.penalized(logit, occurrences.in_output));
+                change(logit, |logit| self.penalized(logit, count));
             }
         }
     }
@@ -173,22 +162,5 @@ mod tests {
         apply_bias(&[(TokenId(-1), 5.0), (TokenId(2), 5.0), (TokenId(1), 5.0)], &mut logits);
         assert_eq!(logits, [1.0, 7.0]);
         assert_eq!(applied(penalties(2.0, 0.0, 0.0, &[TokenId(-7), TokenId(9)]), &[], &[1.0]), [1.0]);
-    }
-
-    #[test]
-    fn pop_undoes_push() {
-        let prompt = [TokenId(0)];
-        let fresh = penalties(2.0, 1.0, 0.0, &prompt);
-        let mut changed = fresh.clone();
-        if let Some(penalties) = &mut changed {
-            for token in [0, 1, 1] {
-                penalties.push(TokenId(token));
-            }
-            for token in [1, 1, 0] {
-                penalties.pop(TokenId(token));
-            }
-            penalties.pop(TokenId(5));
-        }
-        assert_eq!(changed, fresh);
     }
 }

@@ -3,10 +3,9 @@
 //! The order is everywhere the same: the larger logit first, then the lower id. NaN and minus
 //! infinity are never selected.
 
+use super::row::{LANES, Row, largest};
 use super::weight::Softmax;
 
-/// Logits per comparison, so that the compiler uses whole vectors.
-const LANES: usize = 16;
 /// Logits whose maximum is found together; the position is looked up in the best block only.
 const BLOCK: usize = 1024;
 /// A slice of at most this many candidates is sorted.
@@ -40,7 +39,7 @@ impl Candidate {
 pub(crate) fn argmax(logits: &[f32]) -> Option<(usize, f32)> {
     let (mut start, mut best) = (0, f32::NEG_INFINITY);
     for (index, block) in logits.chunks(BLOCK).enumerate() {
-        let max = block_max(block);
+        let max = largest(block);
         if max > best {
             (start, best) = (index * BLOCK, max);
         }
@@ -53,48 +52,36 @@ pub(crate) fn argmax(logits: &[f32]) -> Option<(usize, f32)> {
     }
 }
 
-fn block_max(block: &[f32]) -> f32 {
-    let larger = |a: f32, b: f32| if b > a { b } else { a };
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    let chunks = block.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for (lane, &logit) in lanes.iter_mut().zip(chunk) {
-            *lane = larger(*lane, logit);
-        }
-    }
-    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |max, &logit| larger(max, logit))
-}
-
 /// Whether a logit of the chunk is so. Looks at all of them, which takes no branches.
 fn has_any(chunk: &[f32], is_so: impl Fn(f32) -> bool) -> bool {
     chunk.iter().map(|&logit| u32::from(is_so(logit))).sum::<u32>() > 0
 }
 
-/// Fills `candidates` with the best `k`, in any order and without weights.
+/// Fills `candidates` with the best `k`, in any order and without weights. `maxima` is working memory.
 ///
-/// One pass that keeps up to twice as many and, when they are full, drops the worse half and all
-/// later logits that would not be in the better one.
-pub(super) fn top_k(logits: &[f32], k: usize, candidates: &mut Vec<Candidate>) {
+/// Only blocks with a logit that can be among them are looked at. Up to twice as many as wanted are kept
+/// and, when they are full, the worse half is dropped, with all later logits that would not be in the better one.
+pub(super) fn top_k(row: Row<'_>, k: usize, maxima: &mut Vec<f32>, candidates: &mut Vec<Candidate>) {
     candidates.clear();
     if k == 0 {
         return;
     }
     let full = k.saturating_add(k.max(BLOCK));
-    let mut floor = f32::NEG_INFINITY;
-    for (index, chunk) in logits.chunks(LANES).enumerate() {
-        if !has_any(chunk, |logit| logit > floor) {
-            continue;
-        }
-        for (offset, &logit) in chunk.iter().enumerate() {
-            // A later logit that equals the floor has the higher id, and so comes after it.
-            if logit > floor {
-                candidates.push(Candidate::new(index * LANES + offset, logit, 0));
+    let mut floor = row.floor_of_best(k, maxima).unwrap_or(f32::NEG_INFINITY);
+    for (start, block) in row.blocks_from(floor) {
+        for (index, chunk) in block.chunks(LANES).enumerate() {
+            if !has_any(chunk, |logit| logit >= floor) {
+                continue;
+            }
+            for (offset, &logit) in chunk.iter().enumerate() {
+                if logit >= floor && logit > f32::NEG_INFINITY {
+                    candidates.push(Candidate::new(start + index * LANES + offset, logit, 0));
+                }
             }
         }
         if candidates.len() >= full {
             keep_best(candidates, k);
-            floor = logits[candidates[k - 1].id()];
+            floor = row.logits[candidates[k - 1].id()];
         }
     }
     keep_best(candidates, k);
@@ -114,20 +101,22 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
 }
 
 /// Fills `candidates` with all logits of at least `floor` that weigh anything, in any order.
-pub(super) fn at_least(logits: &[f32], floor: f32, softmax: Softmax, candidates: &mut Vec<Candidate>) {
+pub(super) fn at_least(row: Row<'_>, floor: f32, softmax: Softmax, candidates: &mut Vec<Candidate>) {
     candidates.clear();
-    for (index, chunk) in logits.chunks(LANES).enumerate() {
-        if !has_any(chunk, |logit| logit >= floor) {
-            continue;
-        }
-        // All weights of the chunk at once: vectors again.
-        let mut weights = [0; LANES];
-        for (weight, &logit) in weights.iter_mut().zip(chunk) {
-            *weight = softmax.weight(logit);
-        }
-        for (offset, (&logit, &weight)) in chunk.iter().zip(&weights).enumerate() {
-            if logit >= floor && weight > 0 {
-                candidates.push(Candidate::new(index * LANES + offset, logit, weight));
+    for (start, block) in row.blocks_from(floor) {
+        for (index, chunk) in block.chunks(LANES).enumerate() {
+            if !has_any(chunk, |logit| logit >= floor) {
+                continue;
+            }
+            // All weights of the chunk at once: vectors again.
+            let mut weights = [0; LANES];
+            for (weight, &logit) in weights.iter_mut().zip(chunk) {
+                *weight = softmax.weight(logit);
+            }
+            for (offset, (&logit, &weight)) in chunk.iter().zip(&weights).enumerate() {
+                if logit >= floor && weight > 0 {
+                    candidates.push(Candidate::new(start + index * LANES + offset, logit, weight));
+                }
             }
         }
     }
@@ -181,7 +170,7 @@ mod tests {
             1 => Just(f32::NEG_INFINITY),
             1 => Just(-0.0f32),
         ];
-        prop::collection::vec(value, 1..3000)
+        prop::collection::vec(value, 1..6000)
     }
 
     fn sorted_ids(logits: &[f32]) -> Vec<usize> {
@@ -193,13 +182,15 @@ mod tests {
     proptest! {
         #[test]
         fn argmax_is_the_first_in_order(logits in rows()) {
-            prop_assert_eq!(argmax(&logits).map(|(id, _)| id), sorted_ids(&logits).first().copied());
+            let best = sorted_ids(&logits).first().copied();
+            prop_assert_eq!(argmax(&logits).map(|(id, _)| id), best);
+            prop_assert_eq!(Row::new(&logits, &mut Vec::new()).best().map(|(id, _)| id), best);
         }
 
         #[test]
         fn top_k_is_a_prefix_of_the_order(logits in rows(), k in 0usize..400) {
-            let mut candidates = Vec::new();
-            top_k(&logits, k, &mut candidates);
+            let (mut maxima, mut candidates) = (Vec::new(), Vec::new());
+            top_k(Row::new(&logits, &mut maxima), k, &mut Vec::new(), &mut candidates);
             sort(&mut candidates);
             let ids: Vec<usize> = candidates.iter().map(|candidate| candidate.id()).collect();
             let mut expected = sorted_ids(&logits);
@@ -211,9 +202,10 @@ mod tests {
         fn partition_at_equals_a_linear_walk(logits in rows(), bits in any::<u64>()) {
             let Some((_, max)) = argmax(&logits) else { return Ok(()); };
             let softmax = Softmax::new(max, 3.0);
-            let mut candidates = Vec::new();
-            at_least(&logits, f32::NEG_INFINITY, softmax, &mut candidates);
-            let mass = softmax.mass(&logits);
+            let (mut maxima, mut candidates) = (Vec::new(), Vec::new());
+            let row = Row::new(&logits, &mut maxima);
+            at_least(row, f32::NEG_INFINITY, softmax, &mut candidates);
+            let mass = row.mass(softmax);
             prop_assert_eq!(total(&candidates), mass);
             let target = super::super::draw::below(bits, mass);
             let index = partition_at(&mut candidates, target);
@@ -247,8 +239,8 @@ mod tests {
     #[test]
     fn rising_logits_do_not_keep_more_than_k() {
         let logits: Vec<f32> = (0..20_000u16).map(f32::from).collect();
-        let mut candidates = Vec::new();
-        top_k(&logits, 3, &mut candidates);
+        let (mut maxima, mut candidates) = (Vec::new(), Vec::new());
+        top_k(Row::new(&logits, &mut maxima), 3, &mut Vec::new(), &mut candidates);
         sort(&mut candidates);
         let ids: Vec<usize> = candidates.iter().map(|candidate| candidate.id()).collect();
         assert_eq!(ids, [19_999, 19_998, 19_997]);

@@ -5,6 +5,7 @@
 //! and never shorter than `min_tokens_to_keep`.
 
 use super::draw;
+use super::row::Row;
 use super::select::{self, Candidate};
 use super::weight::{ONE, Softmax};
 use crate::request::SamplingParams;
@@ -12,6 +13,13 @@ use crate::request::SamplingParams;
 /// Octaves below the likeliest token within which candidates are looked for, narrow to wide. The
 /// first band nearly always holds what is needed. The result does not depend on the bands.
 const BANDS: [f32; 3] = [8.0, 14.0, f32::INFINITY];
+
+/// Working memory.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) maxima: Vec<f32>,
+    pub(super) candidates: Vec<Candidate>,
+}
 
 /// The truncation of one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,30 +48,29 @@ impl Truncation {
         self.top_k == Some(1)
     }
 
+    pub(super) fn has_top_k(&self) -> bool {
+        self.top_k.is_some()
+    }
+
     /// Truncates and draws: the id of the candidate that `bits` (64 uniform ones) falls on, when
     /// the kept candidates are laid out from the best down. One logit at least is above minus
     /// infinity, and the largest is the softmax's.
-    pub(super) fn draw(
-        &self,
-        logits: &[f32],
-        softmax: Softmax,
-        bits: u64,
-        candidates: &mut Vec<Candidate>,
-    ) -> usize {
+    pub(super) fn draw(&self, row: Row<'_>, softmax: Softmax, bits: u64, memory: &mut Memory) -> usize {
+        let Memory { maxima, candidates } = memory;
         let target = match self.top_k {
-            Some(k) if k < logits.len() => {
-                select::top_k(logits, k, candidates);
+            Some(k) if k < row.logits.len() => {
+                select::top_k(row, k, maxima, candidates);
                 for candidate in candidates.iter_mut() {
-                    candidate.weight = softmax.weight(logits[candidate.id()]);
+                    candidate.weight = softmax.weight(row.logits[candidate.id()]);
                 }
                 self.cut_top_p(candidates, select::total(candidates));
                 self.cut_min_p(candidates);
                 draw::below(bits, select::total(candidates))
             }
             _ if self.top_p < 1.0 => {
-                let mass = softmax.mass(logits);
+                let mass = row.mass(softmax);
                 let wanted = Wanted { mass: self.needed_mass(mass), count: self.keep };
-                wanted.gather(logits, softmax, &BANDS, candidates);
+                wanted.gather(row, softmax, &BANDS, candidates);
                 self.cut_top_p(candidates, mass);
                 self.cut_min_p(candidates);
                 draw::below(bits, select::total(candidates))
@@ -72,15 +79,15 @@ impl Truncation {
                 let wanted = Wanted { mass: 0, count: self.keep };
                 // A little wider than `min_p`, which then cuts by exact weights.
                 let bands = [0.01 - self.min_p.log2(), f32::INFINITY];
-                wanted.gather(logits, softmax, &bands, candidates);
+                wanted.gather(row, softmax, &bands, candidates);
                 self.cut_min_p(candidates);
                 draw::below(bits, select::total(candidates))
             }
             _ => {
                 // Nothing is cut: only the candidates down to the target matter.
-                let target = draw::below(bits, softmax.mass(logits));
+                let target = draw::below(bits, row.mass(softmax));
                 let wanted = Wanted { mass: target + 1, count: 0 };
-                wanted.gather(logits, softmax, &BANDS, candidates);
+                wanted.gather(row, softmax, &BANDS, candidates);
                 target
             }
         };
@@ -126,9 +133,9 @@ struct Wanted {
 
 impl Wanted {
     /// Gathers the narrowest band that is enough. The last band is everything.
-    fn gather(&self, logits: &[f32], softmax: Softmax, bands: &[f32], candidates: &mut Vec<Candidate>) {
+    fn gather(&self, row: Row<'_>, softmax: Softmax, bands: &[f32], candidates: &mut Vec<Candidate>) {
         for &octaves in bands {
-            select::at_least(logits, softmax.logit_below_max(octaves), softmax, candidates);
+            select::at_least(row, softmax.logit_below_max(octaves), softmax, candidates);
             if candidates.len() >= self.count && select::total(candidates) >= self.mass {
                 return;
             }

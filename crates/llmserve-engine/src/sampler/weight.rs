@@ -17,8 +17,16 @@ const MANTISSA_BITS: u32 = f32::MANTISSA_DIGITS - 1;
 const MANTISSA: u32 = (1 << MANTISSA_BITS) - 1;
 /// The biased exponent of 1.0.
 const EXPONENT_OF_ONE: u32 = 1.0f32.to_bits() >> MANTISSA_BITS;
-/// A distance in octaves at which every weight is 0.
+/// Bits of a weight below those of a mantissa.
+const SPARE_BITS: u32 = FRACTION_BITS - MANTISSA_BITS;
+/// A distance in octaves that stands for all larger ones.
 const NOTHING: f32 = 62.0;
+/// A distance in octaves from which on every weight is 0.
+const WEIGHTLESS: f32 = (FRACTION_BITS + 1) as f32;
+/// A distance in octaves from which on a mantissa is shifted down only.
+const SMALL: f32 = SPARE_BITS as f32;
+/// So many mantissas fit a sum of 32 bits.
+const SMALL_SUM: usize = 1 << (u32::BITS - f32::MANTISSA_DIGITS);
 /// Adding 1.5 * 2^23 rounds a small float to a whole number in its lowest bits.
 const ROUND: f32 = 12_582_912.0;
 
@@ -42,21 +50,51 @@ impl Softmax {
     /// infinite `max` and leaves nothing to finite ones.
     #[inline]
     pub(super) fn weight(self, logit: f32) -> u64 {
+        let (mantissa, places) = self.parts(logit);
+        (u64::from(mantissa) << SPARE_BITS) >> places
+    }
+
+    /// The sum of the weights of some logits, of which `max` is the largest.
+    pub(super) fn mass_of(self, logits: &[f32], max: f32) -> u64 {
+        let octaves = self.octaves(max);
+        if octaves >= WEIGHTLESS {
+            0
+        } else if octaves >= SMALL {
+            logits.chunks(SMALL_SUM).map(|logits| u64::from(self.small_mass(logits))).sum()
+        } else {
+            logits.iter().map(|&logit| self.weight(logit)).sum()
+        }
+    }
+
+    /// The same sum for at most [`SMALL_SUM`] logits that are [`SMALL`] octaves below the largest or further: their
+    /// weights fit 32 bits, and so twice as many into a vector.
+    fn small_mass(self, logits: &[f32]) -> u32 {
+        let weights = logits.iter().map(|&logit| {
+            let (mantissa, places) = self.parts(logit);
+            // A shift by the number's size would be undefined; by one less there is nothing left either.
+            mantissa >> (places - SPARE_BITS).min(u32::BITS - 1)
+        });
+        weights.sum()
+    }
+
+    /// How many octaves a logit lies below the largest, at most [`NOTHING`]. Larger logits are never further.
+    #[inline]
+    fn octaves(self, logit: f32) -> f32 {
         let octaves = if logit >= self.max { 0.0 } else { (self.max - logit) * self.scale };
         // Written so that NaN takes the other branch.
-        let octaves = if octaves < NOTHING { octaves } else { NOTHING };
+        if octaves < NOTHING { octaves } else { NOTHING }
+    }
+
+    /// A logit's weight as a mantissa, which stands [`SPARE_BITS`] places further up, and the places to shift that down.
+    #[inline]
+    fn parts(self, logit: f32) -> (u32, u32) {
+        let octaves = self.octaves(logit);
         let rounded = octaves + ROUND;
         let whole = rounded.to_bits() - ROUND.to_bits();
         let near = exp2_near_zero((rounded - ROUND) - octaves);
-        // Divides by 2^whole in the exponent, then shifts the mantissa to where the exponent says.
+        // Divides by 2^whole in the exponent.
         let bits = near.to_bits() - (whole << MANTISSA_BITS);
-        let mantissa = u64::from(bits & MANTISSA | 1 << MANTISSA_BITS);
-        (mantissa << (FRACTION_BITS - MANTISSA_BITS)) >> (EXPONENT_OF_ONE - (bits >> MANTISSA_BITS))
-    }
-
-    /// The sum of all weights.
-    pub(super) fn mass(self, logits: &[f32]) -> u64 {
-        logits.iter().map(|&logit| self.weight(logit)).sum()
+        (bits & MANTISSA | 1 << MANTISSA_BITS, EXPONENT_OF_ONE - (bits >> MANTISSA_BITS))
     }
 
     /// The logit that lies so many octaves below the largest one, roughly.
@@ -129,14 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn mass_is_the_sum() {
-        let logits: Vec<f32> = (0..1003u16).map(|i| f32::from(i % 97) * -0.11).collect();
-        let softmax = Softmax::new(0.0, 0.9);
-        let mut sum = 0;
-        for &logit in &logits {
-            sum += softmax.weight(logit);
+    fn mass_is_the_sum_however_far_down() {
+        for start in [0.0, 10.0, 11.5, 12.5, 14.0, 25.0, 28.0, 29.0, 50.0, 1e9] {
+            let logits: Vec<f32> = (0..1003u16).map(|i| -start - f32::from(i % 97) * 0.11).collect();
+            let softmax = Softmax::new(0.0, 0.9);
+            let sum: u64 = logits.iter().map(|&logit| softmax.weight(logit)).sum();
+            assert_eq!(softmax.mass_of(&logits, -start), sum, "from {start}");
         }
-        assert_eq!(softmax.mass(&logits), sum);
     }
 
     #[test]

@@ -1,221 +1,233 @@
-//! How many prompt tokens fit into a step without making running streams wait.
+//! How many rows prompts may have in the next step, so that nobody who reads waits for long.
 
 use std::time::Duration;
 
 use crate::config::SchedulerConfig;
 
-/// Weight of the newest measurement in a running estimate.
-const WEIGHT: f64 = 0.3;
-/// Weight of a quiet step that took longer than expected: a step that was disturbed says nothing
-/// about the next ones, and would make them all longer.
-const RISING_WEIGHT: f64 = 0.1;
-/// A chunk grows at most by this factor from one step to the next: a measurement of a small
-/// chunk says little about a much larger one.
-const MAX_GROWTH: f64 = 2.0;
-/// After so many busy steps a quiet one is measured again.
-const MAX_BUSY_STEPS: u32 = 32;
-/// Prompt tokens of the first chunk while nothing has been measured.
-const FIRST_IDLE_CHUNK: f64 = 128.0;
-const FIRST_BUSY_CHUNK: f64 = 8.0;
+use super::clock::Clock;
 
-/// A budget in time. What a row costs differs by machine, model and depth, so it is measured: the
-/// length of steps that only decode, by the number of their sequences, and what a prompt token adds, apart
-/// for steps with and without decoding sequences.
+/// A chunk has at least so many rows, however long they take: fewer cost nearly as much each step, and a prompt
+/// would hardly move.
+const MIN_CHUNK: usize = 16;
+/// Rows of the first chunk, while nothing has been measured.
+const FIRST_CHUNK: usize = 64;
+/// A chunk has at most so many times the rows of what was measured: a small step says little about a much larger one.
+const MAX_GROWTH: usize = 4;
+/// A whole tile may take so many times what a chunk may. Parts of one are computed by another kernel, up to twice as dear
+/// at depth, and round otherwise.
+const TILE_PATIENCE: f64 = 2.0;
+/// Streams wait so many times the usual limit for short prompts that were there before they began: those who arrive
+/// together begin together. 1.2 s by default, once, where they would else be slowed down all through that time.
+const NEWCOMER_STALLS: f64 = 8.0;
+
+/// A budget in time. What rows cost differs by machine, model, depth and load, so it is measured.
 #[derive(Debug)]
-pub(crate) struct StepBudget {
-    busy_factor: f64,
+pub(super) struct StepBudget {
+    max_stall: f64,
     idle_step: f64,
-    /// Seconds of a step in which so many sequences decode and no prompt is computed; 0: not measured.
-    quiet: Vec<f64>,
-    /// How much longer than expected the last quiet step took, at least 1: what slows the machine down
-    /// often lasts for some steps.
-    slowdown: f64,
-    /// Busy steps since the last quiet one.
-    num_busy: u32,
-    busy: ChunkCost,
-    idle: ChunkCost,
-}
-
-#[derive(Debug, Default)]
-struct ChunkCost {
-    /// Seconds that a prompt token adds to a step; 0: not measured.
-    per_token: f64,
-    /// Tokens of the last step's chunks.
-    last: f64,
-}
-
-impl ChunkCost {
-    fn record(&mut self, seconds: f64, tokens: usize) {
-        self.last = tokens as f64;
-        update(&mut self.per_token, seconds.max(0.0) / self.last, WEIGHT);
-    }
-
-    fn tokens_in(&self, seconds: f64, first: f64) -> usize {
-        if self.per_token <= 0.0 {
-            return first as usize;
-        }
-        let fitting = seconds / self.per_token;
-        // At least one token: a prompt always moves.
-        fitting.min(self.last.max(first) * MAX_GROWTH).max(1.0) as usize
-    }
+    tile: usize,
+    is_deterministic: bool,
+    clock: Clock,
+    /// For how long streams have rested since their last step, in seconds.
+    rested: f64,
 }
 
 impl StepBudget {
-    pub(crate) fn new(config: &SchedulerConfig) -> Self {
+    pub(super) fn new(config: &SchedulerConfig, tile: usize, is_deterministic: bool) -> Self {
+        let seconds = |milliseconds: u32| f64::from(milliseconds) / 1000.0;
         Self {
-            busy_factor: f64::from(config.busy_step_factor),
-            idle_step: f64::from(config.idle_step_ms) / 1000.0,
-            quiet: Vec::new(),
-            slowdown: 1.0,
-            num_busy: 0,
-            busy: ChunkCost::default(),
-            idle: ChunkCost::default(),
+            max_stall: seconds(config.max_stall_ms),
+            idle_step: seconds(config.idle_step_ms),
+            tile,
+            is_deterministic,
+            clock: Clock::default(),
+            rested: 0.0,
         }
     }
 
-    /// Prompt tokens that a step in which so many sequences decode may carry. 0: it is to be a quiet one, since
-    /// what such a step takes is not known, or not any more.
-    pub(crate) fn prefill_tokens(&self, num_decoding: usize) -> usize {
-        if num_decoding == 0 {
-            return self.idle.tokens_in(self.idle_step, FIRST_IDLE_CHUNK);
-        }
-        match self.quiet.get(num_decoding) {
-            Some(&quiet) if quiet > 0.0 && self.num_busy < MAX_BUSY_STEPS => {
-                self.busy.tokens_in((self.busy_factor - 1.0) * quiet / self.slowdown, FIRST_BUSY_CHUNK)
-            }
-            Some(_) | None => 0,
+    /// Rows of prompts while nobody generates. With several prompts the first tokens of one come between the chunks
+    /// of others.
+    pub(super) fn idle_rows(&self, num_prompts: usize) -> usize {
+        self.rows_within(if num_prompts > 1 { self.max_stall } else { self.idle_step })
+    }
+
+    /// Rows of prompts beside so many rows of streams, in one step. `spent`: what it has cost already.
+    pub(super) fn shared_rows(&self, num_decode_rows: usize, spent: Duration) -> usize {
+        let rows = self.rows_within(self.max_stall - spent.as_secs_f64());
+        let least = if rows >= self.tile { self.tile.max(MIN_CHUNK) } else { MIN_CHUNK };
+        rows.saturating_sub(num_decode_rows).max(least)
+    }
+
+    /// Rows of prompts in a step for which streams of so many rows rest; 0: the streams are due.
+    ///
+    /// `began_after`: the streams began when these prompts were waiting already. `spent`: what the step has cost
+    /// already.
+    pub(super) fn turn_rows(&self, num_decode_rows: usize, began_after: bool, spent: Duration) -> usize {
+        let has_rested = self.rested > 0.0;
+        let Some(cost) = self.clock.cost() else {
+            return if has_rested { 0 } else { FIRST_CHUNK };
+        };
+        let own = cost.seconds(num_decode_rows);
+        let limit = if began_after { NEWCOMER_STALLS * self.max_stall } else { self.max_stall };
+        let left = limit - own - self.rested - spent.as_secs_f64();
+        if !has_rested {
+            // At least as long as the streams' own step: prompts have half of the time.
+            self.rows_within(left.min(self.max_stall).max(own))
+        } else if began_after && cost.rows_within(left) >= MIN_CHUNK {
+            self.rows_within(left.min(self.max_stall))
+        } else {
+            0
         }
     }
 
-    /// Enters what a chunk took that had a step of its own between those of running streams.
-    pub(crate) fn record_chunk_beside_streams(&mut self, tokens: usize, took: Duration) {
-        self.busy.record(took.as_secs_f64(), tokens);
+    /// Enters what a step took. `is_rest`: streams rested.
+    pub(super) fn record(&mut self, rows: usize, is_rest: bool, took: Duration) {
+        self.clock.record(rows, took);
+        self.rested = if is_rest { self.rested + took.as_secs_f64() } else { 0.0 };
     }
 
-    /// Enters what a step took.
-    pub(crate) fn record(&mut self, num_decoding: usize, prefill_rows: usize, took: Duration) {
-        let seconds = took.as_secs_f64();
-        match (num_decoding, prefill_rows) {
-            (0, 0) => {}
-            (0, tokens) => self.idle.record(seconds, tokens),
-            (num, 0) => {
-                self.num_busy = 0;
-                if self.quiet.len() <= num {
-                    self.quiet.resize(num + 1, 0.0);
-                }
-                let quiet = &mut self.quiet[num];
-                self.slowdown = if *quiet > 0.0 { (seconds / *quiet).max(1.0) } else { 1.0 };
-                let weight = if seconds > *quiet { RISING_WEIGHT } else { WEIGHT };
-                update(quiet, seconds, weight);
-            }
-            (num, tokens) => {
-                self.num_busy += 1;
-                let quiet = self.quiet.get(num).copied().unwrap_or(0.0);
-                self.busy.record(seconds - quiet, tokens);
-            }
-        }
+    /// Seconds of a prompt token in a large chunk, if any step was measured.
+    pub(super) fn seconds_per_prompt_token(&self) -> Option<f64> {
+        let cost = self.clock.cost()?;
+        Some(cost.per_row + cost.fixed / 256.0)
     }
-}
 
-fn update(estimate: &mut f64, measured: f64, weight: f64) {
-    *estimate = if *estimate > 0.0 { *estimate + weight * (measured - *estimate) } else { measured };
+    /// Seconds of the shortest step, if any was measured.
+    pub(super) fn seconds_per_step(&self) -> Option<f64> {
+        Some(self.clock.cost()?.seconds(1))
+    }
+
+    /// A step may take as long again as its fixed part, which no smaller chunk would avoid.
+    fn rows_within(&self, seconds: f64) -> usize {
+        let Some(cost) = self.clock.cost() else {
+            return FIRST_CHUNK;
+        };
+        let seconds = seconds.max(2.0 * cost.fixed);
+        let most = MAX_GROWTH * self.clock.largest().max(MIN_CHUNK);
+        let rows = cost.rows_within(seconds).clamp(MIN_CHUNK, most);
+        let takes_tile = self.is_deterministic || cost.seconds(self.tile) <= TILE_PATIENCE * seconds;
+        if rows < self.tile && takes_tile { self.tile } else { rows }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn budget() -> StepBudget {
-        StepBudget::new(&SchedulerConfig::default())
+        StepBudget::new(&SchedulerConfig::default(), 1, false)
     }
 
-    fn ms(milliseconds: u64) -> Duration {
-        Duration::from_millis(milliseconds)
+    /// A machine on which steps take this.
+    struct Machine {
+        fixed: f64,
+        per_row: f64,
     }
 
-    #[test]
-    fn an_unmeasured_machine_starts_with_small_chunks() {
-        let mut budget = budget();
-        assert_eq!(budget.prefill_tokens(0), 128);
-        assert_eq!(budget.prefill_tokens(4), 0, "a quiet step first");
-        budget.record(4, 0, ms(30));
-        assert_eq!(budget.prefill_tokens(4), 8);
-    }
-
-    #[test]
-    fn a_quiet_step_is_measured_again_and_for_each_number_of_rows() {
-        let mut budget = budget();
-        budget.record(4, 0, ms(30));
-        for _ in 0..MAX_BUSY_STEPS {
-            assert!(budget.prefill_tokens(4) > 0);
-            budget.record(4, 8, ms(60));
+    impl Machine {
+        fn step(&self, rows: usize) -> f64 {
+            self.fixed + self.per_row * rows as f64
         }
-        assert_eq!(budget.prefill_tokens(4), 0);
-        budget.record(4, 0, ms(30));
-        assert!(budget.prefill_tokens(4) > 0);
-        assert_eq!(budget.prefill_tokens(5), 0);
+
+        /// Streams of so many rows and a prompt without end take turns; the chunk after so many turns.
+        fn turns(&self, budget: &mut StepBudget, num_decode_rows: usize, num_turns: usize) -> usize {
+            let mut chunk = 0;
+            for _ in 0..num_turns {
+                let took = self.step(num_decode_rows);
+                budget.record(num_decode_rows, false, Duration::from_secs_f64(took));
+                chunk = budget.turn_rows(num_decode_rows, false, Duration::ZERO);
+                let took = self.step(chunk);
+                budget.record(chunk, true, Duration::from_secs_f64(took));
+            }
+            chunk
+        }
     }
 
     #[test]
-    fn a_busy_step_stays_within_its_factor_of_a_quiet_one() {
+    fn an_unmeasured_machine_starts_with_one_tile() {
+        assert_eq!(budget().idle_rows(1), FIRST_CHUNK);
+        assert_eq!(budget().turn_rows(4, false, Duration::ZERO), FIRST_CHUNK);
+    }
+
+    #[test]
+    fn a_gap_keeps_the_limit() {
+        for (fixed, per_row) in [(0.006, 0.0015), (0.005, 0.0045), (0.03, 0.0001)] {
+            let machine = Machine { fixed, per_row };
+            let chunk = machine.turns(&mut budget(), 4, 20);
+            let gap = machine.step(4) + machine.step(chunk);
+            assert!((0.12..=0.16).contains(&gap) || gap < 0.16 && chunk > 1000, "{gap} s, {chunk} rows");
+        }
+    }
+
+    #[test]
+    fn prompts_have_half_of_the_time_where_streams_take_all_of_it() {
+        let machine = Machine { fixed: 0.01, per_row: 0.005 };
+        let chunk = machine.turns(&mut budget(), 32, 20);
+        assert!((25..=33).contains(&chunk), "{chunk}");
+    }
+
+    #[test]
+    fn a_fixed_part_beyond_the_limit_does_not_make_chunks_small() {
+        let machine = Machine { fixed: 1.0, per_row: 0.004 };
+        let chunk = machine.turns(&mut budget(), 1, 20);
+        assert!(chunk >= 200, "{chunk}");
+    }
+
+    #[test]
+    fn a_lone_prompt_fills_a_longer_step() {
         let mut budget = budget();
         for _ in 0..30 {
-            budget.record(4, 0, ms(30));
-            // 5 ms a prompt token: 2.1 x 30 ms hold twelve of them, but for rounding.
-            let tokens = budget.prefill_tokens(4);
-            budget.record(4, tokens, ms(30 + 5 * tokens as u64));
+            let rows = budget.idle_rows(1);
+            budget.record(rows, false, Duration::from_secs_f64(0.005 + 0.001 * rows as f64));
         }
-        assert!((12..=13).contains(&budget.prefill_tokens(4)));
+        let ms = SchedulerConfig::default().idle_step_ms as usize;
+        assert!((ms * 9 / 10..=ms * 11 / 10).contains(&budget.idle_rows(1)));
     }
 
     #[test]
-    fn one_disturbed_step_hardly_moves_the_estimate() {
+    fn those_who_arrive_together_begin_together() {
         let mut budget = budget();
-        budget.record(4, 0, ms(20));
-        budget.record(4, 0, ms(40));
-        assert!((budget.quiet[4] - 0.022).abs() < 1e-9);
-        budget.record(4, 0, ms(10));
-        assert!((budget.quiet[4] - 0.0184).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_chunk_after_a_slow_step_is_smaller() {
-        let mut budget = budget();
-        let chunk = |budget: &mut StepBudget, quiet| {
-            budget.record(4, 0, ms(quiet));
-            budget.prefill_tokens(4)
-        };
-        for _ in 0..30 {
-            let tokens = chunk(&mut budget, 30);
-            budget.record_chunk_beside_streams(tokens, ms(5 * tokens as u64));
+        let machine = Machine { fixed: 0.005, per_row: 0.004 };
+        machine.turns(&mut budget, 4, 10);
+        budget.record(4, false, Duration::from_secs_f64(machine.step(4)));
+        let mut rested = 0.0;
+        loop {
+            let rows = budget.turn_rows(4, true, Duration::ZERO);
+            if rows == 0 {
+                break;
+            }
+            let took = machine.step(rows);
+            assert!(took < 0.17, "first tokens come between the chunks");
+            budget.record(rows, true, Duration::from_secs_f64(took));
+            rested += took;
         }
-        assert_eq!(chunk(&mut budget, 30), 13);
-        assert_eq!(chunk(&mut budget, 60), 7, "half of what fits, with the estimate a little raised");
-        assert_eq!(chunk(&mut budget, 30), 14);
+        assert!((1.0..=1.25).contains(&rested), "{rested}");
     }
 
-    #[test]
-    fn an_idle_step_fills_its_time() {
-        let mut budget = budget();
-        for _ in 0..30 {
-            let tokens = budget.prefill_tokens(0);
-            budget.record(0, tokens, ms(tokens as u64));
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever was measured, chunks are as large as they should be soon after the machine is itself again.
+        #[test]
+        fn nothing_that_was_measured_traps_it(
+            measured in prop::collection::vec((1usize..600, 1e-6f64..30.0, any::<bool>()), 0..200),
+            fixed in 0.001f64..0.05,
+            per_row in 0.0005f64..0.006,
+            num_streams in 1usize..9,
+        ) {
+            let mut budget = budget();
+            for (rows, seconds, is_rest) in measured {
+                budget.record(rows, is_rest, Duration::from_secs_f64(seconds));
+                prop_assert!(budget.idle_rows(1) >= MIN_CHUNK);
+                let rows = budget.turn_rows(num_streams, false, Duration::ZERO);
+                prop_assert!(rows == 0 || rows >= MIN_CHUNK);
+            }
+            let machine = Machine { fixed, per_row };
+            let chunk = machine.turns(&mut budget, num_streams, 100);
+            let due = ((0.150 - 2.0 * fixed - per_row * num_streams as f64) / per_row) as usize;
+            prop_assert!(chunk >= MIN_CHUNK.max(due * 7 / 10), "{} of {}", chunk, due);
         }
-        assert!((249..=250).contains(&budget.prefill_tokens(0)));
-    }
-
-    #[test]
-    fn a_chunk_grows_by_at_most_two_from_step_to_step() {
-        let mut budget = budget();
-        budget.record(0, 128, ms(1));
-        assert_eq!(budget.prefill_tokens(0), 256);
-    }
-
-    #[test]
-    fn a_prompt_always_moves() {
-        let mut budget = budget();
-        budget.record(1, 0, ms(1));
-        budget.record(1, 1, ms(500));
-        assert_eq!(budget.prefill_tokens(1), 1);
     }
 }

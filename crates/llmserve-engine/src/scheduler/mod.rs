@@ -1,12 +1,15 @@
 //! What the next step computes: a plan from plain numbers. Knows neither llama.cpp nor text.
 
 mod budget;
+mod clock;
+mod prefill;
 
 use std::time::Duration;
 
 use crate::config::SchedulerConfig;
 
 use budget::StepBudget;
+use prefill::plan_prefill;
 
 /// The most rows of a sequence that generates, drafts not counted: a long run of forced tokens is computed
 /// in the budget of prompts.
@@ -16,11 +19,17 @@ const MAX_DECODE_ROWS: usize = 16;
 /// sequence has beyond the others are computed apart, dearer than in a later step with all.
 const MAX_UNEQUAL: usize = 3;
 
+/// Up to so many tokens a prompt is short: others who began a moment ago rather wait for all of it. A question is;
+/// one with documents is not.
+const SHORT_PROMPT: usize = 256;
+
 /// A running sequence as the scheduler sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// The caller's index of the sequence.
     pub(crate) index: usize,
+    /// Tokens with cells: where its next row is.
+    pub(crate) position: usize,
     /// Tokens without cells.
     pub(crate) num_pending: usize,
     /// Whether it has begun to generate: a few pending tokens are then decode rows (the drawn token
@@ -32,12 +41,29 @@ pub(crate) struct Candidate {
     pub(crate) max_chunk: usize,
     /// Order of arrival.
     pub(crate) arrival: u64,
+    /// How many had arrived when it gave its first token.
+    pub(crate) began: u64,
 }
 
 impl Candidate {
     fn is_decode(&self) -> bool {
-        self.num_pending == 1 || (self.is_generating && self.num_pending <= MAX_DECODE_ROWS)
+        is_decode(self.num_pending, self.is_generating)
     }
+
+    fn is_prompt(&self) -> bool {
+        !self.is_decode() && self.num_pending > 0
+    }
+
+    /// The most tokens that its next chunk may have.
+    fn wanted(&self) -> usize {
+        self.num_pending.min(self.max_chunk.max(1))
+    }
+}
+
+/// Whether a sequence with so many pending tokens gets decode rows, and is no prompt: its next token is
+/// all that is missing, or it generates and a few were forced behind that.
+pub(crate) fn is_decode(num_pending: usize, is_generating: bool) -> bool {
+    num_pending == 1 || (is_generating && num_pending <= MAX_DECODE_ROWS)
 }
 
 /// The part of a step that one sequence gets.
@@ -86,58 +112,103 @@ pub(crate) struct Scheduler {
     budget: StepBudget,
     /// Whether streams and prompts take turns instead of sharing a step.
     takes_turns: bool,
-    is_prompts_turn: bool,
+    /// Tokens of a tile: chunks end at borders of tiles where the budget allows.
+    tile: usize,
+    /// Whether a chunk has whole tiles however long they take, and nothing else depends on company.
+    is_deterministic: bool,
+    /// Whose turn it is among prompts: the oldest's or the shortest's.
+    is_oldest_first: bool,
+    /// What moving cells took since the last step: it comes off the next one.
+    moved: Duration,
 }
 
 impl Scheduler {
     /// `takes_turns` for a context that computes the parts of a mixed batch one after the other
     /// anyway: apart, the rows of the streams do not scan as far as the prompt is long.
-    pub(crate) fn new(config: &SchedulerConfig, takes_turns: bool) -> Self {
-        Self { budget: StepBudget::new(config), takes_turns, is_prompts_turn: false }
+    pub(crate) fn new(
+        config: &SchedulerConfig,
+        takes_turns: bool,
+        tile: usize,
+        is_deterministic: bool,
+    ) -> Self {
+        let budget = StepBudget::new(config, tile, is_deterministic);
+        Self { budget, takes_turns, tile, is_deterministic, is_oldest_first: true, moved: Duration::ZERO }
+    }
+
+    /// Seconds of a prompt token, as measured.
+    pub(crate) fn seconds_per_prompt_token(&self) -> Option<f64> {
+        self.budget.seconds_per_prompt_token()
+    }
+
+    /// Seconds of the shortest step, as measured.
+    pub(crate) fn seconds_per_step(&self) -> Option<f64> {
+        self.budget.seconds_per_step()
+    }
+
+    /// Takes the time that moving cells took off the next step.
+    pub(crate) fn charge(&mut self, moved: Duration) {
+        self.moved += moved;
     }
 
     /// Plans a step of at most `max_rows` rows; prompt chunks get what the budget allows.
     ///
-    /// Every sequence that generates has its row (drafts are dropped first where rows are short;
-    /// beyond `max_rows` sequences take turns by arrival). Of the prompts, the oldest gets at least
-    /// half of the budget, so that it always moves, and short ones need not wait for a long one: the
-    /// other half goes to the shortest.
+    /// Every sequence that generates has its row; drafts are dropped first where rows are short. Of several
+    /// prompts the oldest and the shortest are first in turns.
     pub(crate) fn plan(&mut self, candidates: &[Candidate], max_rows: usize) -> Plan {
         let num_decoding = candidates.iter().filter(|candidate| candidate.is_decode()).count();
-        let is_equal = self.takes_turns && num_decoding > MAX_UNEQUAL;
+        let is_equal = self.takes_turns && num_decoding > MAX_UNEQUAL && !self.is_deterministic;
         let max_each = if is_equal { 1 } else { MAX_DECODE_ROWS };
         let mut plan = Plan { decode: plan_decode(candidates, max_rows, max_each), ..Plan::default() };
-        let rows_left = if self.takes_turns { max_rows } else { max_rows - plan.num_decode_rows() };
-        let tokens = self.budget.prefill_tokens(plan.decode.len()).min(rows_left);
-        plan.prefill = plan_prefill(candidates, tokens);
-        if self.takes_turns {
-            self.take_turns(&mut plan);
+        let prompts: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.is_prompt()).collect();
+        if prompts.is_empty() {
+            self.moved = Duration::ZERO;
+            return plan;
+        }
+        let num_decode_rows = plan.num_decode_rows();
+        let moved = std::mem::take(&mut self.moved);
+        if plan.decode.is_empty() {
+            plan.prefill = self.prefill(&prompts, self.budget.idle_rows(prompts.len()).min(max_rows));
+        } else if self.takes_turns {
+            let together = arrived_together(candidates);
+            let rows = self.budget.turn_rows(num_decode_rows, !together.is_empty(), moved);
+            if rows > 0 {
+                plan.num_resting = plan.decode.len();
+                plan.decode.clear();
+                let prompts = if together.is_empty() { prompts } else { together };
+                plan.prefill = self.prefill(&prompts, rows.min(max_rows));
+            }
+        } else {
+            let rows = self.budget.shared_rows(num_decode_rows, moved).min(max_rows - num_decode_rows);
+            plan.prefill = self.prefill(&prompts, rows);
         }
         plan
     }
 
-    fn take_turns(&mut self, plan: &mut Plan) {
-        if plan.decode.is_empty() || plan.prefill.is_empty() {
-            self.is_prompts_turn = !plan.decode.is_empty();
-        } else if self.is_prompts_turn {
-            plan.num_resting = plan.decode.len();
-            plan.decode.clear();
-            self.is_prompts_turn = false;
-        } else {
-            plan.prefill.clear();
-            self.is_prompts_turn = true;
+    fn prefill(&mut self, prompts: &[&Candidate], rows: usize) -> Vec<Share> {
+        let oldest_first = self.is_oldest_first;
+        if prompts.len() > 1 {
+            self.is_oldest_first = !oldest_first;
         }
+        plan_prefill(prompts, rows, self.tile, oldest_first)
     }
 
     /// Enters what the planned step took.
     pub(crate) fn record(&mut self, plan: &Plan, took: Duration) {
-        let tokens = plan.num_prefill_rows();
-        if plan.num_resting > 0 {
-            self.budget.record_chunk_beside_streams(tokens, took);
-        } else {
-            self.budget.record(plan.decode.len(), tokens, took);
-        }
+        let rows = plan.num_decode_rows() + plan.num_prefill_rows();
+        self.budget.record(rows, plan.num_resting > 0, took);
     }
+}
+
+/// Short prompts that were there before any stream of now had begun.
+fn arrived_together(candidates: &[Candidate]) -> Vec<&Candidate> {
+    let streams = candidates.iter().filter(|candidate| candidate.is_decode());
+    let Some(first) = streams.map(|stream| stream.began).min() else {
+        return Vec::new();
+    };
+    let is_one = |prompt: &&Candidate| {
+        prompt.is_prompt() && prompt.num_pending <= SHORT_PROMPT && prompt.arrival <= first
+    };
+    candidates.iter().filter(is_one).collect()
 }
 
 fn plan_decode(candidates: &[Candidate], max_rows: usize, max_each: usize) -> Vec<Share> {
@@ -159,40 +230,6 @@ fn plan_decode(candidates: &[Candidate], max_rows: usize, max_each: usize) -> Ve
         spare -= share.num_drafted;
     }
     shares
-}
-
-fn plan_prefill(candidates: &[Candidate], budget: usize) -> Vec<Share> {
-    let mut prompts: Vec<&Candidate> =
-        candidates.iter().filter(|c| !c.is_decode() && c.num_pending > 0).collect();
-    prompts.sort_by_key(|candidate| candidate.arrival);
-    let Some((oldest, others)) = prompts.split_first() else {
-        return Vec::new();
-    };
-    let mut others = others.to_vec();
-    others.sort_by_key(|candidate| (candidate.num_pending, candidate.arrival));
-    let wanted = |candidate: &Candidate| candidate.num_pending.min(candidate.max_chunk.max(1));
-
-    let mut left = budget;
-    let reserved = wanted(oldest).min(budget - budget / 2);
-    left -= reserved;
-    let mut shares = Vec::new();
-    for candidate in others {
-        let num_tokens = wanted(candidate).min(left);
-        if num_tokens == 0 {
-            break;
-        }
-        left -= num_tokens;
-        shares.push(share(candidate, num_tokens));
-    }
-    let num_tokens = wanted(oldest).min(reserved + left);
-    if num_tokens > 0 {
-        shares.insert(0, share(oldest, num_tokens));
-    }
-    shares
-}
-
-fn share(candidate: &Candidate, num_tokens: usize) -> Share {
-    Share { index: candidate.index, num_tokens, num_drafted: 0 }
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SessionError;
-use super::error::{SessionErrorReason, damaged};
+use crate::types::{SessionError, SessionErrorReason};
+
+use super::damaged;
 
 /// What a session file starts with: no text, and damaged visibly by a change of line ends.
 pub(super) const MAGIC: [u8; 8] = *b"\x93LLMSV\r\n";
@@ -30,7 +31,7 @@ pub(super) struct Header {
     pub(super) num_tokens: u64,
     pub(super) is_templated: bool,
     /// The KV state, where one was saved.
-    pub(super) state: Option<State>,
+    pub(super) state: Option<KvState>,
 }
 
 /// The model that a session is of.
@@ -43,7 +44,7 @@ pub(super) struct Model {
 
 /// A KV state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct KvState {
     /// All that decides whether it can be restored.
     pub(super) layout: String,
     /// How many of the tokens it covers, from the first.
@@ -138,7 +139,7 @@ pub struct SessionInfo {
 
 impl SessionInfo {
     pub(super) fn new(header: Header, file_bytes: u64) -> Self {
-        let state = header.state.unwrap_or(State { layout: String::new(), num_tokens: 0, num_bytes: 0 });
+        let state = header.state.unwrap_or(KvState { layout: String::new(), num_tokens: 0, num_bytes: 0 });
         Self {
             version: VERSION,
             writer: header.writer,

@@ -3,8 +3,6 @@
 //! A session is its token ids. Its cells, in a slot, in host memory or in a file, are a cache of them:
 //! they are found as any equal prefix is, and computed again where they are gone.
 
-mod compose;
-mod error;
 mod header;
 mod queue;
 mod read;
@@ -15,20 +13,20 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::error::Error;
 use crate::ids::{RequestId, TokenId};
-use crate::job::{self, Job};
-use crate::jobs::{FORKED, Jobs};
+use crate::job::{Job, job};
 use crate::lock::lock;
 use crate::notify::Listener;
+use crate::shared::Shared;
+use crate::types::{SessionError, SessionErrorReason};
+use crate::worker::pool::TaskPool;
 
-pub use error::{SessionError, SessionErrorReason};
 pub use header::SessionInfo;
-pub(crate) use queue::{Call, Turn};
+pub(crate) use queue::{Call, SessionTurn, Turn, WaitingRequest};
 pub use read::inspect_session;
-pub(crate) use storage::{FileJob, Storage, spawn};
+pub(crate) use storage::{CellsThread, Storage};
 
-use queue::State;
+use queue::Conversation;
 
 /// A conversation with one engine. Clones are the same session.
 ///
@@ -41,77 +39,82 @@ pub struct Session {
 
 /// What the clones share.
 struct Inner {
-    jobs: Arc<Jobs>,
+    files: Arc<Files>,
     /// Held for a few instructions only, and never while something else is called.
-    state: Mutex<State>,
+    conversation: Mutex<Conversation>,
+}
+
+/// The way to the thread that reads and writes an engine's session files.
+pub(crate) struct Files {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) pool: TaskPool<Storage>,
 }
 
 impl Session {
-    pub(crate) fn new(jobs: Arc<Jobs>) -> Self {
-        Self { inner: Arc::new(Inner { jobs, state: Mutex::default() }) }
+    pub(crate) fn new(files: Arc<Files>) -> Self {
+        Self { inner: Arc::new(Inner { files, conversation: Mutex::default() }) }
     }
 
-    /// A session of the engine with these threads that holds what this one does.
-    pub(crate) fn copied(&self, jobs: Arc<Jobs>) -> Self {
-        let state = State::of(&lock(&self.inner.state));
-        Self { inner: Arc::new(Inner { jobs, state: Mutex::new(state) }) }
+    /// A session of the engine with these files that holds what this one does.
+    pub(crate) fn copied(&self, files: Arc<Files>) -> Self {
+        let conversation = Mutex::new(Conversation::of(&lock(&self.inner.conversation)));
+        Self { inner: Arc::new(Inner { files, conversation }) }
     }
 
-    /// Whether it belongs to the engine with these threads.
-    pub(crate) fn is_of(&self, jobs: &Arc<Jobs>) -> bool {
-        Arc::ptr_eq(&self.inner.jobs, jobs)
+    /// Whether it belongs to this engine.
+    pub(crate) fn is_of(&self, engine: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.inner.files.shared, engine)
     }
 
     /// Number of tokens after the last call that has ended.
     #[must_use]
     pub fn num_tokens(&self) -> usize {
-        lock(&self.inner.state).tokens.len()
+        lock(&self.inner.conversation).tokens.len()
     }
 
     /// The tokens after the last call that has ended: prompts and outputs.
     #[must_use]
     pub fn tokens(&self) -> Vec<TokenId> {
-        lock(&self.inner.state).tokens.clone()
+        lock(&self.inner.conversation).tokens.clone()
     }
 
     /// Whether the last request said that the tokens are of a chat template.
     #[must_use]
     pub fn is_templated(&self) -> bool {
-        lock(&self.inner.state).is_templated
+        lock(&self.inner.conversation).is_templated
     }
 
     /// Empties the session, after the calls that are waiting.
     #[must_use = "dropping the job gives the call up"]
     pub fn reset(&self, listener: Option<Listener>) -> Job<()> {
-        let (result, job) = job::job(listener);
+        let (result, job) = job(&self.inner.files.shared, listener);
         self.enter(Call::Reset(result));
         job
     }
 
     /// Writes the session to a file, after the calls that are waiting. A file that exists is replaced only
-    /// if it is a session; a crash leaves the old file or the new one. Fails with [`Error::Session`].
+    /// if it is a session; a crash leaves the old file or the new one. Fails with [`crate::Error::Session`].
     #[must_use = "dropping the job gives the call up"]
     pub fn save(&self, path: impl Into<PathBuf>, listener: Option<Listener>) -> Job<()> {
-        let (result, job) = job::job(listener);
+        let (result, job) = job(&self.inner.files.shared, listener);
         self.enter(Call::Save(path.into(), result));
         job
     }
 
     /// Makes the session what a file holds, after the calls that are waiting. Fails with
-    /// [`Error::Session`], and then changes nothing.
+    /// [`crate::Error::Session`], and then changes nothing.
     #[must_use = "dropping the job gives the call up"]
     pub fn load(&self, path: impl Into<PathBuf>, listener: Option<Listener>) -> Job<()> {
-        let (result, job) = job::job(listener);
+        let (result, job) = job(&self.inner.files.shared, listener);
         self.enter(Call::Load(path.into(), result));
         job
     }
 
     /// Queues a call, or starts it if it is the only one.
     pub(crate) fn enter(&self, call: Call) {
-        if self.inner.jobs.owner.is_current() {
+        // In a forked child the locks may be held for ever. Dropped, the call says that.
+        if self.inner.files.shared.owner().is_current() {
             queue::enter(&self.inner, call);
-        } else {
-            call.refuse(&self.inner.jobs, Error::EngineDead { reason: FORKED });
         }
     }
 
@@ -166,4 +169,9 @@ pub struct NextTurn {
     pub end_of_turn: String,
     /// What stands between such a token and the next turn.
     pub after_end: String,
+}
+
+/// A file that contradicts itself.
+fn damaged(message: impl Into<String>) -> SessionError {
+    SessionError::new(SessionErrorReason::Damaged, message)
 }

@@ -3,44 +3,67 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::ids::{RequestId, TokenId};
 use crate::job::JobSender;
-use crate::jobs::Jobs;
+use crate::kv::SessionKey;
 use crate::lock::lock;
-use crate::prepare::{self, NewRequest};
+use crate::worker::pool::Pace;
 
-use super::Inner;
-use super::storage::{FileJob, FileTask};
+use super::storage::{FileCall, FileTask};
+use super::{Inner, SessionMode};
 
 /// The most calls of one session that wait; requests are bounded by the engine's queue as well.
 const MAX_WAITING: usize = 1024;
 
 /// A session's tokens, and who waits for them.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct Conversation {
     pub(super) tokens: Vec<TokenId>,
     pub(super) is_templated: bool,
-    /// Held as long as cells out of a file wait in host memory for the next request.
-    awaited: Option<Arc<()>>,
-    /// A call has the turn.
-    is_busy: bool,
+    /// What it uses cells by that came out of a file, if there are such.
+    key: Option<SessionKey>,
+    turns: Turns,
     waiting: VecDeque<Call>,
 }
 
-impl State {
-    /// A state with the tokens of another, and nobody who waits.
+/// Where the turn is.
+#[derive(Default, PartialEq, Eq)]
+enum Turns {
+    /// Nobody has it.
+    #[default]
+    Free,
+    /// A call has it.
+    Taken,
+    /// It is being given to the call that waits longest.
+    Starting,
+    /// That call is over already.
+    CameBack,
+}
+
+impl Conversation {
+    /// One with the tokens of another, and nobody who waits.
     pub(super) fn of(other: &Self) -> Self {
         Self { tokens: other.tokens.clone(), is_templated: other.is_templated, ..Self::default() }
     }
 }
 
+/// A request that waits for its turn. Dropped, it answers.
+pub(crate) trait WaitingRequest: Send {
+    fn id(&self) -> RequestId;
+    /// Goes on: what is left of the request has the turn now.
+    fn start(self: Box<Self>, turn: Turn);
+    /// Ends it, since its client gave it up.
+    fn cancel(self: Box<Self>);
+    /// Ends it with an error.
+    fn refuse(self: Box<Self>, error: Error);
+}
+
 /// A call of a session.
 pub(crate) enum Call {
-    Request(Box<NewRequest>),
+    Request(Box<dyn WaitingRequest>),
     Save(PathBuf, JobSender<()>),
     Load(PathBuf, JobSender<()>),
     Reset(JobSender<()>),
@@ -48,141 +71,144 @@ pub(crate) enum Call {
 
 /// The right of one call to use its session. Dropping it, wherever that happens, starts the next call.
 pub(crate) struct Turn {
-    /// `None` only when it was handed on.
-    session: Option<Arc<Inner>>,
+    session: Arc<Inner>,
+}
+
+/// A request's turn, and what it makes of the session.
+pub(crate) struct SessionTurn {
+    pub(crate) turn: Turn,
+    pub(crate) mode: SessionMode,
+    /// See [`super::SessionUse::templated`].
+    pub(crate) templated: bool,
 }
 
 /// Queues a call, or starts it if it is the only one.
 pub(super) fn enter(session: &Arc<Inner>, call: Call) {
-    let mut state = lock(&session.state);
-    if state.waiting.len() >= MAX_WAITING {
-        drop(state);
-        return call.refuse(&session.jobs, too_many());
+    let mut conversation = lock(&session.conversation);
+    if conversation.waiting.len() >= MAX_WAITING {
+        drop(conversation);
+        return call.refuse(too_many());
     }
-    state.waiting.push_back(call);
-    let is_first = !std::mem::replace(&mut state.is_busy, true);
-    drop(state);
+    conversation.waiting.push_back(call);
+    let is_first = conversation.turns == Turns::Free;
+    if is_first {
+        conversation.turns = Turns::Taken;
+    }
+    drop(conversation);
     if is_first {
         start_next(session);
     }
 }
 
-/// Gives the turn to the call that waits longest. Calls that are over at once are followed by the next.
+/// Gives the turn to the call that waits longest. Calls that are over at once are followed by the next one
+/// here: to start it where the turn is dropped would go once deeper for each call.
 fn start_next(session: &Arc<Inner>) {
+    let mut conversation = lock(&session.conversation);
+    if conversation.turns == Turns::Starting {
+        conversation.turns = Turns::CameBack;
+        return;
+    }
     loop {
-        let mut state = lock(&session.state);
-        let Some(call) = state.waiting.pop_front() else {
-            state.is_busy = false;
+        let Some(call) = conversation.waiting.pop_front() else {
+            conversation.turns = Turns::Free;
             return;
         };
-        drop(state);
-        let turn = Turn { session: Some(Arc::clone(session)) };
-        match call.start(turn, &session.jobs) {
-            None => return,
-            // Not dropped: that would come back here, once deeper for each call.
-            Some(turn) => turn.hand_on(),
+        conversation.turns = Turns::Starting;
+        drop(conversation);
+        call.start(Turn { session: Arc::clone(session) });
+        conversation = lock(&session.conversation);
+        if conversation.turns == Turns::Starting {
+            conversation.turns = Turns::Taken;
+            return;
         }
     }
 }
 
 /// Ends a request that its client gave up, if it is waiting.
-pub(super) fn cancel_waiting(session: &Arc<Inner>, id: RequestId) -> bool {
-    let mut state = lock(&session.state);
-    let is_it = |call: &Call| matches!(call, Call::Request(new) if new.outbox.id == id);
-    let index = state.waiting.iter().position(is_it);
-    let call = index.and_then(|index| state.waiting.remove(index));
-    drop(state);
-    let Some(Call::Request(new)) = call else {
+pub(super) fn cancel_waiting(session: &Inner, id: RequestId) -> bool {
+    let mut conversation = lock(&session.conversation);
+    let is_it = |call: &Call| matches!(call, Call::Request(request) if request.id() == id);
+    let index = conversation.waiting.iter().position(is_it);
+    let call = index.and_then(|index| conversation.waiting.remove(index));
+    drop(conversation);
+    let Some(Call::Request(request)) = call else {
         return false;
     };
-    let shared = &session.jobs.shared;
-    shared.num_preparing.fetch_sub(1, Ordering::Relaxed);
-    prepare::cancel(shared, &new.outbox, &new.request, 0);
+    request.cancel();
     true
 }
 
 impl Call {
-    /// Begins the call; the turn comes back if it is over already.
-    fn start(self, turn: Turn, jobs: &Jobs) -> Option<Turn> {
+    /// Begins the call.
+    fn start(self, turn: Turn) {
         match self {
-            Self::Request(mut new) => {
-                new.turn = Some(turn);
-                let prepare::Job::Request(mut unsent) = jobs.resume(prepare::Job::Request(new)).err()? else {
-                    return None;
-                };
-                let turn = unsent.turn.take();
-                prepare::Job::Request(unsent).refuse(&jobs.shared, jobs.refusal());
-                turn
-            }
-            Self::Save(path, result) => start_file(FileTask::Save, path, result, turn, jobs),
-            Self::Load(path, result) => start_file(FileTask::Load, path, result, turn, jobs),
+            Self::Request(request) => request.start(turn),
+            Self::Save(path, result) => start_file(FileTask::Save, path, result, turn),
+            Self::Load(path, result) => start_file(FileTask::Load, path, result, turn),
             Self::Reset(result) => {
                 if !result.is_cancelled() {
-                    turn.set(Vec::new(), false);
+                    turn.replace(Vec::new(), false, None);
                     result.send(Ok(()));
                 }
-                Some(turn)
             }
         }
     }
 
     /// Answers a call that cannot be made.
-    pub(super) fn refuse(self, jobs: &Jobs, error: Error) {
+    pub(super) fn refuse(self, error: Error) {
         match self {
-            Self::Request(new) => prepare::Job::Request(new).refuse(&jobs.shared, error),
+            Self::Request(request) => request.refuse(error),
             Self::Save(_, result) | Self::Load(_, result) | Self::Reset(result) => result.send(Err(error)),
         }
     }
 }
 
-fn start_file(task: FileTask, path: PathBuf, result: JobSender<()>, turn: Turn, jobs: &Jobs) -> Option<Turn> {
-    if result.is_cancelled() {
-        return Some(turn);
+fn start_file(task: FileTask, path: PathBuf, result: JobSender<()>, turn: Turn) {
+    if !result.is_cancelled() {
+        let files = Arc::clone(&turn.session.files);
+        let call = FileCall { task, path, turn, result };
+        files.pool.push(Pace::Quick, move |storage| storage.run(call));
     }
-    let FileJob { result, turn, .. } = jobs.start_file(FileJob { task, path, result, turn }).err()?;
-    result.send(Err(jobs.refusal()));
-    Some(turn)
 }
 
 impl Turn {
     /// The session's tokens, and whether they are of a chat template.
     pub(crate) fn contents(&self) -> (Vec<TokenId>, bool) {
-        self.session.as_ref().map_or_else(Default::default, |session| {
-            let state = lock(&session.state);
-            (state.tokens.clone(), state.is_templated)
-        })
+        let conversation = lock(&self.session.conversation);
+        (conversation.tokens.clone(), conversation.is_templated)
     }
 
-    /// Whether the session's tokens are of a chat template.
-    pub(crate) fn is_templated(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| lock(&session.state).is_templated)
+    /// What the session uses cells by that came out of a file.
+    pub(crate) fn key(&self) -> Option<SessionKey> {
+        lock(&self.session.conversation).key.clone()
     }
 
     /// Makes the session hold these tokens.
-    pub(crate) fn set(&self, tokens: Vec<TokenId>, is_templated: bool) {
-        self.replace(tokens, is_templated, None);
+    fn set(&self, tokens: Vec<TokenId>, is_templated: bool) {
+        self.replace(tokens, is_templated, self.key());
     }
 
-    /// Makes the session hold tokens out of a file, whose cells are kept while `awaited` is.
-    pub(super) fn replace(&self, tokens: Vec<TokenId>, is_templated: bool, awaited: Option<Arc<()>>) {
-        if let Some(session) = &self.session {
-            let mut state = lock(&session.state);
-            state.tokens = tokens;
-            state.is_templated = is_templated;
-            state.awaited = awaited;
-        }
-    }
-
-    fn hand_on(mut self) {
-        self.session = None;
+    /// Makes the session hold tokens out of a file, whose cells are kept while the key is.
+    pub(super) fn replace(&self, tokens: Vec<TokenId>, is_templated: bool, key: Option<SessionKey>) {
+        let mut conversation = lock(&self.session.conversation);
+        conversation.tokens = tokens;
+        conversation.is_templated = is_templated;
+        conversation.key = key;
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            start_next(&session);
-        }
+        start_next(&self.session);
+    }
+}
+
+impl SessionTurn {
+    /// Ends the turn of a request that had output: the session goes on from these tokens.
+    pub(crate) fn finish(self, tokens: Vec<TokenId>) {
+        let is_turn = matches!(self.mode, SessionMode::AppendTurn(_));
+        let is_templated = self.templated || (is_turn && lock(&self.turn.session.conversation).is_templated);
+        self.turn.set(tokens, is_templated);
     }
 }
 

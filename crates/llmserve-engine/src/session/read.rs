@@ -7,10 +7,9 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::ids::TokenId;
+use crate::types::{SessionError, SessionErrorReason, TokenId};
 
-use super::SessionError;
-use super::error::{SessionErrorReason, damaged};
+use super::damaged;
 use super::header::{self, CHECKSUM_BYTES, Header, MAGIC, PREAMBLE_BYTES, SessionInfo};
 
 /// Bytes that are read or written at once.
@@ -177,7 +176,7 @@ impl Expected<'_> {
         Ok(())
     }
 
-    fn can_use(&self, state: &header::State) -> bool {
+    fn can_use(&self, state: &header::KvState) -> bool {
         state.num_bytes > 0
             && state.num_tokens > 0
             && state.num_bytes <= self.max_state_bytes

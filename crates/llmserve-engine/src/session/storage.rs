@@ -1,40 +1,53 @@
 //! The thread that reads and writes session files. Prepare threads have requests to serve, and a large file
 //! takes seconds.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::bounded;
 
-use crate::cache::ParkedPrefix;
-use crate::core::{CellsCopy, Command, CopyCells};
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::job::JobSender;
-use crate::model::ModelInfo;
+use crate::kv::{CellsCopy, CopyCells, LoadedCells, Owners, SessionKey};
+use crate::model_info::ModelInfo;
 use crate::shared::Shared;
+use crate::worker::pool::{PoolOptions, TaskPool};
 
-use super::Turn;
-use super::header::{Header, Model, State};
+use super::header::{Header, KvState, Model};
 use super::read::{Contents, Expected, read};
 use super::write::write;
+use super::{Files, Turn};
+
+/// The stack of the thread.
+const STACK_BYTES: usize = 2 << 20;
+
+/// The thread that has the cells. Both return false where it has ended.
+pub(crate) trait CellsThread: Send + Sync {
+    /// Asks for a copy of cells.
+    fn copy(&self, copy: CopyCells) -> bool;
+    /// Hands over cells, which are taken in before any later request.
+    fn park(&self, cells: LoadedCells) -> bool;
+}
 
 /// What to do with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileTask {
+pub(super) enum FileTask {
     /// Write the session.
     Save,
     /// Read it.
     Load,
 }
 
-/// A call that has its turn.
-pub(crate) struct FileJob {
+/// A call that has its turn. Lost, it gives the turn on before it answers, as it does when it is done: the
+/// next call begins before the client can make one.
+pub(super) struct FileCall {
     pub(super) task: FileTask,
     pub(super) path: PathBuf,
-    pub(super) result: JobSender<()>,
     pub(super) turn: Turn,
+    pub(super) result: JobSender<()>,
 }
 
 /// What the thread works with.
@@ -43,45 +56,45 @@ pub(crate) struct Storage {
     /// Host memory for cells, in bytes.
     pub(crate) parking_bytes: usize,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) commands: Sender<Command>,
+    pub(crate) cells: Box<dyn CellsThread>,
 }
 
-/// Starts the thread; it ends when the channel closes.
-pub(crate) fn spawn(storage: Storage, jobs: Receiver<FileJob>) -> std::io::Result<()> {
-    let builder = std::thread::Builder::new().name("llmserve-session".to_owned());
-    builder.spawn(move || {
-        let shared = Arc::clone(&storage.shared);
-        for job in jobs {
-            storage.run(job);
-        }
-        drop(storage);
-        shared.thread_ended();
-    })?;
-    Ok(())
+impl Files {
+    /// Starts the thread.
+    pub(crate) fn start(storage: Storage, shared: &Arc<Shared>) -> io::Result<Self> {
+        let options = PoolOptions {
+            name: "llmserve-session",
+            num_threads: 1,
+            stack_bytes: STACK_BYTES,
+            is_background: false,
+            must_finish: true,
+        };
+        Ok(Self { shared: Arc::clone(shared), pool: TaskPool::start(&options, storage, shared)? })
+    }
 }
 
 impl Storage {
-    fn run(&self, job: FileJob) {
-        let FileJob { task, path, result, turn } = job;
+    pub(super) fn run(&self, call: FileCall) {
+        let FileCall { task, path, turn, result } = &call;
         if result.is_cancelled() {
             return;
         }
         let outcome = match self.shared.refusal() {
             Some(error) => Err(error),
-            None if task == FileTask::Save => self.save(&path, &turn),
-            None => self.load(&path, &turn),
+            None if *task == FileTask::Save => self.save(path, turn),
+            None => self.load(path, turn),
         };
         if let Err(Error::Session(error)) = &outcome {
             log::warn!("session file: {error} ({})", error.detail);
         }
-        // The next call begins before the client can make one.
+        let FileCall { turn, result, .. } = call;
         drop(turn);
         result.send(outcome);
     }
 
     fn save(&self, path: &Path, turn: &Turn) -> Result<(), Error> {
         let (tokens, is_templated) = turn.contents();
-        let cells = self.copy_cells(&tokens)?;
+        let cells = self.copy_cells(&tokens, turn.key())?;
         let (num_state_tokens, state) = cells.map_or_else(Default::default, |it| (it.num_tokens, it.state));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let header = Header {
@@ -94,7 +107,7 @@ impl Storage {
             },
             num_tokens: tokens.len() as u64,
             is_templated,
-            state: (!state.is_empty()).then(|| State {
+            state: (!state.is_empty()).then(|| KvState {
                 layout: self.info.state_layout.clone(),
                 num_tokens: num_state_tokens as u64,
                 num_bytes: state.len() as u64,
@@ -105,15 +118,20 @@ impl Storage {
     }
 
     /// A copy of what cells there are of these tokens.
-    fn copy_cells(&self, tokens: &[TokenId]) -> Result<Option<CellsCopy>, Error> {
+    fn copy_cells(
+        &self,
+        tokens: &[TokenId],
+        session: Option<SessionKey>,
+    ) -> Result<Option<CellsCopy>, Error> {
         if tokens.is_empty() {
             return Ok(None);
         }
         let (reply, copied) = bounded(1);
-        let copy = CopyCells { tokens: tokens.to_vec(), reply };
-        let ended = || self.shared.refusal().unwrap_or(Error::ShutDown);
-        self.commands.send(Command::CopyCells(copy)).map_err(|_| ended())?;
-        copied.recv().map_err(|_| ended())
+        let copy = CopyCells { tokens: tokens.to_vec(), session, reply };
+        if !self.cells.copy(copy) {
+            return Err(self.shared.why_lost());
+        }
+        copied.recv().map_err(|_| self.shared.why_lost())
     }
 
     fn load(&self, path: &Path, turn: &Turn) -> Result<(), Error> {
@@ -125,22 +143,19 @@ impl Storage {
             max_state_bytes: self.parking_bytes as u64,
         };
         let Contents { header, tokens, state } = read(path, &expected)?;
-        let awaited = Arc::new(());
+        let key = SessionKey::default();
         if let Some(covered) = &header.state
             && !state.is_empty()
         {
             let tokens = tokens[..covered.num_tokens as usize].to_vec();
-            self.park(tokens, state, Arc::downgrade(&awaited))?;
+            self.park(LoadedCells { tokens, state, owners: Owners::one(&key) })?;
         }
-        turn.replace(tokens, header.is_templated, Some(awaited));
+        turn.replace(tokens, header.is_templated, Some(key));
         Ok(())
     }
 
     /// Hands cells to the engine thread, which takes them in before any later request.
-    fn park(&self, tokens: Vec<TokenId>, state: Vec<u8>, awaited: Weak<()>) -> Result<(), Error> {
-        // Whether it can be trimmed is for the engine thread to say.
-        let prefix = ParkedPrefix { tokens, state, can_trim: false, can_draft: true, awaited };
-        let ended = |_| self.shared.refusal().unwrap_or(Error::ShutDown);
-        self.commands.send(Command::Park(Box::new(prefix))).map_err(ended)
+    fn park(&self, cells: LoadedCells) -> Result<(), Error> {
+        if self.cells.park(cells) { Ok(()) } else { Err(self.shared.why_lost()) }
     }
 }

@@ -1,14 +1,14 @@
 //! Writing session files, so that a crash leaves the old file or the new one.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
-use super::SessionError;
-use super::error::SessionErrorReason;
+use crate::types::{SessionError, SessionErrorReason};
+
 use super::header::MAGIC;
 use super::read::{CHUNK_BYTES, Contents, explained};
 
@@ -22,18 +22,21 @@ pub(super) fn write(path: &Path, contents: &Contents) -> Result<(), SessionError
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
             Some(_) | None => PathBuf::from("."),
         };
-        let (temporary, file) = Temporary::create(&folder).map_err(|error| not_writable(&error))?;
-        write_contents(file, contents)?;
-        temporary.rename(&target).map_err(|error| not_writable(&error))?;
+        // Removed again unless it is renamed, and for nobody else to read: conversations are private.
+        let temporary = tempfile::Builder::new().prefix(".llmserve-").suffix(".tmp").tempfile_in(&folder);
+        let temporary = temporary.map_err(|error| not_writable(&error))?;
+        write_contents(&temporary, contents)?;
+        temporary.persist(&target).map_err(|error| not_writable(&error.error))?;
         sync_folder(&folder);
         Ok(())
     })
 }
 
-fn write_contents(file: File, contents: &Contents) -> Result<(), SessionError> {
+fn write_contents(file: &NamedTempFile, contents: &Contents) -> Result<(), SessionError> {
     let header = contents.header.encode()?;
     let write = || -> io::Result<()> {
-        let mut writer = Writer { file: BufWriter::with_capacity(CHUNK_BYTES, file), hasher: Sha256::new() };
+        let mut writer =
+            Writer { file: BufWriter::with_capacity(CHUNK_BYTES, file.as_file()), hasher: Sha256::new() };
         writer.write(&header)?;
         for token in &contents.tokens {
             writer.write(&token.0.to_le_bytes())?;
@@ -48,56 +51,18 @@ fn write_contents(file: File, contents: &Contents) -> Result<(), SessionError> {
 
 /// Only sessions are replaced: the path may be a slip, and is in servers that of a client.
 fn check_replaceable(target: &Path) -> Result<(), SessionError> {
-    let state = match fs::metadata(target) {
-        Ok(state) => state,
+    let metadata = match fs::metadata(target) {
+        Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(not_writable(&error)),
     };
     let mut magic = [0; MAGIC.len()];
     let mut is_session = || File::open(target).and_then(|mut file| file.read_exact(&mut magic)).is_ok();
-    if state.is_file() && is_session() && magic == MAGIC {
+    if metadata.is_file() && is_session() && magic == MAGIC {
         return Ok(());
     }
     let message = "there is a file that is no session, which is not replaced";
     Err(SessionError::new(SessionErrorReason::NotReplaceable, message))
-}
-
-/// A new file, removed again unless it is renamed.
-struct Temporary {
-    path: PathBuf,
-    is_renamed: bool,
-}
-
-impl Temporary {
-    fn create(folder: &Path) -> io::Result<(Self, File)> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = folder.join(format!(".llmserve-{}-{count}.tmp", std::process::id()));
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok((Self { path, is_renamed: false }, file)),
-                // Left behind by a process that was killed.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn rename(mut self, target: &Path) -> io::Result<()> {
-        fs::rename(&self.path, target)?;
-        self.is_renamed = true;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.is_renamed
-            && let Err(error) = fs::remove_file(&self.path)
-        {
-            log::warn!("{} was not removed: {error}", self.path.display());
-        }
-    }
 }
 
 /// Makes the new name last. Some file systems cannot; the file itself is whole either way.
@@ -110,12 +75,12 @@ fn sync_folder(folder: &Path) {
     log::trace!("{} is synced by the system", folder.display());
 }
 
-struct Writer {
-    file: BufWriter<File>,
+struct Writer<'a> {
+    file: BufWriter<&'a File>,
     hasher: Sha256,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.hasher.update(bytes);
         self.file.write_all(bytes)

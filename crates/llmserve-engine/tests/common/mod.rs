@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use llmserve_engine::model::fake::{self, END, FakeContext, FakeVocabulary, Memory};
-use llmserve_engine::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
+use llmserve_engine::model::{Compute, Context, ContextLimits, DecodeError, DraftRequest, Row, Vocabulary};
 use llmserve_engine::*;
 
 /// What a finished request gave.
@@ -66,6 +66,12 @@ pub fn request(parts: RequestParts) -> GenerationRequest {
     GenerationRequest::new(parts).expect("the request is valid")
 }
 
+/// A request that uses a session.
+pub fn in_session(parts: RequestParts, session: &Session, mode: SessionMode, templated: bool) -> Submission {
+    let session = Some(SessionUse { session: session.clone(), mode, templated });
+    Submission { session, ..request(parts).into() }
+}
+
 pub fn greedy(prompt: &str, max_tokens: u32) -> GenerationRequest {
     request(RequestParts::text(prompt, max_tokens))
 }
@@ -106,6 +112,33 @@ pub struct FakeEngine {
     pub num_real_cells: Option<usize>,
     /// Whether the model has a head that drafts.
     pub has_head: bool,
+    pub trace: Arc<Trace>,
+    /// With more tokens than the fake model knows, the others get logits too.
+    pub vocabulary: Arc<dyn Vocabulary>,
+}
+
+/// What was decoded, a line for each step: `A:prefill[0..7] B:decode` are seven tokens of a prompt in the first
+/// slot and a row of a sequence that generates in the second, `B:decode+2` has two drafted tokens behind it.
+#[derive(Default)]
+pub struct Trace(Mutex<Vec<String>>);
+
+impl Trace {
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn push(&self, rows: &[Row]) {
+        let parts = rows.chunk_by(|a, b| a.slot == b.slot).map(|own| {
+            let slot = char::from(b'A' + own[0].slot.0 as u8);
+            let start = own[0].position as usize;
+            match own.len() - 1 {
+                0 if own[0].output => format!("{slot}:decode"),
+                num_drafted if own[0].output => format!("{slot}:decode+{num_drafted}"),
+                _ => format!("{slot}:prefill[{start}..{}]", start + own.len()),
+            }
+        });
+        self.0.lock().unwrap().push(parts.collect::<Vec<_>>().join(" "));
+    }
 }
 
 /// A fault that a test makes happen: the code of the next decode, or a panic for [`Fault::PANIC`].
@@ -129,6 +162,8 @@ impl Default for FakeEngine {
             fault: Arc::default(),
             num_real_cells: None,
             has_head: false,
+            trace: Arc::default(),
+            vocabulary: Arc::new(FakeVocabulary),
         }
     }
 }
@@ -139,12 +174,15 @@ impl FakeEngine {
         let context = Faulty {
             inner: if self.has_head { inner.with_head() } else { inner },
             fault: Arc::clone(&self.fault),
+            trace: Arc::clone(&self.trace),
+            num_logits: self.vocabulary.size(),
+            wide: Vec::new(),
             cells: vec![0; self.limits.num_slots],
             num_real_cells: self.num_real_cells.unwrap_or(usize::MAX),
         };
         let parts = EngineParts {
             open: Box::new(move || Ok(Box::new(context))),
-            vocabulary: Arc::new(FakeVocabulary),
+            vocabulary: Arc::clone(&self.vocabulary),
             info: ModelInfo {
                 description: "fake".to_owned(),
                 metadata: BTreeMap::new(),
@@ -159,11 +197,15 @@ impl FakeEngine {
 struct Faulty {
     inner: FakeContext,
     fault: Arc<Fault>,
+    trace: Arc<Trace>,
+    num_logits: usize,
+    /// Rows of logits, where the vocabulary is larger than the fake model's.
+    wide: Vec<Option<Vec<f32>>>,
     cells: Vec<usize>,
     num_real_cells: usize,
 }
 
-impl Context for Faulty {
+impl Compute for Faulty {
     fn limits(&self) -> &ContextLimits {
         self.inner.limits()
     }
@@ -176,14 +218,41 @@ impl Context for Faulty {
                 for row in rows {
                     self.cells[row.slot.index()] = row.position as usize + 1;
                 }
-                self.inner.decode(rows)
+                self.inner.decode(rows)?;
+                self.trace.push(rows);
+                if self.num_logits > fake::VOCABULARY_SIZE {
+                    let wide = |row| self.inner.logits(row).map(|logits| widened(logits, self.num_logits));
+                    self.wide = (0..rows.len()).map(wide).collect();
+                }
+                Ok(())
             }
             Fault::PANIC => panic!("a fault that the test asked for"),
             code => Err(DecodeError::Failed(code)),
         }
     }
     fn logits(&self, index: usize) -> Option<&[f32]> {
+        if self.num_logits > fake::VOCABULARY_SIZE {
+            return self.wide.get(index)?.as_deref();
+        }
         self.inner.logits(index)
+    }
+    fn open_head(&mut self) -> Result<(), Error> {
+        self.inner.open_head()
+    }
+    fn close_head(&mut self) {
+        self.inner.close_head();
+    }
+    fn can_draft(&self, slot: SlotId) -> bool {
+        self.inner.can_draft(slot)
+    }
+    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
+        self.inner.draft(requests)
+    }
+}
+
+impl Context for Faulty {
+    fn num_tokens(&self, slot: SlotId) -> usize {
+        self.inner.num_tokens(slot)
     }
     fn can_trim(&self, slot: SlotId, position: usize) -> bool {
         self.inner.can_trim(slot, position)
@@ -203,23 +272,24 @@ impl Context for Faulty {
     fn state_bytes(&mut self, slot: SlotId) -> usize {
         self.inner.state_bytes(slot)
     }
-    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
-        self.inner.save(slot)
+    fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>> {
+        self.inner.save(slot, max_bytes)
     }
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         self.cells[slot.index()] = state.len() / 4;
         self.inner.restore(slot, state, num_tokens)
     }
-    fn open_head(&mut self) -> Result<(), Error> {
-        self.inner.open_head()
+    fn tokens(&self, slot: SlotId) -> Option<&[TokenId]> {
+        self.inner.tokens(slot)
     }
-    fn close_head(&mut self) {
-        self.inner.close_head();
+    fn tells_tokens(&self) -> bool {
+        true
     }
-    fn can_draft(&self, slot: SlotId) -> bool {
-        self.inner.can_draft(slot)
-    }
-    fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
-        self.inner.draft(requests)
-    }
+}
+
+/// The logits with those of further tokens behind them, which are like theirs.
+fn widened(logits: &[f32], num_logits: usize) -> Vec<f32> {
+    let printable = &logits[0x20..0x7f];
+    let further = (logits.len()..num_logits).map(|id| printable[id * 31 % printable.len()] - (id % 7) as f32);
+    logits.iter().copied().chain(further).collect()
 }

@@ -126,7 +126,10 @@ def values_in_force(sampling: SamplingFields, config: ModelConfig, info: ModelIn
         gpu_layers=-1 if config.gpu_layers is None else config.gpu_layers,
     )
     values = {field.name: getattr(sampling, field.name) for field in dataclasses.fields(SamplingFields)}
-    return dump(dataclasses.replace(load, **values))
+    answer = dump(dataclasses.replace(load, **values))
+    if info is not None:
+        answer |= {"backend": info.backend, "offloadedLayers": info.num_gpu_layers}
+    return answer
 
 
 def messages(request: ContextRequest) -> list[dict[str, str]]:

@@ -50,6 +50,16 @@ _HEALTH_SCHEMA: dict[str, Any] = {
                         "description": "Whether the file has a head for multi-token prediction (MTP); there "
                         "once it is loaded.",
                     },
+                    "backend": {
+                        "type": "string",
+                        "description": "What computes the layers, `CPU` or the GPUs with layers; there "
+                        "once it is loaded.",
+                    },
+                    "num_gpu_layers": {
+                        "type": "integer",
+                        "description": "Layers on GPUs, the output layer among them; there once it is "
+                        "loaded.",
+                    },
                     "kind": {
                         "type": "string",
                         "enum": ["embedding"],
@@ -174,6 +184,8 @@ def _shown(report: ModelReport) -> dict[str, Any]:
         shown["kind"] = report.kind
     if report.has_draft_head is not None:
         shown["has_draft_head"] = report.has_draft_head
+    if report.backend is not None:
+        shown |= {"backend": report.backend, "num_gpu_layers": report.num_gpu_layers}
     return shown
 
 

@@ -3,7 +3,7 @@
 use super::*;
 
 /// One schema a line.
-const CORPUS: &str = include_str!("../rescue/tests/corpus.jsonl");
+const CORPUS: &str = include_str!("../../../../llmserve-json-tail/src/tests/corpus.jsonl");
 
 /// More, for what the masks and the check must agree on.
 const FURTHER: [&str; 34] = [
@@ -86,7 +86,7 @@ fn every_walk_ends_in_a_document() {
     for (index, schema) in corpus().enumerate() {
         for seed in 0..4 {
             let mut random = Random::new(index as u64 * 100 + seed);
-            let mut constraint = compiler.compile(&json(schema)).unwrap_or_else(|e| panic!("{schema}: {e}"));
+            let mut constraint = start(&compiler, &json(schema)).unwrap_or_else(|e| panic!("{schema}: {e}"));
             assert!(constraint.is_json());
             assert!(constraint.num_minimum_tokens().is_some(), "{schema}");
             walk(&mut constraint, &vocabulary, &mut random, 40);
@@ -100,8 +100,8 @@ fn what_is_rolled_back_changes_no_mask() {
     let size = WordVocabulary::default().size();
     for (index, schema) in corpus().enumerate().step_by(5) {
         let mut random = Random::new(index as u64);
-        let mut straight = compiler.compile(&json(schema)).unwrap();
-        let mut wandering = compiler.compile(&json(schema)).unwrap();
+        let mut straight = start(&compiler, &json(schema)).unwrap();
+        let mut wandering = start(&compiler, &json(schema)).unwrap();
         for _ in 0..12 {
             if straight.is_finished() {
                 break;
@@ -149,7 +149,7 @@ fn regular_expressions_and_grammars_can_be_completed() {
     ];
     for spec in &specs {
         for seed in 0..10 {
-            let mut constraint = compiler.compile(spec).unwrap();
+            let mut constraint = start(&compiler, spec).unwrap();
             assert!(!constraint.is_json());
             walk(&mut constraint, &WordVocabulary::default(), &mut Random::new(seed), 12);
         }

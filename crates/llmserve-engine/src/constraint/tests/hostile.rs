@@ -148,7 +148,7 @@ fn each_is_compiled_or_refused() {
     let specs = schemas().into_iter().map(ConstraintSpec::JsonSchema).chain(grammars());
     let mut num_compiled = 0;
     for spec in specs {
-        let mut constraint = match compiler.compile(&spec) {
+        let mut constraint = match start(&compiler, &spec) {
             Ok(constraint) => constraint,
             Err(Error::InvalidConstraint { reason, .. }) => {
                 assert!(reason.len() <= 300 && !reason.contains("panic"), "{reason}");

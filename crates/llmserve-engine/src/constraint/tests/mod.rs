@@ -2,10 +2,12 @@
 
 mod documents;
 mod hostile;
+mod large;
 mod masks;
 mod real_vocabulary;
 mod refusals;
 mod vocabulary;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -33,12 +35,17 @@ fn lark(text: &str) -> ConstraintSpec {
 }
 
 fn compile(spec: &ConstraintSpec) -> Constraint {
-    compiler().compile(spec).unwrap_or_else(|error| panic!("{spec:?}: {error}"))
+    start(&compiler(), spec).unwrap_or_else(|error| panic!("{spec:?}: {error}"))
+}
+
+/// A state at the beginning of a text, with any budget.
+fn start(compiler: &Compiler, spec: &ConstraintSpec) -> Result<Constraint, Error> {
+    Constraint::new(compiler.compile(spec, &|| false)?, usize::MAX)
 }
 
 /// The reason of a refusal.
 fn refusal(compiler: &Compiler, spec: &ConstraintSpec) -> String {
-    match compiler.compile(spec) {
+    match start(compiler, spec) {
         Err(Error::InvalidConstraint { field, reason }) => {
             let expected = match spec {
                 ConstraintSpec::JsonSchema(_) => "json_schema",

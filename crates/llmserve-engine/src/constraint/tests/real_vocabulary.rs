@@ -20,7 +20,7 @@ const RECORDS: &str = r#"{"type":"array","minItems":12,"maxItems":12,"items":{"t
     "is_enabled":{"type":"boolean"}},"required":["identifier","display_name","is_enabled"],"additionalProperties":false}}"#;
 
 fn text_of(vocabulary: &dyn Vocabulary, tokens: &[TokenId]) -> String {
-    let bytes: Vec<u8> = tokens.iter().flat_map(|&token| vocabulary.piece(token, false)).collect();
+    let bytes: Vec<u8> = tokens.iter().flat_map(|&token| vocabulary.piece(token, false)).copied().collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -56,7 +56,7 @@ fn the_vocabulary_tokenizes_as_itself() {
 fn most_of_a_fixed_key_is_forced() {
     let vocabulary = default_vocabulary();
     let compiler = Compiler::new(Arc::clone(&vocabulary));
-    let mut constraint = compiler.compile(&json(RECORDS)).unwrap();
+    let mut constraint = start(&compiler, &json(RECORDS)).unwrap();
     let forced = constraint.forced();
     let text = text_of(&*vocabulary, &forced);
     assert!("[{\"identifier\":".starts_with(&text), "{text}");
@@ -85,7 +85,7 @@ fn walks_end_in_documents() {
     let vocabulary = default_vocabulary();
     let compiler = Compiler::new(Arc::clone(&vocabulary));
     for (index, schema) in documents::corpus().enumerate().step_by(3) {
-        let mut constraint = compiler.compile(&json(schema)).unwrap();
+        let mut constraint = start(&compiler, &json(schema)).unwrap();
         walk(&mut constraint, &*vocabulary, &mut Random::new(index as u64), 20);
     }
 }

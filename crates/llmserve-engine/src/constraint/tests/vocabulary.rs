@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
+use crate::model::fake::FakeVocabulary;
 
 pub(super) const END: TokenId = TokenId(256);
 pub(super) const OTHER_END: TokenId = TokenId(257);
@@ -62,19 +63,15 @@ impl Vocabulary for WordVocabulary {
         Ok(tokens)
     }
 
-    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8> {
+    fn piece(&self, token: TokenId, render_special: bool) -> &[u8] {
         let special = match token {
             END => "<|end|>",
             OTHER_END => "<|other end|>",
             CONTROL => CONTROL_TEXT,
-            TokenId(id) => {
-                return match u8::try_from(id) {
-                    Ok(byte) => vec![byte],
-                    Err(_) => WORDS[id as usize - FIRST_WORD].as_bytes().to_vec(),
-                };
-            }
+            TokenId(0..256) => return FakeVocabulary.piece(token, false),
+            TokenId(id) => return WORDS[id as usize - FIRST_WORD].as_bytes(),
         };
-        if render_special { special.as_bytes().to_vec() } else { Vec::new() }
+        if render_special { special.as_bytes() } else { &[] }
     }
 
     fn max_piece_bytes(&self) -> usize {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use llama_cpp_2::llama_backend::LlamaBackend;
 
-use super::log_sink;
+use super::{log_sink, pages};
 
 static BACKEND: OnceLock<Option<LlamaBackend>> = OnceLock::new();
 
@@ -15,6 +15,7 @@ pub(super) fn init() {
         log_sink::install();
         // SAFETY: the callback is a plain function that lives for ever.
         unsafe { llama_cpp_sys_2::ggml_set_abort_callback(Some(log_abort)) };
+        pages::install();
         LlamaBackend::init().inspect_err(|error| log::error!("llama.cpp was not initialised: {error}")).ok()
     });
 }

@@ -10,11 +10,12 @@ use super::kept_logits::KeptLogits;
 use super::raw_context::RawContext;
 use super::rollback::Rollback;
 use super::slot_state::{self, SlotState};
-use super::{ContextShape, Weights, params, shim};
-use crate::config::{ContextConfig, KvLayout};
+use super::tiles::{self, TILE};
+use super::{ContextShape, Weights, gpus, params, shim, state_cells};
+use crate::config::{ContextConfig, FlashAttention, KvLayout, KvType};
 use crate::error::{Error, LoadError};
 use crate::ids::{SlotId, TokenId};
-use crate::model::{Context, ContextLimits, DecodeError, DraftRequest, Row};
+use crate::model::{Compute, Context, ContextLimits, DecodeError, DraftRequest, Row};
 
 /// What a cache can do, by the model's architecture.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,9 @@ enum Trimming {
     /// A recurrent state, in all or some layers.
     Never,
 }
+
+/// Tokens of a cleared slot whose memory is worth a call into the system for each tensor of the cache.
+const WORTH_GIVING_BACK: usize = 512;
 
 /// A context, made and used on one thread.
 pub(crate) struct LlamaContext {
@@ -109,9 +113,11 @@ impl LlamaContext {
 
     fn restore_target(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
         self.rollback.forget_all();
+        let is_full = matches!(self.trimming, Trimming::Anywhere);
         // SAFETY: the context is live and only used here.
-        let is_restored = unsafe { shim::state_set(self.raw.ctx(), slot.0.cast_signed(), state) }
-            && self.positions(slot).1 == num_tokens;
+        let is_restored = (!is_full || state_cells::has_each_position(state, num_tokens))
+            && unsafe { shim::state_set(self.raw.ctx(), slot.0.cast_signed(), state) }
+            && self.num_tokens(slot) == num_tokens;
         if !is_restored {
             self.clear(slot);
         }
@@ -136,7 +142,29 @@ impl LlamaContext {
         }
     }
 
-    /// Of the last call.
+    /// What a batch failed with whose first parts had been computed: where cells were missing, the slots are made as
+    /// before, if they can be.
+    fn after_failed_part(
+        &mut self,
+        computed: &[Vec<usize>],
+        rows: &[Row],
+        error: DecodeError,
+    ) -> DecodeError {
+        if error != DecodeError::KvFull {
+            return error;
+        }
+        for part in computed {
+            for own in part.chunk_by(|&a, &b| rows[a].slot == rows[b].slot) {
+                let Row { slot, position, .. } = rows[own[0]];
+                if !self.can_trim(slot, position as usize) || !self.trim(slot, position as usize) {
+                    return DecodeError::Failed(1);
+                }
+            }
+        }
+        error
+    }
+
+    /// Logits of the last call.
     fn computed_logits(&self, index: usize) -> Option<&[f32]> {
         // SAFETY: the context is live.
         let logits = unsafe { sys::llama_get_logits_ith(self.raw.ctx(), i32::try_from(index).ok()?) };
@@ -183,18 +211,22 @@ impl LlamaContext {
     fn copy_state(&mut self, from: SlotId, to: SlotId) -> bool {
         let (_, num_tokens) = self.positions(from);
         // SAFETY: the context is live and only used here.
-        let state = unsafe { shim::state_get(self.raw.ctx(), from.0.cast_signed()) };
+        let state = unsafe { shim::state_get(self.raw.ctx(), from.0.cast_signed(), usize::MAX) };
         !state.is_empty() && self.restore_target(to, &state, num_tokens)
     }
 }
 
-impl Context for LlamaContext {
+impl Compute for LlamaContext {
     fn limits(&self) -> &ContextLimits {
         &self.limits
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
-        let parts = self.rollback.parts(rows);
+        let parts = match self.limits.tile {
+            TILE => tiles::parts(rows, self.limits.is_deterministic),
+            _ if self.limits.is_deterministic => tiles::sequences(rows),
+            _ => self.rollback.parts(rows),
+        };
         self.rollback.forget_all();
         self.kept = None;
         if parts.len() <= 1 {
@@ -203,7 +235,9 @@ impl Context for LlamaContext {
         let mut kept = KeptLogits::new(rows.len());
         for (number, part) in parts.iter().enumerate() {
             let own: Vec<Row> = part.iter().map(|&index| rows[index]).collect();
-            self.compute(&own).map_err(|error| in_part(number, error))?;
+            if let Err(error) = self.compute(&own) {
+                return Err(self.after_failed_part(&parts[..number], rows, error));
+            }
             for (row, &index) in part.iter().enumerate().filter(|(_, index)| rows[**index].output) {
                 kept.keep(index, self.computed_logits(row));
             }
@@ -217,100 +251,6 @@ impl Context for LlamaContext {
             Some(kept) => kept.get(index),
             None => self.computed_logits(index),
         }
-    }
-
-    fn can_trim(&self, slot: SlotId, position: usize) -> bool {
-        let (min, end) = self.positions(slot);
-        if position == 0 || position == end {
-            return true;
-        }
-        if position > end {
-            return false;
-        }
-        match self.trimming {
-            Trimming::Anywhere => true,
-            Trimming::WithinWindow(window) => min == 0 || min + window <= position,
-            Trimming::Never => end - position <= self.rollback.most(slot),
-        }
-    }
-
-    fn trim(&mut self, slot: SlotId, position: usize) -> bool {
-        let Ok(position) = i32::try_from(position) else {
-            return false;
-        };
-        if let Some(draft) = &mut self.draft {
-            draft.trim(slot, position as usize);
-        }
-        self.trim_target(slot, position)
-    }
-
-    fn clear(&mut self, slot: SlotId) {
-        if let Some(draft) = &mut self.draft {
-            draft.clear(slot);
-        }
-        self.rollback.forget(slot);
-        // SAFETY: the context is live and only used here.
-        if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), -1) } {
-            log::error!("llama.cpp did not clear slot {}", slot.0);
-        }
-    }
-
-    fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
-        self.clear(to);
-        self.rollback.forget_all();
-        // A state that was rolled back is not copied as that by llama.cpp's own copy.
-        let is_shared = self.limits.layout == KvLayout::Unified && !self.rollback.has_snapshots();
-        let is_copied = if is_shared {
-            // SAFETY: the context is live and only used here.
-            unsafe { shim::copy(self.memory, from.0.cast_signed(), to.0.cast_signed()) }
-        } else {
-            self.copy_state(from, to)
-        };
-        if !is_copied {
-            self.clear(to);
-        } else if let Some(draft) = &mut self.draft {
-            draft.copy(from, to);
-        }
-        is_copied
-    }
-
-    fn state_bytes(&mut self, slot: SlotId) -> usize {
-        // SAFETY: the context is live and only used here.
-        let target = unsafe { shim::state_size(self.raw.ctx(), slot.0.cast_signed()) };
-        if !self.weights.has_draft_head() {
-            return target;
-        }
-        let draft = self.draft.as_mut().map_or((0, 0), |draft| (draft.state_bytes(slot), draft.width()));
-        slot_state::num_bytes(target, draft.0, draft.1)
-    }
-
-    fn save(&mut self, slot: SlotId) -> Option<Vec<u8>> {
-        // SAFETY: the context is live and only used here.
-        let state = unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed()) };
-        if state.is_empty() {
-            return None;
-        }
-        if !self.weights.has_draft_head() {
-            return Some(state);
-        }
-        let draft = self.draft.as_mut().and_then(|draft| draft.save(slot));
-        Some(slot_state::encode(&state, draft.as_ref()))
-    }
-
-    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
-        let parts = if self.weights.has_draft_head() {
-            slot_state::decode(state)
-        } else {
-            Some(SlotState { target: state, draft: None })
-        };
-        let Some(SlotState { target, draft: cells }) = parts else {
-            return false;
-        };
-        let is_restored = self.restore_target(slot, target, num_tokens);
-        if is_restored && let Some(draft) = &mut self.draft {
-            draft.restore(slot, cells, num_tokens);
-        }
-        is_restored
     }
 
     fn open_head(&mut self) -> Result<(), Error> {
@@ -351,6 +291,37 @@ impl Context for LlamaContext {
             None => vec![Vec::new(); requests.len()],
         }
     }
+}
+
+impl Context for LlamaContext {
+    fn num_tokens(&self, slot: SlotId) -> usize {
+        self.positions(slot).1
+    }
+
+    fn can_trim(&self, slot: SlotId, position: usize) -> bool {
+        let (min, end) = self.positions(slot);
+        if position == 0 || position == end {
+            return true;
+        }
+        if position > end {
+            return false;
+        }
+        match self.trimming {
+            Trimming::Anywhere => true,
+            Trimming::WithinWindow(window) => min == 0 || min + window <= position,
+            Trimming::Never => end - position <= self.rollback.most(slot),
+        }
+    }
+
+    fn trim(&mut self, slot: SlotId, position: usize) -> bool {
+        let Ok(position) = i32::try_from(position) else {
+            return false;
+        };
+        if let Some(draft) = &mut self.draft {
+            draft.trim(slot, position as usize);
+        }
+        self.trim_target(slot, position)
+    }
 
     fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
         let wanted = match &mut self.draft {
@@ -361,13 +332,79 @@ impl Context for LlamaContext {
         let end = i32::try_from(wanted).ok()?;
         self.trim_target(slot, end).then_some(wanted)
     }
-}
 
-/// Cells that are missing in a later part: the first ones are computed, and the batch is not as before.
-fn in_part(number: usize, error: DecodeError) -> DecodeError {
-    match error {
-        DecodeError::KvFull if number > 0 => DecodeError::Failed(1),
-        other @ (DecodeError::KvFull | DecodeError::Failed(_)) => other,
+    fn clear(&mut self, slot: SlotId) {
+        if let Some(draft) = &mut self.draft {
+            draft.clear(slot);
+        }
+        self.rollback.forget(slot);
+        let (_, num_tokens) = self.positions(slot);
+        // SAFETY: the context is live and only used here.
+        if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), -1) } {
+            log::error!("llama.cpp did not clear slot {}", slot.0);
+        } else if num_tokens >= WORTH_GIVING_BACK && self.limits.layout == KvLayout::PerSequence {
+            // SAFETY: the slot has no cells, and they are no other slot's.
+            unsafe { self.raw.give_back(slot.0 as usize, self.limits.num_slots) };
+        }
+    }
+
+    fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
+        self.clear(to);
+        self.rollback.forget_all();
+        // A state that was rolled back is not copied as that by llama.cpp's own copy.
+        let is_shared = self.limits.layout == KvLayout::Unified && !self.rollback.has_snapshots();
+        let is_copied = if is_shared {
+            // SAFETY: the context is live and only used here.
+            unsafe { shim::copy(self.memory, from.0.cast_signed(), to.0.cast_signed()) }
+        } else {
+            self.copy_state(from, to)
+        };
+        if !is_copied {
+            self.clear(to);
+        } else if let Some(draft) = &mut self.draft {
+            draft.copy(from, to);
+        }
+        is_copied
+    }
+
+    fn state_bytes(&mut self, slot: SlotId) -> usize {
+        // SAFETY: the context is live and only used here.
+        let target = unsafe { shim::state_size(self.raw.ctx(), slot.0.cast_signed()) };
+        if !self.weights.has_draft_head() {
+            return target;
+        }
+        let draft = self.draft.as_mut().map_or((0, 0), |draft| (draft.state_bytes(slot), draft.width()));
+        slot_state::num_bytes(target, draft.0, draft.1)
+    }
+
+    fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>> {
+        // SAFETY: the context is live and only used here.
+        let state = unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed(), max_bytes) };
+        if state.is_empty() {
+            return None;
+        }
+        if !self.weights.has_draft_head() {
+            return Some(state);
+        }
+        let draft = self.draft.as_mut().and_then(|draft| draft.save(slot));
+        let state = slot_state::encode(&state, draft.as_ref());
+        (state.len() <= max_bytes).then_some(state)
+    }
+
+    fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool {
+        let parts = if self.weights.has_draft_head() {
+            slot_state::decode(state)
+        } else {
+            Some(SlotState { target: state, draft: None })
+        };
+        let Some(SlotState { target, draft: cells }) = parts else {
+            return false;
+        };
+        let is_restored = self.restore_target(slot, target, num_tokens);
+        if is_restored && let Some(draft) = &mut self.draft {
+            draft.restore(slot, cells, num_tokens);
+        }
+        is_restored
     }
 }
 
@@ -377,19 +414,32 @@ fn limits(
     trimming: Trimming,
     num_snapshots: usize,
 ) -> ContextLimits {
-    let batch_size = config.batch_size as usize;
     ContextLimits {
         num_slots: shape.num_slots,
         context_length: shape.context_length,
         num_cells: shape.num_cells,
         layout: shape.layout,
-        batch_size,
-        max_outputs: shape.max_outputs(batch_size),
+        batch_size: config.batch_size as usize,
         num_threads: shape.num_threads,
         trims_anywhere: matches!(trimming, Trimming::Anywhere),
         max_rollback: if matches!(trimming, Trimming::Never) { num_snapshots } else { usize::MAX },
         splits_batches: matches!(trimming, Trimming::Never) || shape.layout == KvLayout::PerSequence,
+        tile: tile(config, trimming),
+        is_deterministic: config.deterministic,
     }
+}
+
+/// Tiles are those of flash attention on CPUs, on caches of floating point numbers. A recurrent state has parts of its
+/// own, and GPUs have other kernels.
+fn tile(config: &ContextConfig, trimming: Trimming) -> usize {
+    let is_float = |kind: KvType| matches!(kind, KvType::F16 | KvType::F32);
+    let has_tiles = config.flash_attention != FlashAttention::Disabled
+        && config.kv_type_k == config.kv_type_v
+        && is_float(config.kv_type_k)
+        && (config.ubatch_size.min(config.batch_size) as usize).is_multiple_of(TILE)
+        && !matches!(trimming, Trimming::Never)
+        && gpus().is_empty();
+    if has_tiles { TILE } else { 1 }
 }
 
 fn trimming(weights: &Weights) -> Trimming {

@@ -8,10 +8,10 @@ use super::params::CELL_PADDING;
 use super::raw_context::{Missing, RawContext};
 use super::{ContextShape, Weights, params, shim};
 use crate::config::{ContextConfig, KvLayout};
-use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::Error;
 use crate::ids::{SlotId, TokenId};
 use crate::sampler::argmax;
+use crate::types::MAX_DRAFT_TOKENS;
 
 /// A llama.cpp context of type MTP, made and used on the target's thread.
 pub(super) struct HeadContext {
@@ -87,7 +87,7 @@ impl HeadContext {
             if self.is_unified {
                 return shim::copy(self.memory, from, to);
             }
-            let state = shim::state_get(self.raw.ctx(), from);
+            let state = shim::state_get(self.raw.ctx(), from, usize::MAX);
             !state.is_empty() && shim::state_set(self.raw.ctx(), to, &state)
         }
     }
@@ -95,7 +95,7 @@ impl HeadContext {
     /// The cells of a slot as bytes; empty if that failed.
     pub(super) fn save(&mut self, slot: SlotId) -> Vec<u8> {
         // SAFETY: the context is live and only used here.
-        unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed()) }
+        unsafe { shim::state_get(self.raw.ctx(), slot.0.cast_signed(), usize::MAX) }
     }
 
     /// How many bytes [`Self::save`] would give now.

@@ -8,20 +8,29 @@ mod adapters;
 mod backend;
 mod backlog;
 mod context;
+mod devices;
 mod draft_context;
 mod embedding;
 mod head_context;
 mod kept_logits;
 mod log_sink;
+#[cfg_attr(not(target_os = "linux"), path = "no_pages.rs")]
+mod pages;
 mod params;
+mod pieces;
 mod raw_context;
 mod rollback;
 mod shim;
 mod slot_state;
+mod state_cells;
+#[cfg(all(test, own_threads))]
+mod threads;
+mod tiles;
 mod vocabulary;
 mod weights;
 
 pub(crate) use context::LlamaContext;
+pub(crate) use devices::{gpus, num_gpu_layers, unmet};
 pub(crate) use embedding::LlamaEmbedding;
 pub(crate) use log_sink::with_log;
 pub(crate) use params::{ContextShape, EmbeddingShape};

@@ -8,9 +8,9 @@ use super::Weights;
 use crate::config::{
     ContextConfig, FlashAttention, KvLayout, KvType, MetadataValue, RopeScaling, WeightsConfig,
 };
-use crate::draft::MAX_DRAFT_TOKENS;
 use crate::error::{LoadError, LoadErrorReason};
 use crate::gguf::{EmbeddingKind, Pooling};
+use crate::types::MAX_DRAFT_TOKENS;
 
 /// llama.cpp pads the cells of a sequence to this.
 pub(super) const CELL_PADDING: usize = 256;
@@ -37,9 +37,11 @@ impl ContextShape {
     }
 
     /// llama.cpp's `n_ctx`: all cells together.
-    fn n_ctx(&self) -> usize {
+    pub(crate) fn n_ctx(&self) -> usize {
         match self.layout {
-            KvLayout::PerSequence => self.num_slots * self.context_length.next_multiple_of(CELL_PADDING),
+            KvLayout::PerSequence => {
+                self.num_slots.saturating_mul(self.context_length.next_multiple_of(CELL_PADDING))
+            }
             KvLayout::Unified | KvLayout::Auto => self.num_cells.next_multiple_of(CELL_PADDING),
         }
     }
@@ -152,7 +154,8 @@ fn fixed_text(text: &str) -> Result<[c_char; 128], LoadError> {
         )));
     }
     for (target, byte) in fixed.iter_mut().zip(text.bytes()) {
-        *target = byte.cast_signed();
+        // Signed on some systems, unsigned on others.
+        *target = byte as c_char;
     }
     Ok(fixed)
 }

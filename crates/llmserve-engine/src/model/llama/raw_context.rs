@@ -6,6 +6,7 @@ use std::sync::Arc;
 use llama_cpp_sys_2 as sys;
 
 use super::Weights;
+use super::pages::{self, CacheTensor};
 use crate::error::{LoadError, LoadErrorReason};
 use crate::lock::lock;
 
@@ -13,6 +14,8 @@ use crate::lock::lock;
 pub(super) struct RawContext {
     ctx: NonNull<sys::llama_context>,
     batch: NonNull<sys::llama_batch_ext>,
+    /// Of the KV cache that is the context's own.
+    cache: Vec<CacheTensor>,
     /// Dropped last.
     weights: Arc<Weights>,
 }
@@ -47,16 +50,18 @@ impl Drop for RawContext {
 impl RawContext {
     pub(super) fn new(weights: &Arc<Weights>, params: sys::llama_context_params) -> Result<Self, Missing> {
         let _guard = lock(&weights.making_context);
-        // SAFETY: the model is live and the lock held.
-        let ctx = NonNull::new(unsafe { sys::llama_init_from_model(weights.as_ptr(), params) })
-            .ok_or(Missing::Context)?;
+        let (ctx, cache) = pages::collecting(|| {
+            // SAFETY: the model is live and the lock held.
+            unsafe { sys::llama_init_from_model(weights.as_ptr(), params) }
+        });
+        let ctx = NonNull::new(ctx).ok_or(Missing::Context)?;
         // SAFETY: the context is live.
         let Some(batch) = NonNull::new(unsafe { sys::llama_batch_ext_init(ctx.as_ptr()) }) else {
             // SAFETY: nobody else has the pointer.
             unsafe { sys::llama_free(ctx.as_ptr()) };
             return Err(Missing::Batch);
         };
-        Ok(Self { ctx, batch, weights: Arc::clone(weights) })
+        Ok(Self { ctx, batch, cache, weights: Arc::clone(weights) })
     }
 
     /// The context, live as long as this value.
@@ -67,5 +72,16 @@ impl RawContext {
     /// The batch, live as long as this value.
     pub(super) fn batch(&self) -> *mut sys::llama_batch_ext {
         self.batch.as_ptr()
+    }
+
+    /// Gives the memory of a sequence's cells back to the system, where each sequence has its own.
+    ///
+    /// # Safety
+    /// The sequence, of so many, has no cells.
+    pub(super) unsafe fn give_back(&self, sequence: usize, num_sequences: usize) {
+        for tensor in &self.cache {
+            // SAFETY: the context is live, and the caller's word for the rest.
+            unsafe { tensor.give_back(sequence, num_sequences) };
+        }
     }
 }

@@ -146,13 +146,16 @@ pub(super) unsafe fn state_size(ctx: *mut sys::llama_context, seq: i32) -> usize
     guarded(|err, err_size| unsafe { llmserve_state_size(ctx, seq, err, err_size) })
 }
 
-/// The state of one sequence; empty if that failed.
+/// The state of one sequence; empty if it is larger than `max_bytes` or that failed.
 ///
 /// # Safety
 /// The context is live and no other call on it runs.
-pub(super) unsafe fn state_get(ctx: *mut sys::llama_context, seq: i32) -> Vec<u8> {
+pub(super) unsafe fn state_get(ctx: *mut sys::llama_context, seq: i32, max_bytes: usize) -> Vec<u8> {
     // SAFETY: the caller's promise.
     let size = unsafe { state_size(ctx, seq) };
+    if size > max_bytes {
+        return Vec::new();
+    }
     let mut state: Vec<u8> = Vec::with_capacity(size);
     // SAFETY: the buffer has room for `size` bytes.
     let written = guarded(|err, err_size| unsafe {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 
+use super::pieces::Pieces;
 use super::{Weights, shim};
 use crate::error::Error;
 use crate::ids::TokenId;
-use crate::model::{ModelInfo, SpecialToken, Vocabulary};
+use crate::model::{SpecialToken, Vocabulary};
+use crate::model_info::ModelInfo;
 
 /// Hugging Face's names of tokens, and the metadata keys (spelled so) that hold their ids.
 const NAMED_TOKENS: [(&str, &str); 5] = [
@@ -25,7 +27,7 @@ pub(crate) struct LlamaVocabulary {
     size: usize,
     end_of_generation: Vec<TokenId>,
     bos: Option<TokenId>,
-    max_piece_bytes: usize,
+    pieces: Pieces,
     special_tokens: Vec<SpecialToken>,
 }
 
@@ -36,17 +38,15 @@ impl LlamaVocabulary {
         let (size, bos) = unsafe { (sys::llama_vocab_n_tokens(vocab), sys::llama_vocab_bos(vocab)) };
         // SAFETY: as above; every id below the size is a token.
         let ends = |id: &i32| unsafe { sys::llama_vocab_is_eog(vocab, *id) };
-        let mut vocabulary = Self {
+        let num_tokens = usize::try_from(size).unwrap_or(0);
+        Self {
             end_of_generation: (0..size).filter(ends).map(TokenId).collect(),
-            size: usize::try_from(size).unwrap_or(0),
+            size: num_tokens,
             bos: (bos >= 0).then_some(TokenId(bos)),
             special_tokens: special_tokens(&weights, size),
+            pieces: Pieces::new(&weights, num_tokens),
             weights,
-            max_piece_bytes: 1,
-        };
-        let pieces = (0..vocabulary.size).map(|id| vocabulary.piece(TokenId(id as i32), true).len());
-        vocabulary.max_piece_bytes = pieces.max().unwrap_or(1).max(1);
-        vocabulary
+        }
     }
 
     /// Fills in what is known of the vocabulary's tokens.
@@ -116,28 +116,12 @@ impl Vocabulary for LlamaVocabulary {
         Ok(tokens)
     }
 
-    fn piece(&self, token: TokenId, render_special: bool) -> Vec<u8> {
-        if !self.has(token) {
-            return Vec::new();
-        }
-        let mut buffer = vec![0_u8; 32];
-        loop {
-            // SAFETY: the weights keep the vocabulary alive, and it has the token.
-            let len =
-                unsafe { shim::token_to_piece(self.weights.vocab(), token.0, &mut buffer, render_special) };
-            match len {
-                i32::MIN => return Vec::new(),
-                needed if needed < 0 => buffer.resize(needed.unsigned_abs() as usize, 0),
-                len => {
-                    buffer.truncate(len.unsigned_abs() as usize);
-                    return buffer;
-                }
-            }
-        }
+    fn piece(&self, token: TokenId, render_special: bool) -> &[u8] {
+        self.pieces.get(token.0, render_special)
     }
 
     fn max_piece_bytes(&self) -> usize {
-        self.max_piece_bytes
+        self.pieces.longest().max(1)
     }
 
     fn end_of_generation(&self) -> &[TokenId] {

@@ -9,17 +9,19 @@ use std::sync::Mutex;
 
 use llama_cpp_sys_2 as sys;
 
-use super::{backend, params};
+use super::{backend, devices, params};
 use crate::config::WeightsConfig;
 use crate::error::{LoadError, LoadErrorReason};
 use crate::ids::TokenId;
-use crate::model::ModelInfo;
+use crate::model_info::ModelInfo;
 
 /// The weights of a model; shared by its contexts and freed with the last.
 pub(crate) struct Weights {
     model: NonNull<sys::llama_model>,
     /// Whether a draft head was loaded with them.
     has_draft_head: bool,
+    /// Layers that were asked to be on GPUs.
+    gpu_layers: Option<u32>,
     /// Held while a context is made: two at a time would be a data race in llama.cpp.
     pub(super) making_context: Mutex<()>,
 }
@@ -65,7 +67,12 @@ impl Weights {
         // SAFETY: path, overrides, split and the callback's data outlive the call.
         let model = unsafe { sys::llama_model_load_from_file(path.as_ptr(), model_params) };
         NonNull::new(model)
-            .map(|model| Self { model, has_draft_head, making_context: Mutex::new(()) })
+            .map(|model| Self {
+                model,
+                has_draft_head,
+                gpu_layers: config.gpu_layers,
+                making_context: Mutex::new(()),
+            })
             .ok_or_else(|| LoadError::new(LoadErrorReason::Other, "llama.cpp could not load the model"))
     }
 
@@ -110,15 +117,12 @@ impl Weights {
         }
     }
 
-    /// Whether the model has a GPU to use in this build and on this machine.
-    pub(crate) fn can_offload() -> bool {
-        backend::init();
-        // SAFETY: the backend is initialised.
-        unsafe { sys::llama_supports_gpu_offload() }
-    }
-
     pub(crate) fn info(&self) -> ModelInfo {
         let metadata = self.metadata();
+        let gpus = devices::gpus();
+        // SAFETY: the model is live.
+        let num_layers = unsafe { sys::llama_model_n_layer(self.as_ptr()) }.max(0).cast_unsigned();
+        let num_gpu_layers = devices::num_gpu_layers(self.gpu_layers, num_layers, gpus.len());
         let special = |token: sys::llama_token| (token >= 0).then_some(TokenId(token));
         // SAFETY: model and vocabulary are live.
         let (bos, eos) = unsafe { (sys::llama_vocab_bos(self.vocab()), sys::llama_vocab_eos(self.vocab())) };
@@ -143,6 +147,13 @@ impl Weights {
             eos_token: special(eos),
             is_recurrent: self.is_recurrent(),
             has_draft_head: self.has_draft_head,
+            backend: if num_gpu_layers == 0 {
+                "CPU".to_owned()
+            } else {
+                gpus.into_iter().map(|gpu| gpu.name).collect::<Vec<_>>().join(", ")
+            },
+            num_layers,
+            num_gpu_layers,
             sliding_window: self.sliding_window() as u32,
             metadata,
             ..ModelInfo::default()

@@ -166,35 +166,6 @@ proptest! {
     }
 
     #[test]
-    fn rollback_equals_never_having_accepted(
-        params in params(), seed in any::<u64>(), row in row(12..13), prompt in tokens(0..8),
-        kept in tokens(0..8), dropped in tokens(0..12),
-    ) {
-        let mut sampler = Sampler::new(&params, seed, Some(3), &prompt);
-        for &token in &kept {
-            sampler.accept(token);
-        }
-        let mut scratch = Scratch::default();
-        let before = sampler.sample(&row, Bans::default(), &mut scratch);
-        for &token in &dropped {
-            sampler.accept(token);
-        }
-        sampler.rollback(dropped.len());
-        prop_assert_eq!(sampler.num_generated(), kept.len());
-        prop_assert_eq!(&sampler.sample(&row, Bans::default(), &mut scratch), &before);
-        // And what follows is the same too.
-        let mut fresh = Sampler::new(&params, seed, Some(3), &prompt);
-        for &token in kept.iter().chain(&dropped) {
-            fresh.accept(token);
-        }
-        for &token in &dropped {
-            sampler.accept(token);
-        }
-        let expected = fresh.sample(&row, Bans::default(), &mut scratch);
-        prop_assert_eq!(sampler.sample(&row, Bans::default(), &mut scratch), expected);
-    }
-
-    #[test]
     fn any_numbers_give_a_token_or_an_error(
         mut params in params(), seed in any::<u64>(),
         row in prop::collection::vec(any::<u32>().prop_map(f32::from_bits), 1..40),

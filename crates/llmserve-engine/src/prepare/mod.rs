@@ -1,0 +1,158 @@
+//! The work on a request before it may queue: tokenize, check against the model, take a place.
+//! Runs on threads of its own, so that a large prompt holds up neither callers nor the batch.
+
+mod compose;
+mod marked;
+mod pending;
+pub(crate) mod tokenizer;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use crossbeam_channel::Sender;
+
+use crate::command::Command;
+use crate::constraint::{Compiler, Constraint};
+use crate::error::Error;
+use crate::event::{Event, FinishReason, Finished, Timings, Usage};
+use crate::ids::TokenId;
+use crate::model::Vocabulary;
+use crate::output::Output;
+use crate::queue::Place;
+use crate::request::{GenerationRequest, Prompt};
+use crate::sequence::Prepared;
+use crate::shared::Shared;
+use crate::worker::ticket::Ticket;
+
+pub(crate) use pending::{InSession, NewRequest, start};
+use tokenizer::{Tokenizer, Tokenizes};
+
+/// What a prepare thread works with.
+pub(crate) struct Preparer {
+    pub(crate) vocabulary: Arc<dyn Vocabulary>,
+    pub(crate) compiler: Arc<Compiler>,
+    pub(crate) context_length: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: Sender<Command>,
+}
+
+impl Tokenizes for Preparer {
+    fn tokenizer(&self) -> Tokenizer<'_> {
+        Tokenizer { vocabulary: &*self.vocabulary, context_length: self.context_length, bounds_texts: true }
+    }
+}
+
+impl Preparer {
+    /// Prepares a request and hands it to the engine thread. Lost on the way, it is answered by its ticket.
+    fn run(&self, new: NewRequest, ticket: Ticket) {
+        if ticket.outbox().is_aborted() {
+            return ticket.cancel(cancelled(new.request.constraint.is_none(), 0));
+        }
+        if let Some(error) = self.shared.refusal() {
+            return ticket.refuse(error);
+        }
+        let is_complete = new.request.constraint.is_none();
+        match self.prepare(new) {
+            Ok((prepared, place)) => self.enqueue(prepared, place, ticket),
+            // A compilation ends with its request.
+            Err(Error::ShutDown) if ticket.outbox().is_aborted() && self.shared.refusal().is_none() => {
+                ticket.cancel(cancelled(is_complete, 0));
+            }
+            Err(error) => ticket.refuse(error),
+        }
+    }
+
+    fn prepare(&self, new: NewRequest) -> Result<(Prepared, Place), Error> {
+        let NewRequest { mut request, outbox, drafter, head, mut place, turn, submitted } = new;
+        let prompt = request.take_prompt();
+        let prompt = match &turn {
+            Some(turn) => self.compose(prompt, turn)?,
+            None => self.tokens_of(prompt)?,
+        };
+        if prompt.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
+        let max_tokens = self.check_length(&request, prompt.len())?;
+        let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
+        self.check_tokens("logit_bias", &biased)?;
+        self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
+        let is_stopped = || outbox.is_aborted() || self.shared.refusal().is_some();
+        let constraint = self.constraint(&request, max_tokens - prompt.len(), &is_stopped)?;
+        place.add_tokens(prompt.len())?;
+        let seed = request.sampling.seed.unwrap_or_else(random_seed);
+        let output = Output::new(&request, seed, &prompt, max_tokens, constraint);
+        let prepared = Prepared { request, prompt, seed, output, outbox, drafter, turn, head, submitted };
+        Ok((prepared, place))
+    }
+
+    fn tokens_of(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
+        self.tokenizer().tokens_of(prompt)
+    }
+
+    /// The request's constraint, if the tokens that may be generated hold a document.
+    fn constraint(
+        &self,
+        request: &GenerationRequest,
+        budget: usize,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<Constraint>>, Error> {
+        let Some(spec) = &request.constraint else {
+            return Ok(None);
+        };
+        let grammar = self.compiler.compile(spec, is_stopped)?;
+        Constraint::new(grammar, budget).map(|constraint| Some(Box::new(constraint)))
+    }
+
+    /// The most tokens of prompt and output together.
+    fn check_length(&self, request: &GenerationRequest, num_prompt: usize) -> Result<usize, Error> {
+        let exceeded = |context_length| Error::ContextExceeded { prompt_tokens: num_prompt, context_length };
+        if num_prompt >= self.context_length {
+            return Err(exceeded(self.context_length));
+        }
+        let mut limit = self.context_length;
+        if let Some(max_total) = request.stopping.max_total_tokens {
+            if num_prompt > max_total as usize {
+                return Err(exceeded(max_total as usize));
+            }
+            limit = limit.min(max_total as usize);
+        }
+        if let Some(max_tokens) = request.stopping.max_tokens {
+            limit = limit.min(num_prompt.saturating_add(max_tokens as usize));
+        }
+        Ok(limit)
+    }
+
+    fn check_tokens(&self, field: &'static str, tokens: &[TokenId]) -> Result<(), Error> {
+        self.tokenizer().check_tokens(field, tokens)
+    }
+
+    fn enqueue(&self, prepared: Prepared, place: Place, ticket: Ticket) {
+        let num_prompt_tokens = prepared.prompt.len();
+        if ticket.outbox().is_aborted() {
+            let is_complete = prepared.request.constraint.is_none();
+            return ticket.cancel(cancelled(is_complete, num_prompt_tokens));
+        }
+        ticket.outbox().push_now(Event::Accepted { num_prompt_tokens });
+        if self.commands.send(Command::Submit(Box::new(prepared), place)).is_ok() {
+            ticket.hand_over();
+        }
+    }
+}
+
+/// The end of a request that its client gave up before it was queued. `is_complete`: it has no constraint, whose
+/// document an empty text would not be.
+fn cancelled(is_complete: bool, num_prompt_tokens: usize) -> Finished {
+    Finished {
+        reason: FinishReason::Cancelled,
+        usage: Usage { num_prompt_tokens, ..Usage::default() },
+        timings: Timings::default(),
+        seed: 0,
+        stop: None,
+        is_complete,
+    }
+}
+
+/// Below 2^31, so that a client of any dialect can send it back.
+fn random_seed() -> u64 {
+    RandomState::new().hash_one(0_u8) >> 33
+}

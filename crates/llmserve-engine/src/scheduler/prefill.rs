@@ -1,0 +1,54 @@
+//! Which prompts get the rows that a step has for them.
+
+use super::{Candidate, Share};
+
+/// What others leave of a budget is used from so many rows on, or a tile: fewer cost more than they bring.
+const MIN_PART: usize = 16;
+
+/// Shares `rows` out among prompts, the oldest or the shortest first.
+///
+/// The shortest soon gives its first token, the oldest must not wait for ever: the caller takes turns.
+pub(super) fn plan_prefill(
+    prompts: &[&Candidate],
+    rows: usize,
+    tile: usize,
+    oldest_first: bool,
+) -> Vec<Share> {
+    let mut prompts = prompts.to_vec();
+    if oldest_first {
+        prompts.sort_by_key(|prompt| prompt.arrival);
+        if let Some(others) = prompts.get_mut(1..) {
+            others.sort_by_key(|prompt| (prompt.num_pending, prompt.arrival));
+        }
+    } else {
+        prompts.sort_by_key(|prompt| (prompt.num_pending, prompt.arrival));
+    }
+    let mut left = rows;
+    let mut shares = Vec::new();
+    for prompt in prompts {
+        let num_tokens = chunk(prompt, left, tile);
+        let is_part = num_tokens < tile.max(MIN_PART) && num_tokens < prompt.wanted();
+        if num_tokens == 0 || (is_part && !shares.is_empty()) {
+            continue;
+        }
+        left -= num_tokens;
+        shares.push(Share { index: prompt.index, num_tokens, num_drafted: 0 });
+    }
+    shares
+}
+
+/// The next chunk of a prompt, of at most `rows` rows, whose end lies on a border of tiles unless the prompt ends
+/// before.
+///
+/// Kernels that work on whole tiles round otherwise than those for the rest. With chunks of whole tiles each token
+/// meets the same kernel in every run, whatever time its neighbours took. Where the budget does not hold a tile, parts
+/// of one are computed: their borders are those of halves, quarters and so on.
+fn chunk(prompt: &Candidate, rows: usize, tile: usize) -> usize {
+    let wanted = prompt.wanted();
+    if wanted <= rows || rows == 0 {
+        return wanted.min(rows);
+    }
+    let border = if rows >= tile { tile } else { 1 << rows.ilog2() };
+    let end = (prompt.position + rows) / border * border;
+    if end > prompt.position { end - prompt.position } else { rows }
+}

@@ -1,0 +1,274 @@
+//! Every way in which the engine can refuse or fail, as data.
+
+use std::time::Duration;
+
+use super::session_error::SessionError;
+
+/// A refused or failed request.
+///
+/// Messages give the limit and the value met. They never hold a path or one of llama.cpp's log
+/// lines, so a server may show them to its clients.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A field of the request is out of range or contradicts another.
+    #[error("{field}: {reason}")]
+    InvalidParameter {
+        /// The field, as [`crate::GenerationRequest`] and its parts name it.
+        field: &'static str,
+        /// What is wrong with it, with the limit and the value.
+        reason: String,
+    },
+    /// The prompt has no token at all.
+    #[error("prompt: must hold at least one token")]
+    EmptyPrompt,
+    /// The prompt leaves no room for output in what a sequence may hold.
+    #[error(
+        "prompt: {prompt_tokens} tokens leave no room for output in the context length of {context_length} tokens"
+    )]
+    ContextExceeded {
+        /// Tokens of the prompt.
+        prompt_tokens: usize,
+        /// The most tokens that one sequence may hold.
+        context_length: usize,
+    },
+    /// The prompt is so long a text that it was not tokenized: it cannot fit.
+    #[error("prompt: at least {fewest_tokens} tokens exceed the context length of {context_length} tokens")]
+    TextTooLong {
+        /// The fewest tokens that a text of this length can have.
+        fewest_tokens: usize,
+        /// The most tokens that one sequence may hold.
+        context_length: usize,
+    },
+    /// An input of an embedding request that cannot be computed.
+    #[error("input[{index}]: {reason}")]
+    InvalidInput {
+        /// Which one, from 0.
+        index: usize,
+        /// What is wrong with it, with the limit and the value.
+        reason: String,
+    },
+    /// An input of an embedding request that is longer than inputs may be.
+    #[error("input[{index}]: {}{num_tokens} tokens exceed the context length of {limit} tokens",
+        if *.is_exact { "" } else { "at least " })]
+    InputTooLong {
+        /// Which one, from 0.
+        index: usize,
+        /// Its tokens, or how many it has at least.
+        num_tokens: usize,
+        /// Whether they were counted. A text that is far too long is not tokenized.
+        is_exact: bool,
+        /// The most tokens that one input may have.
+        limit: usize,
+    },
+    /// A constraint that cannot be compiled.
+    #[error("{field}: {reason}")]
+    InvalidConstraint {
+        /// The field: `json_schema`, `regex` or `grammar`.
+        field: &'static str,
+        /// What is wrong with it; for a schema, with keyword and JSON pointer.
+        reason: String,
+    },
+    /// The tokens that may be generated do not hold the shortest document that the constraint allows.
+    #[error("max_tokens: the shortest document takes {minimum} tokens, and {budget} may be generated")]
+    BudgetTooSmall {
+        /// Tokens of the shortest document that was found.
+        minimum: usize,
+        /// The most tokens that may be generated: the request's limit or what the context leaves.
+        budget: usize,
+    },
+    /// The constraint broke while the text was generated.
+    #[error("the constraint failed: {reason}")]
+    ConstraintFailed {
+        /// How.
+        reason: &'static str,
+    },
+    /// The waiting queue has no room.
+    #[error("the queue is full: {limit} {unit} are waiting")]
+    QueueFull {
+        /// The limit that was met.
+        limit: usize,
+        /// What the limit counts: `requests` or `tokens`.
+        unit: &'static str,
+        /// When a new try is likely to succeed.
+        retry_after: Duration,
+    },
+    /// llama.cpp could not compute a step that this request was part of.
+    #[error("the model failed to compute a step (code {code})")]
+    DecodeFailed {
+        /// llama.cpp's return code.
+        code: i32,
+    },
+    /// The model's output for this request holds no usable number.
+    #[error("the model produced no finite logits")]
+    InvalidLogits,
+    /// Drafting with the model's own head was asked for, and it has none.
+    #[error("the model has no head for multi-token prediction (MTP) that can draft")]
+    NoDraftHead,
+    /// The draft context could not be made.
+    #[error("the draft context could not be made: {reason}")]
+    DraftContext {
+        /// Why.
+        reason: &'static str,
+    },
+    /// The model's vector for an input holds a value that is no number.
+    #[error("the model produced no finite embedding")]
+    InvalidEmbedding,
+    /// The engine was shut down while the request was waiting or running.
+    #[error("the engine was shut down")]
+    ShutDown,
+    /// The engine's thread has ended by a fault, or this process is a fork of the engine's.
+    #[error("the engine is dead: {reason}")]
+    EngineDead {
+        /// Why.
+        reason: &'static str,
+    },
+    /// A fault of the engine's own while it worked on this request alone.
+    #[error("the request ended by a fault inside the engine")]
+    Internal,
+    /// Text that the vocabulary cannot turn into tokens, or the reverse.
+    #[error("{reason}")]
+    Tokenize {
+        /// What is wrong, with the offending value.
+        reason: String,
+    },
+    /// A session file that could not be written or read.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl Error {
+    /// A stable code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidParameter { .. } => "invalid_parameter",
+            Self::EmptyPrompt => "empty_prompt",
+            Self::ContextExceeded { .. } | Self::TextTooLong { .. } | Self::InputTooLong { .. } => {
+                "context_exceeded"
+            }
+            Self::InvalidInput { .. } => "invalid_input",
+            Self::InvalidEmbedding => "invalid_embedding",
+            Self::InvalidConstraint { .. } => "invalid_constraint",
+            Self::BudgetTooSmall { .. } => "budget_too_small",
+            Self::ConstraintFailed { .. } => "constraint_failed",
+            Self::QueueFull { .. } => "queue_full",
+            Self::DecodeFailed { .. } => "decode_failed",
+            Self::InvalidLogits => "invalid_logits",
+            Self::NoDraftHead => "no_draft_head",
+            Self::DraftContext { .. } => "draft_context_failed",
+            Self::ShutDown => "shut_down",
+            Self::EngineDead { .. } => "engine_dead",
+            Self::Internal => "internal_error",
+            Self::Tokenize { .. } => "tokenize_failed",
+            Self::Session(_) => "session_failed",
+        }
+    }
+}
+
+/// Why a model could not be loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LoadErrorReason {
+    /// No such file.
+    NotFound,
+    /// The file exists and cannot be read, or is not a regular file.
+    NotReadable,
+    /// The file is no GGUF file.
+    NotGguf,
+    /// A GGUF version that llama.cpp does not read.
+    UnsupportedVersion,
+    /// The file ends before the data that its header announces.
+    Truncated,
+    /// The header contradicts itself.
+    Damaged,
+    /// A part of a split model is missing.
+    MissingPart,
+    /// A part of a split model does not belong to it, or loading did not start at the first part.
+    WrongPart,
+    /// llama.cpp does not know the model's architecture, tokenizer or a tensor type.
+    Unsupported,
+    /// The model is for something else than its caller wants it for.
+    WrongKind,
+    /// Neither weights nor KV cache fit into memory.
+    NotEnoughMemory,
+    /// A load option is out of range or does not suit the model.
+    InvalidOption,
+    /// The load was cancelled by its caller.
+    Cancelled,
+    /// llama.cpp ended the probe process: the file would have ended this one.
+    ProbeFailed,
+    /// llama.cpp refused for another reason, which is in the detail.
+    Other,
+}
+
+impl LoadErrorReason {
+    /// A stable code for programs.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::NotReadable => "not_readable",
+            Self::NotGguf => "not_gguf",
+            Self::UnsupportedVersion => "unsupported_version",
+            Self::Truncated => "truncated",
+            Self::Damaged => "damaged",
+            Self::MissingPart => "missing_part",
+            Self::WrongPart => "wrong_part",
+            Self::Unsupported => "unsupported",
+            Self::WrongKind => "wrong_kind",
+            Self::NotEnoughMemory => "not_enough_memory",
+            Self::InvalidOption => "invalid_option",
+            Self::Cancelled => "cancelled",
+            Self::ProbeFailed => "probe_failed",
+            Self::Other => "load_failed",
+        }
+    }
+
+    /// The reason with this code: the inverse of [`LoadErrorReason::code`].
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        const ALL: [LoadErrorReason; 15] = [
+            LoadErrorReason::NotFound,
+            LoadErrorReason::NotReadable,
+            LoadErrorReason::NotGguf,
+            LoadErrorReason::UnsupportedVersion,
+            LoadErrorReason::Truncated,
+            LoadErrorReason::Damaged,
+            LoadErrorReason::MissingPart,
+            LoadErrorReason::WrongPart,
+            LoadErrorReason::Unsupported,
+            LoadErrorReason::WrongKind,
+            LoadErrorReason::NotEnoughMemory,
+            LoadErrorReason::InvalidOption,
+            LoadErrorReason::Cancelled,
+            LoadErrorReason::ProbeFailed,
+            LoadErrorReason::Other,
+        ];
+        ALL.into_iter().find(|reason| reason.code() == code)
+    }
+}
+
+/// A load that failed. Nothing of it stays in memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct LoadError {
+    /// The kind of failure.
+    pub reason: LoadErrorReason,
+    /// One sentence for the user, without paths.
+    pub message: String,
+    /// llama.cpp's own log lines of this load, or further facts. For logs, not for clients.
+    pub detail: String,
+}
+
+impl LoadError {
+    /// A failure without detail.
+    pub fn new(reason: LoadErrorReason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), detail: String::new() }
+    }
+
+    /// Adds what belongs into the log only.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+}

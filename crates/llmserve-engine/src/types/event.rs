@@ -1,0 +1,134 @@
+//! What a request gives back: accepted, started, deltas, and exactly one terminal event.
+
+use std::time::Duration;
+
+use super::error::Error;
+use super::ids::TokenId;
+
+/// One thing that happened to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The request has its place in the queue.
+    Accepted {
+        /// Tokens of the prompt.
+        num_prompt_tokens: usize,
+    },
+    /// The request left the queue and its prompt is being computed.
+    Started {
+        /// Prompt tokens whose cells were reused.
+        num_cached_tokens: usize,
+    },
+    /// New output.
+    Delta(Delta),
+    /// The end: nothing follows.
+    Finished(Finished),
+    /// The end by a fault: nothing follows.
+    Failed(Error),
+}
+
+/// Output of one or more steps.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Delta {
+    /// One record for each drawn token, the end-of-generation token included.
+    pub tokens: Vec<TokenRecord>,
+}
+
+impl Delta {
+    /// The text that may be shown: what the records release together.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.tokens.iter().map(|record| record.text.as_str()).collect()
+    }
+}
+
+/// A drawn token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenRecord {
+    /// The token.
+    pub id: TokenId,
+    /// Its bytes, which need not be whole UTF-8; empty for a control token.
+    pub bytes: Vec<u8>,
+    /// The text that this token released: empty while a character or a stop string may be
+    /// incomplete. Records of one request, joined, give its text.
+    pub text: String,
+    /// Its log-probability and alternatives, where asked for.
+    pub logprobs: Option<TokenLogprobs>,
+}
+
+/// Log-probabilities at one position: the log-softmax of the model's raw logits (natural
+/// logarithm). Minus infinity is possible.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenLogprobs {
+    /// Of the drawn token.
+    pub logprob: f32,
+    /// The likeliest tokens, best first.
+    pub top: Vec<(TokenId, f32)>,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// Why.
+    pub reason: FinishReason,
+    /// Token counts.
+    pub usage: Usage,
+    /// Durations.
+    pub timings: Timings,
+    /// The seed that keyed the draws.
+    pub seed: u64,
+    /// The stop string that ended the generation.
+    pub stop: Option<String>,
+    /// False for constrained output that is no whole document, because nothing was found that completes it.
+    pub is_complete: bool,
+}
+
+/// Why a generation ended without a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FinishReason {
+    /// By an end-of-generation token, a stop token or a stop string.
+    Stop,
+    /// By the token limit or the context length.
+    Length,
+    /// By the client. The text ends before what was still held back.
+    Cancelled,
+}
+
+impl FinishReason {
+    /// The name in the Python API and on most wires.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Token counts of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the prompt, cached ones included.
+    pub num_prompt_tokens: usize,
+    /// Prompt tokens whose cells were reused.
+    pub num_cached_tokens: usize,
+    /// Drawn tokens, the end-of-generation token included.
+    pub num_completion_tokens: usize,
+    /// Tokens that a drafter proposed.
+    pub num_draft_tokens: usize,
+    /// Proposed tokens that equalled the draw.
+    pub num_accepted_tokens: usize,
+}
+
+/// Durations of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// From submission until it left the queue.
+    pub queue: Duration,
+    /// From leaving the queue until the first token was drawn.
+    pub prefill: Duration,
+    /// From the first token to the last.
+    pub decode: Duration,
+    /// From submission until the first token was drawn.
+    pub time_to_first_token: Duration,
+}

@@ -1,0 +1,21 @@
+//! Plain data: what is asked, what comes back, how a model is loaded. It imports nothing above it.
+
+pub(crate) mod config;
+pub(crate) mod drafting;
+pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod ids;
+pub(crate) mod model_info;
+pub(crate) mod request;
+pub(crate) mod session_error;
+pub(crate) mod stats;
+
+pub use config::*;
+pub use drafting::*;
+pub use error::*;
+pub use event::*;
+pub use ids::*;
+pub use model_info::ModelInfo;
+pub use request::*;
+pub use session_error::{SessionError, SessionErrorReason};
+pub use stats::*;

@@ -1,0 +1,376 @@
+//! What a client asks for. A [`GenerationRequest`] is valid once built.
+
+use super::drafting::Drafting;
+use super::error::Error;
+use super::ids::TokenId;
+
+/// The most stop strings of one request.
+pub const MAX_STOP_STRINGS: usize = 64;
+/// The most bytes of one stop string.
+pub const MAX_STOP_BYTES: usize = 4096;
+/// The most alternatives that are reported for a token.
+pub const MAX_TOP_LOGPROBS: u32 = 100;
+/// The most entries of a logit bias.
+pub const MAX_LOGIT_BIAS: usize = 4096;
+/// The most stop tokens.
+pub const MAX_STOP_TOKENS: usize = 4096;
+
+/// The input of a generation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Prompt {
+    /// Text, tokenized by the engine off the caller's thread.
+    Text {
+        /// The text.
+        text: String,
+        /// Add what the vocabulary puts around a text (BOS). It is not doubled where the text
+        /// already begins with it.
+        add_special: bool,
+        /// What becomes of the text of control tokens.
+        special: Special,
+    },
+    /// Token ids, taken as they are.
+    Tokens(Vec<TokenId>),
+}
+
+/// What the text of a control token in a prompt becomes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Special {
+    /// Ordinary text.
+    Plain,
+    /// The control token. Only for trusted text.
+    #[default]
+    Control,
+    /// The control token, but for text that a mark, U+FDD0, breaks: one inside a control token's text,
+    /// or right after it, leaves that text ordinary. Marks are taken out and two in a row are one
+    /// U+FDD0 of the text (of an odd number the first is the mark). So a template's control tokens can
+    /// stand beside text of users.
+    Marked,
+}
+
+/// How the next token is drawn.
+///
+/// The order is: penalties and bias, the constraint's mask, temperature, then truncation (`top_k`, `top_p`,
+/// `min_p`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct SamplingParams {
+    /// 0 is greedy: the token with the largest logit.
+    pub temperature: f32,
+    /// Keep the `k` likeliest tokens; 0 is off.
+    pub top_k: u32,
+    /// Keep the smallest set of tokens with at least this probability; 1 is off.
+    pub top_p: f32,
+    /// Keep tokens with at least this share of the likeliest token's probability; 0 is off.
+    pub min_p: f32,
+    /// Truncation keeps at least this many tokens.
+    pub min_tokens_to_keep: u32,
+    /// Divides positive and multiplies negative logits of tokens in prompt and output (Keskar et
+    /// al. 2019, CTRL); 1 is off.
+    pub repetition_penalty: f32,
+    /// Subtracted from a logit for each occurrence in the output (`OpenAI`).
+    pub frequency_penalty: f32,
+    /// Subtracted once from the logit of each token in the output (`OpenAI`).
+    pub presence_penalty: f32,
+    /// No n-gram of this size occurs twice in prompt and output; 0 is off.
+    pub no_repeat_ngram_size: u32,
+    /// Added to logits.
+    pub logit_bias: Vec<(TokenId, f32)>,
+    /// Keys the generator of each draw together with the choice index and the number of generated
+    /// tokens; `None` takes a random one, which the result reports.
+    pub seed: Option<u64>,
+    /// Which of several choices for one prompt this is.
+    pub choice_index: u32,
+}
+
+impl Default for SamplingParams {
+    fn default() -> Self {
+        Self {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            min_tokens_to_keep: 1,
+            repetition_penalty: 1.0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            no_repeat_ngram_size: 0,
+            logit_bias: Vec::new(),
+            seed: None,
+            choice_index: 0,
+        }
+    }
+}
+
+/// When a generation ends.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StopParams {
+    /// The most tokens to generate, 1 or more; `None`: up to the context length.
+    pub max_tokens: Option<u32>,
+    /// End-of-generation tokens are not drawn before this many tokens.
+    pub min_tokens: u32,
+    /// End-of-generation tokens are never drawn.
+    pub ignore_eos: bool,
+    /// Texts that end the generation; they are not part of the output. JSON documents are not ended by
+    /// them, nor by stop tokens.
+    pub stop: Vec<String>,
+    /// Tokens that end the generation like an end-of-generation token.
+    pub stop_token_ids: Vec<TokenId>,
+    /// The most tokens of prompt and output together; `None`: the context length.
+    pub max_total_tokens: Option<u32>,
+}
+
+/// What the output must be.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ConstraintSpec {
+    /// A JSON document that a JSON Schema, given as text, accepts.
+    JsonSchema(String),
+    /// A text that a regular expression matches as a whole.
+    Regex(String),
+    /// A text of a context-free grammar, in llguidance's variant of Lark.
+    Lark(String),
+}
+
+/// When the receiver is told of new output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// After every step that gave a delta.
+    #[default]
+    Streaming,
+    /// When accepted and at the end.
+    AtEnd,
+}
+
+/// The parts of a request before validation. Build with [`GenerationRequest::new`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestParts {
+    /// The input.
+    pub prompt: Prompt,
+    /// How tokens are drawn.
+    pub sampling: SamplingParams,
+    /// When to end.
+    pub stopping: StopParams,
+    /// What the output must be; `None`: any text.
+    pub constraint: Option<ConstraintSpec>,
+    /// How its next tokens are guessed; `None`: not at all.
+    pub drafting: Option<Drafting>,
+    /// Report log-probabilities with this many alternatives (0: of the drawn token only).
+    pub logprobs: Option<u32>,
+    /// Reuse cached cells of an equal prefix, and leave this request's cells to others.
+    pub cache_prompt: bool,
+    /// No prompt chunk of this request has more tokens.
+    pub prefill_step_size: Option<u32>,
+    /// When the receiver is told.
+    pub delivery: Delivery,
+}
+
+impl RequestParts {
+    /// Greedy generation from a text, up to `max_tokens`.
+    pub fn text(text: impl Into<String>, max_tokens: u32) -> Self {
+        Self::new(
+            Prompt::Text { text: text.into(), add_special: true, special: Special::Control },
+            max_tokens,
+        )
+    }
+
+    /// Greedy generation from token ids, up to `max_tokens`.
+    #[must_use]
+    pub fn tokens(tokens: Vec<TokenId>, max_tokens: u32) -> Self {
+        Self::new(Prompt::Tokens(tokens), max_tokens)
+    }
+
+    fn new(prompt: Prompt, max_tokens: u32) -> Self {
+        Self {
+            prompt,
+            sampling: SamplingParams::default(),
+            stopping: StopParams { max_tokens: Some(max_tokens), ..StopParams::default() },
+            constraint: None,
+            drafting: None,
+            logprobs: None,
+            cache_prompt: true,
+            prefill_step_size: None,
+            delivery: Delivery::Streaming,
+        }
+    }
+}
+
+/// A request whose every field is in range. What depends on the model (the prompt's length, token
+/// ids) is checked when it is prepared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GenerationRequest(RequestParts);
+
+impl std::ops::Deref for GenerationRequest {
+    type Target = RequestParts;
+
+    fn deref(&self) -> &RequestParts {
+        &self.0
+    }
+}
+
+impl GenerationRequest {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] names the first field that is out of range.
+    pub fn new(parts: RequestParts) -> Result<Self, Error> {
+        check_sampling(&parts.sampling)?;
+        check_stopping(&parts.stopping)?;
+        if let Some(drafting) = &parts.drafting {
+            drafting.check()?;
+        }
+        if let Some(n) = parts.logprobs
+            && n > MAX_TOP_LOGPROBS
+        {
+            return invalid("logprobs", format!("must be at most {MAX_TOP_LOGPROBS}, got {n}"));
+        }
+        if parts.prefill_step_size == Some(0) {
+            return invalid("prefill_step_size", "must be at least 1, got 0");
+        }
+        Ok(Self(parts))
+    }
+
+    /// The prompt, taken out for tokenizing.
+    pub(crate) fn take_prompt(&mut self) -> Prompt {
+        std::mem::replace(&mut self.0.prompt, Prompt::Tokens(Vec::new()))
+    }
+}
+
+fn check_sampling(sampling: &SamplingParams) -> Result<(), Error> {
+    at_least_zero("temperature", sampling.temperature)?;
+    above_zero("top_p", sampling.top_p)?;
+    between("top_p", sampling.top_p, 0.0, 1.0)?;
+    between("min_p", sampling.min_p, 0.0, 1.0)?;
+    above_zero("repetition_penalty", sampling.repetition_penalty)?;
+    between("frequency_penalty", sampling.frequency_penalty, -100.0, 100.0)?;
+    between("presence_penalty", sampling.presence_penalty, -100.0, 100.0)?;
+    if sampling.logit_bias.len() > MAX_LOGIT_BIAS {
+        let n = sampling.logit_bias.len();
+        return invalid("logit_bias", format!("must have at most {MAX_LOGIT_BIAS} entries, got {n}"));
+    }
+    for (token, bias) in &sampling.logit_bias {
+        // Minus infinity bans a token; everything else must be a number.
+        if bias.is_nan() || *bias == f32::INFINITY {
+            return invalid("logit_bias", format!("must be a number for token {}, got {bias}", token.0));
+        }
+    }
+    Ok(())
+}
+
+fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
+    if stopping.max_tokens == Some(0) {
+        return invalid("max_tokens", "must be at least 1, got 0");
+    }
+    if let Some(max) = stopping.max_tokens
+        && stopping.min_tokens > max
+    {
+        let min = stopping.min_tokens;
+        return invalid("min_tokens", format!("must be at most max_tokens ({max}), got {min}"));
+    }
+    if stopping.max_total_tokens == Some(0) {
+        return invalid("max_total_tokens", "must be at least 1, got 0");
+    }
+    if stopping.stop.len() > MAX_STOP_STRINGS {
+        let n = stopping.stop.len();
+        return invalid("stop", format!("must have at most {MAX_STOP_STRINGS} strings, got {n}"));
+    }
+    if stopping.stop_token_ids.len() > MAX_STOP_TOKENS {
+        let n = stopping.stop_token_ids.len();
+        return invalid("stop_token_ids", format!("must have at most {MAX_STOP_TOKENS} tokens, got {n}"));
+    }
+    for stop in &stopping.stop {
+        if stop.is_empty() {
+            return invalid("stop", "must not hold an empty string");
+        }
+        if stop.len() > MAX_STOP_BYTES {
+            let n = stop.len();
+            return invalid("stop", format!("strings must have at most {MAX_STOP_BYTES} bytes, got {n}"));
+        }
+    }
+    Ok(())
+}
+
+fn at_least_zero(field: &'static str, value: f32) -> Result<(), Error> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    invalid(field, format!("must be a number of at least 0, got {value}"))
+}
+
+fn above_zero(field: &'static str, value: f32) -> Result<(), Error> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    invalid(field, format!("must be a number above 0, got {value}"))
+}
+
+fn between(field: &'static str, value: f32, low: f32, high: f32) -> Result<(), Error> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    invalid(field, format!("must be a number from {low} to {high}, got {value}"))
+}
+
+fn invalid<T>(field: &'static str, reason: impl Into<String>) -> Result<T, Error> {
+    Err(Error::InvalidParameter { field, reason: reason.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut RequestParts)) -> Result<(), String> {
+        let mut parts = RequestParts::text("prompt", 10);
+        change(&mut parts);
+        GenerationRequest::new(parts).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named_with_limit_and_value() {
+        let refused =
+            |change: fn(&mut RequestParts), message: &str| assert_eq!(check(change), Err(message.to_owned()));
+        refused(
+            |p| p.sampling.temperature = f32::NAN,
+            "temperature: must be a number of at least 0, got NaN",
+        );
+        refused(
+            |p| p.sampling.temperature = f32::INFINITY,
+            "temperature: must be a number of at least 0, got inf",
+        );
+        refused(|p| p.sampling.top_p = 0.0, "top_p: must be a number above 0, got 0");
+        refused(|p| p.sampling.top_p = 1.5, "top_p: must be a number from 0 to 1, got 1.5");
+        refused(|p| p.sampling.min_p = f32::NAN, "min_p: must be a number from 0 to 1, got NaN");
+        refused(
+            |p| p.sampling.repetition_penalty = 0.0,
+            "repetition_penalty: must be a number above 0, got 0",
+        );
+        refused(
+            |p| p.sampling.presence_penalty = 101.0,
+            "presence_penalty: must be a number from -100 to 100, got 101",
+        );
+        refused(
+            |p| p.sampling.logit_bias = vec![(TokenId(5), f32::NAN)],
+            "logit_bias: must be a number for token 5, got NaN",
+        );
+        refused(|p| p.stopping.max_tokens = Some(0), "max_tokens: must be at least 1, got 0");
+        refused(|p| p.stopping.min_tokens = 11, "min_tokens: must be at most max_tokens (10), got 11");
+        refused(|p| p.stopping.max_total_tokens = Some(0), "max_total_tokens: must be at least 1, got 0");
+        refused(|p| p.stopping.stop = vec![String::new()], "stop: must not hold an empty string");
+        refused(|p| p.stopping.stop = vec!["x".to_owned(); 65], "stop: must have at most 64 strings, got 65");
+        refused(
+            |p| p.stopping.stop = vec!["x".repeat(4097)],
+            "stop: strings must have at most 4096 bytes, got 4097",
+        );
+        refused(|p| p.logprobs = Some(101), "logprobs: must be at most 100, got 101");
+        refused(|p| p.prefill_step_size = Some(0), "prefill_step_size: must be at least 1, got 0");
+        refused(
+            |p| p.stopping.stop_token_ids = vec![TokenId(1); 4097],
+            "stop_token_ids: must have at most 4096 tokens, got 4097",
+        );
+    }
+
+    #[test]
+    fn the_ends_of_the_ranges_are_in() {
+        assert_eq!(check(|p| p.sampling.top_p = f32::MIN_POSITIVE), Ok(()));
+        assert_eq!(check(|p| p.sampling.temperature = f32::MAX), Ok(()));
+        assert_eq!(check(|p| p.sampling.logit_bias = vec![(TokenId(5), f32::NEG_INFINITY)]), Ok(()));
+        assert_eq!(check(|p| p.stopping.min_tokens = 10), Ok(()));
+    }
+}

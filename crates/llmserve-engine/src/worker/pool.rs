@@ -1,0 +1,291 @@
+//! Threads that prepare work: quick tasks beside slow ones, and a task that panics ends nothing but itself.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use super::lock::lock;
+use super::shared::{Running, Shared};
+use super::thread::lower_priority;
+
+/// What is done with the pool's context. Dropped undone, it must answer whoever waits for it.
+type Task<P> = Box<dyn FnOnce(&P) + Send>;
+
+/// How long a task may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Some milliseconds.
+    Quick,
+    /// Perhaps seconds.
+    Slow,
+}
+
+/// How the threads of a pool are.
+pub(crate) struct PoolOptions {
+    pub(crate) name: &'static str,
+    pub(crate) num_threads: usize,
+    pub(crate) stack_bytes: usize,
+    /// Whether other threads of the process go first.
+    pub(crate) is_background: bool,
+    /// Whether the end of the engine waits for a task that is being done, however long that takes.
+    pub(crate) must_finish: bool,
+}
+
+/// The way to the threads. Each owns a part in the context of type `P`, which goes with the last of them.
+pub(crate) struct TaskPool<P> {
+    inner: Arc<Inner<P>>,
+}
+
+struct Inner<P> {
+    shared: Arc<Shared>,
+    name: &'static str,
+    queue: Mutex<Queue<P>>,
+    changed: Condvar,
+}
+
+struct Queue<P> {
+    quick: VecDeque<Task<P>>,
+    slow: VecDeque<Task<P>>,
+    num_slow_running: usize,
+    max_slow_running: usize,
+    is_closed: bool,
+}
+
+impl<P> Clone for TaskPool<P> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<P: Send + Sync + 'static> TaskPool<P> {
+    /// Starts the threads. They end when the pool is closed.
+    pub(crate) fn start(options: &PoolOptions, context: P, shared: &Arc<Shared>) -> io::Result<Self> {
+        let queue = Queue {
+            quick: VecDeque::new(),
+            slow: VecDeque::new(),
+            num_slow_running: 0,
+            max_slow_running: max_slow(options.num_threads),
+            is_closed: false,
+        };
+        let (shared, name) = (Arc::clone(shared), options.name);
+        let inner = Inner { shared, name, queue: Mutex::new(queue), changed: Condvar::new() };
+        let pool = Self { inner: Arc::new(inner) };
+        let context = Arc::new(context);
+        for _ in 0..options.num_threads {
+            if let Err(error) = pool.spawn(options, Arc::clone(&context)) {
+                pool.close();
+                return Err(error);
+            }
+        }
+        Ok(pool)
+    }
+
+    fn spawn(&self, options: &PoolOptions, context: Arc<P>) -> io::Result<()> {
+        let running = Running::new(&self.inner.shared, options.must_finish);
+        let inner = Arc::clone(&self.inner);
+        let is_background = options.is_background;
+        let builder = std::thread::Builder::new().name(options.name.to_owned());
+        builder.stack_size(options.stack_bytes).spawn(move || {
+            // Dropped last, when the context is.
+            let _running = running;
+            if is_background {
+                lower_priority();
+            }
+            inner.work(&context);
+            drop(context);
+        })?;
+        Ok(())
+    }
+
+    /// Hands a task to the threads. Where they take none any more it is dropped, which answers it.
+    pub(crate) fn push(&self, pace: Pace, task: impl FnOnce(&P) + Send + 'static) {
+        // In a forked child the lock may be held for ever.
+        if !self.inner.shared.owner().is_current() {
+            return;
+        }
+        let mut queue = lock(&self.inner.queue);
+        if queue.is_closed {
+            drop(queue);
+            return drop(task);
+        }
+        match pace {
+            Pace::Quick => queue.quick.push_back(Box::new(task)),
+            Pace::Slow => queue.slow.push_back(Box::new(task)),
+        }
+        drop(queue);
+        self.inner.changed.notify_one();
+    }
+
+    /// How many tasks wait.
+    pub(crate) fn num_waiting(&self) -> usize {
+        let queue = lock(&self.inner.queue);
+        queue.quick.len() + queue.slow.len()
+    }
+
+    /// Drops what waits and ends the threads after what they are doing.
+    pub(crate) fn close(&self) {
+        let mut queue = lock(&self.inner.queue);
+        queue.is_closed = true;
+        let waiting = (std::mem::take(&mut queue.quick), std::mem::take(&mut queue.slow));
+        drop(queue);
+        self.inner.changed.notify_all();
+        // Not under the lock: a dropped task may hand on another.
+        drop(waiting);
+    }
+}
+
+impl<P> Inner<P> {
+    fn work(&self, context: &P) {
+        while let Some((task, pace)) = self.next() {
+            if catch_unwind(AssertUnwindSafe(|| task(context))).is_err() {
+                log::error!("a task of {} ended by a fault", self.name);
+            }
+            if pace == Pace::Slow {
+                lock(&self.queue).num_slow_running -= 1;
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    /// Waits for a task; `None` once the pool is closed.
+    fn next(&self) -> Option<(Task<P>, Pace)> {
+        let mut queue = lock(&self.queue);
+        while !queue.is_closed {
+            if let Some(found) = queue.take() {
+                return Some(found);
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        None
+    }
+}
+
+impl<P> Queue<P> {
+    /// Quick tasks go first, but one thread does slow ones as long as there are any, so that neither kind
+    /// waits for the end of the other.
+    fn take(&mut self) -> Option<(Task<P>, Pace)> {
+        let is_slow_due = self.num_slow_running == 0 || self.quick.is_empty();
+        if is_slow_due
+            && self.num_slow_running < self.max_slow_running
+            && let Some(task) = self.slow.pop_front()
+        {
+            self.num_slow_running += 1;
+            return Some((task, Pace::Slow));
+        }
+        self.quick.pop_front().map(|task| (task, Pace::Quick))
+    }
+}
+
+/// Slow tasks leave one thread to the quick ones, where there are several.
+fn max_slow(num_threads: usize) -> usize {
+    num_threads.saturating_sub(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+    use crate::error::Error;
+    use crate::worker::job::job;
+
+    fn shared() -> Arc<Shared> {
+        Arc::new(Shared::new(crate::worker::queue::Queue::new(1, 1)))
+    }
+
+    fn pool(shared: &Arc<Shared>, num_threads: usize) -> TaskPool<u8> {
+        let options = PoolOptions {
+            name: "test",
+            num_threads,
+            stack_bytes: 1 << 20,
+            is_background: false,
+            must_finish: false,
+        };
+        TaskPool::start(&options, 7, shared).unwrap()
+    }
+
+    /// A slow task that says when it began and ends when it is told to.
+    fn push_slow(pool: &TaskPool<u8>) -> (Receiver<()>, Sender<()>) {
+        let (start, begun) = channel();
+        let (end, ended) = channel::<()>();
+        pool.push(Pace::Slow, move |_| {
+            start.send(()).unwrap();
+            // Also where the test failed and dropped its end.
+            ended.recv().unwrap_or(());
+        });
+        (begun, end)
+    }
+
+    #[test]
+    fn slow_tasks_leave_a_thread_to_the_quick_ones() {
+        let shared = shared();
+        let pool = pool(&shared, 3);
+        let (first, second, third) = (push_slow(&pool), push_slow(&pool), push_slow(&pool));
+        first.0.recv().unwrap();
+        second.0.recv().unwrap();
+        let (sender, quick) = job(&shared, None);
+        pool.push(Pace::Quick, move |&context| sender.send(Ok(context)));
+        assert_eq!(quick.wait(), Ok(7));
+        assert!(third.0.try_recv().is_err());
+        drop(first.1);
+        third.0.recv().unwrap();
+        drop((second.1, third.1));
+        pool.close();
+        shared.join();
+    }
+
+    #[test]
+    fn slow_tasks_are_not_starved_by_quick_ones() {
+        let mut queue = Queue::<()> {
+            quick: VecDeque::new(),
+            slow: VecDeque::new(),
+            num_slow_running: 0,
+            max_slow_running: 2,
+            is_closed: false,
+        };
+        for _ in 0..2 {
+            queue.quick.push_back(Box::new(|()| ()));
+            queue.slow.push_back(Box::new(|()| ()));
+        }
+        let paces = std::iter::from_fn(|| queue.take().map(|(_, pace)| pace));
+        assert_eq!(paces.collect::<Vec<_>>(), [Pace::Slow, Pace::Quick, Pace::Quick, Pace::Slow]);
+    }
+
+    #[test]
+    fn a_panic_ends_its_task_only() {
+        let shared = shared();
+        let pool = pool(&shared, 1);
+        for pace in [Pace::Quick, Pace::Slow] {
+            let (sender, lost) = job::<()>(&shared, None);
+            pool.push(pace, move |_| {
+                let _sender = sender;
+                panic!("a fault that the test asked for");
+            });
+            assert_eq!(lost.wait(), Err(Error::Internal));
+        }
+        let (sender, next) = job(&shared, None);
+        pool.push(Pace::Slow, move |&context| sender.send(Ok(context)));
+        assert_eq!(next.wait(), Ok(7));
+        pool.close();
+        shared.join();
+    }
+
+    #[test]
+    fn what_waits_at_the_end_is_answered_and_what_never_ends_is_left_behind() {
+        let shared = shared();
+        let pool = pool(&shared, 1);
+        let endless = push_slow(&pool);
+        endless.0.recv().unwrap();
+        let (sender, waiting) = job::<()>(&shared, None);
+        pool.push(Pace::Quick, move |_| sender.send(Ok(())));
+        pool.close();
+        assert_eq!(waiting.wait(), Err(Error::ShutDown));
+        let (sender, late) = job::<()>(&shared, None);
+        pool.push(Pace::Quick, move |_| sender.send(Ok(())));
+        assert_eq!(late.wait(), Err(Error::ShutDown));
+        shared.join();
+        // It was still there when `join` returned.
+        endless.1.send(()).unwrap();
+    }
+}

@@ -1,0 +1,244 @@
+//! Closes a partial document: what is cut, then every frame from the innermost outwards.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::members::{self, FreeNames, State};
+use super::outline::Outline;
+use super::quoting::Content;
+use super::scan::Scanner;
+use super::shape::{NodeId, Record, Shape};
+use super::walk::{Expect, Open, Thread, Walk};
+
+/// Ways to read the document that are closed.
+const MAX_THREADS: usize = 32;
+/// Closings that are given.
+const MAX_CLOSINGS: usize = 32;
+/// Ways to go on that are tried at one place.
+const MAX_WAYS: usize = 4;
+/// A longer tail is never of use.
+const MAX_BYTES: usize = 1 << 20;
+
+impl Walk {
+    /// Texts that may close the document, shortest first; of an empty one whole documents. These are
+    /// guesses: a matcher judges them.
+    pub fn closings(&mut self) -> Vec<Vec<u8>> {
+        let mut content = self.take_content();
+        let mut closings = Vec::new();
+        for thread in self.threads().iter().take(MAX_THREADS) {
+            let Some(outer) = self.outer(thread) else { continue };
+            let top = thread.top.map(|top| &self.frame(top).open);
+            let mut local = Local { walk: self, expect: thread.expect, top, content: &mut content };
+            closings.extend(local.endings().into_iter().map(|ending| [ending, outer.clone()].concat()));
+        }
+        self.put_content(content);
+        closings.sort();
+        closings.dedup();
+        closings.sort_by_key(Vec::len);
+        closings.truncate(MAX_CLOSINGS);
+        closings
+    }
+
+    /// What closes all frames but the innermost.
+    fn outer(&self, thread: &Thread) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut next = thread.top.and_then(|top| self.frame(top).around);
+        while let Some(id) = next {
+            finish(&self.outline, &self.frame(id).open, &mut out)?;
+            next = self.frame(id).around;
+        }
+        Some(out)
+    }
+}
+
+/// Writes what an array or object still needs, and its end.
+fn finish(outline: &Outline, open: &Open, out: &mut Vec<u8>) -> Option<()> {
+    match open {
+        Open::List { list, count } => {
+            for at in *count..list.min {
+                if at > 0 {
+                    out.push(b',');
+                }
+                value(outline, list.item(at), out)?;
+            }
+            out.push(b']');
+        }
+        Open::Record { record, state } => finish_record(outline, record, state, out)?,
+    }
+    Some(())
+}
+
+fn finish_record(outline: &Outline, record: &Record, state: &State, out: &mut Vec<u8>) -> Option<()> {
+    let missing = members::missing(&outline.witnesses, &outline.patterns, record, state)?;
+    let mut is_first = state.count == 0;
+    for member in missing {
+        if !std::mem::take(&mut is_first) {
+            out.push(b',');
+        }
+        out.extend(&member.key);
+        out.push(b':');
+        value(outline, member.node, out)?;
+    }
+    out.push(b'}');
+    Some(())
+}
+
+fn value(outline: &Outline, node: NodeId, out: &mut Vec<u8>) -> Option<()> {
+    let written = outline.witnesses.write(&outline.nodes, &outline.patterns, node, out);
+    (written && out.len() <= MAX_BYTES).then_some(())
+}
+
+/// The innermost place of one thread.
+struct Local<'w> {
+    walk: &'w Walk,
+    expect: Expect,
+    top: Option<&'w Open>,
+    content: &'w mut Content,
+}
+
+impl Local<'_> {
+    /// Ways to end the cut token and the innermost frame.
+    fn endings(&mut self) -> Vec<Vec<u8>> {
+        match (self.walk.scanner(), self.expect) {
+            (Scanner::Text { .. }, Expect::FirstKey | Expect::Key) => self.cut_key(),
+            (
+                Scanner::Text { .. } | Scanner::Number | Scanner::Word { .. },
+                Expect::Value(node) | Expect::FirstItem(node),
+            ) => {
+                let endings = self.cut_scalar(node);
+                self.after_values(endings)
+            }
+            (Scanner::Between, Expect::Value(node)) => self.after_values(self.values(node)),
+            (Scanner::Between, Expect::Colon(node)) => {
+                let values = self.values(node).into_iter();
+                self.after_values(values.map(|value| [b":", &value[..]].concat()).collect())
+            }
+            (Scanner::Between, Expect::Key) => self.new_key(),
+            (Scanner::Between, Expect::FirstItem(_) | Expect::FirstKey | Expect::Next) => {
+                let mut out = Vec::new();
+                let frame = self.top.map_or(Some(()), |top| finish(&self.walk.outline, top, &mut out));
+                frame.map(|()| out).into_iter().collect()
+            }
+            (
+                Scanner::Text { .. } | Scanner::Number | Scanner::Word { .. },
+                Expect::FirstKey | Expect::Key | Expect::Colon(_) | Expect::Next,
+            ) => Vec::new(),
+        }
+    }
+
+    fn values(&self, node: NodeId) -> Vec<Vec<u8>> {
+        let outline = &self.walk.outline;
+        outline.witnesses.of_node(&outline.nodes, &outline.patterns, node, MAX_WAYS)
+    }
+
+    fn cut_scalar(&mut self, node: NodeId) -> Vec<Vec<u8>> {
+        let outline = &self.walk.outline;
+        let text = std::str::from_utf8(self.walk.token()).unwrap_or_default();
+        let mut endings = Vec::new();
+        for shape in &outline.nodes.shapes[node] {
+            match (shape, self.walk.scanner()) {
+                (Shape::Text(rule), Scanner::Text { .. }) => {
+                    endings.extend(rule.endings(&outline.patterns, self.content));
+                }
+                (Shape::Number(rule), Scanner::Number) => {
+                    endings.extend(rule.endings(text).into_iter().map(String::into_bytes));
+                }
+                (Shape::Word(word), Scanner::Word { .. }) => {
+                    endings.extend(word.strip_prefix(text).map(|rest| rest.as_bytes().to_vec()));
+                }
+                (
+                    Shape::Text(_) | Shape::Number(_) | Shape::Word(_) | Shape::List(_) | Shape::Record(_),
+                    _,
+                ) => {}
+            }
+        }
+        endings
+    }
+
+    /// Ends the innermost frame behind each of these values.
+    fn after_values(&self, values: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        let after = match self.top {
+            Some(Open::List { list, count }) => Some(Open::List { list: Arc::clone(list), count: count + 1 }),
+            other => other.cloned(),
+        };
+        let mut rest = Vec::new();
+        if let Some(frame) = &after
+            && finish(&self.walk.outline, frame, &mut rest).is_none()
+        {
+            return Vec::new();
+        }
+        values.into_iter().map(|value| [value, rest.clone()].concat()).collect()
+    }
+
+    /// A new member behind a comma: the next required one, else any.
+    fn new_key(&mut self) -> Vec<Vec<u8>> {
+        let Some(Open::Record { record, state }) = self.top else { return Vec::new() };
+        let required = record.next_required[state.at];
+        if required < record.names.len() {
+            return self.named(record, state, required, 0).into_iter().collect();
+        }
+        let optional = members::optional(&self.walk.outline.witnesses, record, state.at);
+        let optional = optional.into_iter().take(MAX_WAYS);
+        let mut ways: Vec<_> = optional.filter_map(|place| self.named(record, state, place, 0)).collect();
+        ways.extend(self.free(record, state, b"").into_iter().map(|way| [b"\"", &way[..]].concat()));
+        ways
+    }
+
+    /// A member whose name is cut.
+    fn cut_key(&mut self) -> Vec<Vec<u8>> {
+        let Some(Open::Record { record, state }) = self.top else { return Vec::new() };
+        let begun = [b"\"", self.walk.token()].concat();
+        let last = record.next_required[state.at].saturating_add(1).min(record.names.len());
+        let mut places: Vec<usize> =
+            (state.at..last).filter(|&place| record.names[place].quoted.starts_with(&begun)).collect();
+        let witnesses = &self.walk.outline.witnesses;
+        places.sort_by_key(|&place| {
+            let name = &record.names[place];
+            witnesses.length(name.node).saturating_add(name.quoted.len() as u64)
+        });
+        places.truncate(MAX_WAYS);
+        let mut ways: Vec<_> =
+            places.into_iter().filter_map(|place| self.named(record, state, place, begun.len())).collect();
+        let walk = self.walk;
+        ways.extend(self.free(record, state, walk.token()));
+        ways
+    }
+
+    /// The named member at `place`, whose first `skip` bytes are written, and the object's end.
+    fn named(&self, record: &Record, state: &State, place: usize, skip: usize) -> Option<Vec<u8>> {
+        let name = &record.names[place];
+        let mut out = [&name.quoted[skip..], b":"].concat();
+        value(&self.walk.outline, name.node, &mut out)?;
+        let state = state.clone().with_member(record, place + 1, None);
+        finish_record(&self.walk.outline, record, &state, &mut out)?;
+        Some(out)
+    }
+
+    /// Members with a free name that goes on from `begun`, and the object's end.
+    fn free(&mut self, record: &Record, state: &State, begun: &[u8]) -> Vec<Vec<u8>> {
+        let outline = &self.walk.outline;
+        if !record.may_be_free(state.at) {
+            return Vec::new();
+        }
+        let none = HashSet::new();
+        let mut ways = Vec::new();
+        for extra in &record.extras {
+            let mut names = FreeNames { patterns: &outline.patterns, record, extra, taken: &state.taken };
+            let mut endings = names.after(begun, self.content, 2);
+            if endings.is_empty() {
+                // A name that cannot be but one that is taken.
+                names.taken = &none;
+                endings = names.after(begun, self.content, 2);
+            }
+            for ending in endings {
+                let key = [b"\"", begun, &ending[..]].concat();
+                let state = state.clone().with_member(record, record.names.len(), Some(&key));
+                let mut out = [&ending[..], b":"].concat();
+                let whole = value(outline, extra.node, &mut out)
+                    .and_then(|()| finish_record(outline, record, &state, &mut out));
+                ways.extend(whole.map(|()| out));
+            }
+        }
+        ways
+    }
+}

@@ -1,0 +1,49 @@
+//! A *rescue tail*: a text that completes a JSON document from any byte on, so that constrained output can
+//! be closed within its budget.
+//!
+//! 1. [`Outline::compile`] reads a JSON schema: `read` turns its text into sources, by the table in
+//!    `keywords`, `nodes` into places, each with the shapes that a value there may have, and `witness`
+//!    finds each place's shortest document.
+//! 2. [`Walk`] follows a document along the places while it is written ([`Walk::feed`], [`Walk::rollback`]);
+//!    [`Walk::closings`] guesses how it could end. That costs what the document's depth and the schema
+//!    ask, however long the document is.
+//! 3. A matcher of the caller's judges the guesses. Where it takes none, a [`Search`] asks it byte by byte
+//!    ([`ByteJudge`]). Grammars other than JSON are searched alone.
+//!
+//! [`for_grammar`] gives the schema that such a matcher should compile.
+
+mod automaton;
+mod bounds;
+mod close;
+mod combine;
+mod error;
+mod format;
+mod judge;
+mod keywords;
+mod members;
+mod nodes;
+mod number;
+mod outline;
+mod pattern;
+mod quoting;
+mod read;
+mod rewrite;
+mod scan;
+mod search;
+mod shape;
+mod source;
+mod text;
+mod walk;
+mod witness;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::SchemaError;
+pub use judge::ByteJudge;
+pub use keywords::{escape, for_each_subschema};
+pub use outline::Outline;
+pub use rewrite::for_grammar;
+pub use scan::numbers;
+pub use search::{Progress, Search, find_tail};
+pub use walk::Walk;

@@ -1,0 +1,115 @@
+//! A JSON schema, as far as closing a document needs it.
+
+use serde_json::Value;
+
+use super::error::SchemaError;
+use super::nodes::Nodes;
+use super::pattern::Patterns;
+use super::read::{self, Schema};
+use super::shape::{NodeId, Shape};
+use super::witness::{self, MAX_BYTES, Witnesses, children};
+
+/// What a JSON schema says about the shape of its documents.
+#[derive(Debug)]
+pub struct Outline {
+    pub(super) nodes: Nodes,
+    pub(super) patterns: Patterns,
+    pub(super) witnesses: Witnesses,
+    /// Some number has a `multipleOf`, some object a `minProperties`.
+    has_multiples: bool,
+    has_minimum: bool,
+    dearest_frame: usize,
+}
+
+impl Outline {
+    /// Reads a schema (draft 2020-12, and the forms of older drafts).
+    ///
+    /// # Errors
+    /// A keyword is malformed or cannot be honoured, no document can keep the schema, the schema is
+    /// too large, or its shortest document is.
+    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        let schema = read::read(schema)?;
+        let nodes = Nodes::new(&schema)?;
+        let witnesses = Witnesses::new(&nodes, &schema.patterns);
+        refuse_impossible(&schema, &nodes, &witnesses)?;
+        let shapes = || nodes.shapes.iter().flatten();
+        let has_multiples =
+            shapes().any(|shape| matches!(shape, Shape::Number(rule) if !rule.multiples.is_empty()));
+        let has_minimum = shapes().any(|shape| matches!(shape, Shape::Record(record) if record.min > 0));
+        let dearest_frame = witnesses.dearest(&nodes, &schema.patterns);
+        Ok(Self { nodes, patterns: schema.patterns, witnesses, has_multiples, has_minimum, dearest_frame })
+    }
+
+    /// Whether a `multipleOf` stands anywhere.
+    #[must_use]
+    pub fn has_multiples(&self) -> bool {
+        self.has_multiples
+    }
+
+    /// Whether some object has a least number of members.
+    pub(super) fn has_minimum(&self) -> bool {
+        self.has_minimum
+    }
+
+    /// Bytes by which the shortest tail grows at most when one more value, member or character is
+    /// begun.
+    #[must_use]
+    pub fn dearest_frame(&self) -> usize {
+        self.dearest_frame
+    }
+}
+
+/// Refuses schemas without a document, or with none of a length that could be written.
+fn refuse_impossible(schema: &Schema, nodes: &Nodes, witnesses: &Witnesses) -> Result<(), SchemaError> {
+    let length = witnesses.length(0);
+    if length <= MAX_BYTES {
+        return Ok(());
+    }
+    if length != witness::NONE {
+        let reason = format!("its shortest document has {length} bytes; the limit is {MAX_BYTES}");
+        return Err(SchemaError::new("schema", "", reason));
+    }
+    let is_unknown = |shape: &Shape| match shape {
+        Shape::Text(rule) => rule.patterns.iter().any(|&id| schema.patterns.table(id).is_none()),
+        Shape::Word(_) | Shape::Number(_) | Shape::List(_) | Shape::Record(_) => false,
+    };
+    if nodes.shapes.iter().flatten().any(is_unknown) {
+        return Ok(());
+    }
+    let (node, reason) = culprit(nodes, witnesses);
+    let path = nodes.keys[node].first().map_or("", |&id| schema.paths[id].as_str());
+    Err(SchemaError::new("schema", path, reason))
+}
+
+/// The innermost place that has no document, and why.
+fn culprit(nodes: &Nodes, witnesses: &Witnesses) -> (NodeId, &'static str) {
+    let mut seen = vec![false; nodes.shapes.len()];
+    let mut node = 0;
+    loop {
+        if std::mem::replace(&mut seen[node], true) {
+            return (node, "every document would be endless: it requires itself");
+        }
+        let shapes = nodes.shapes[node].iter();
+        let next = shapes.flat_map(needed).find(|&child| witnesses.length(child) == witness::NONE);
+        match next {
+            Some(child) => node = child,
+            None => return (node, "no value can keep it: its keywords contradict each other"),
+        }
+    }
+}
+
+/// The places that a value of this shape cannot do without.
+fn needed(shape: &Shape) -> Vec<NodeId> {
+    match shape {
+        Shape::List(list) => (0..list.min.min(list.prefix.len() + 1)).map(|at| list.item(at)).collect(),
+        Shape::Record(record) => {
+            let required = record.names.iter().filter(|name| name.required);
+            let mut needed: Vec<_> = required.map(|name| name.node).collect();
+            if needed.is_empty() {
+                needed = children(shape);
+            }
+            needed
+        }
+        Shape::Word(_) | Shape::Number(_) | Shape::Text(_) => Vec::new(),
+    }
+}

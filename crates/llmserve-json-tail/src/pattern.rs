@@ -1,0 +1,133 @@
+//! The patterns and formats of a schema, each compiled once.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use jsonschema_regex::to_rust_regex;
+use regex_automata::util::syntax;
+
+use super::automaton::Automaton;
+use super::format;
+
+/// Index of a pattern.
+pub(super) type PatternId = usize;
+
+/// All tables of one schema together; patterns beyond are left to the guided search.
+const TABLE_BYTES: usize = 16 << 20;
+/// Patterns too large for a table cost the most time: after so many no more are tried.
+const MAX_FAILURES: usize = 8;
+
+/// The compiled patterns of a schema.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    ids: HashMap<String, PatternId>,
+    tables: Vec<Option<Automaton>>,
+    bytes: usize,
+    failures: usize,
+}
+
+impl Patterns {
+    /// A JSON Schema `pattern`, which may match anywhere in the string.
+    ///
+    /// # Errors
+    /// What the parser says of an ill-formed expression.
+    pub(super) fn search(&mut self, pattern: &str) -> Result<PatternId, String> {
+        if repeats_an_anchor(pattern) {
+            return Err("a quantifier stands behind `^` or `$`, which cannot be repeated".to_owned());
+        }
+        let pattern = from_ecma(pattern);
+        syntax::parse(&pattern).map_err(|error| reason(&error.to_string()))?;
+        Ok(self.add(format!("(?s:.*)(?:{pattern})(?s:.*)")))
+    }
+
+    /// A `format`; `Ok(None)` where it asks for nothing, `Err(())` where it is not known.
+    pub(super) fn format(&mut self, name: &str) -> Result<Option<PatternId>, ()> {
+        let expression = format::expression(name).ok_or(())?;
+        Ok((!expression.is_empty()).then(|| self.add(expression)))
+    }
+
+    /// The table; `None` where the pattern is too large for one.
+    pub(super) fn table(&self, id: PatternId) -> Option<&Automaton> {
+        self.tables[id].as_ref()
+    }
+
+    fn add(&mut self, expression: String) -> PatternId {
+        if let Some(&id) = self.ids.get(&expression) {
+            return id;
+        }
+        let open = self.bytes < TABLE_BYTES && self.failures < MAX_FAILURES;
+        let table = if open { Automaton::new(&expression) } else { None };
+        self.bytes += table.as_ref().map_or(0, Automaton::memory);
+        self.failures += usize::from(open && table.is_none());
+        self.tables.push(table);
+        self.ids.insert(expression, self.tables.len() - 1);
+        self.tables.len() - 1
+    }
+}
+
+/// A JSON Schema pattern (ECMA-262) in the words of Rust's parser: what `.`, `\d`, `\w` and `\s` mean
+/// differs. One that cannot be translated stays as it is.
+pub(super) fn from_ecma(pattern: &str) -> String {
+    to_rust_regex(pattern).map_or_else(|()| pattern.to_owned(), Cow::into_owned)
+}
+
+/// As in `^+x`: some parsers take it, JSON Schema's regular expressions know no such thing.
+fn repeats_an_anchor(pattern: &str) -> bool {
+    let (mut in_class, mut after_anchor) = (false, false);
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if after_anchor && matches!(c, '*' | '+' | '?' | '{') {
+            return true;
+        }
+        after_anchor = !in_class && matches!(c, '^' | '$');
+        match c {
+            '\\' => {
+                chars.next();
+            }
+            '[' => in_class = true,
+            ']' => in_class = false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The last line of the parser's message: the reason without the drawing.
+fn reason(message: &str) -> String {
+    let last = message.lines().last().unwrap_or_default();
+    last.trim().trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        let mut patterns = Patterns::default();
+        let id = patterns.search(pattern).unwrap();
+        patterns.table(id).unwrap().matches(text)
+    }
+
+    #[test]
+    fn a_pattern_is_a_search() {
+        assert!(matches("abc", "xxabcx"));
+        assert!(matches("^a|b$", "ax"));
+        assert!(matches("^a|b$", "xb"));
+        assert!(!matches("^a|b$", "xbx"));
+        assert!(matches(r"^\d{3}-\w+$", "123-a_"));
+        assert!(!matches(r"^\d{3}-\w+$", "١٢٣-a"));
+        assert!(matches(r#"^[^\s"]+$"#, "é"));
+        assert!(!matches("^.$", "\r"));
+        assert!(matches("^[.]$", "."));
+        assert!(!matches(r"^\s$", "\u{85}"));
+    }
+
+    #[test]
+    fn ill_formed_patterns_have_a_reason() {
+        let mut patterns = Patterns::default();
+        for pattern in ["^+[a-z]$", "[", "(", "a{3,1}", "(?<=a)b", "(?=a)", "^{2}x$"] {
+            let reason = patterns.search(pattern).unwrap_err();
+            assert!(!reason.is_empty(), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A schema as llguidance should read it: compact white space, patterns that mean there what they mean in
+//! JSON Schema, and bounds that it honours.
+
+use serde_json::{Map, Value, json};
+
+use super::bounds::draw_in;
+use super::keywords::change_subschemas;
+use super::pattern::from_ecma;
+
+/// The schema to compile in place of `schema`: it has the same documents, without white space between
+/// tokens and without some numbers at the very ends of their ranges. `schema` is one that [`super::Outline`] took, so an object or `true`.
+#[must_use]
+pub fn for_grammar(schema: &Value) -> Value {
+    let mut schema = if schema.is_object() { schema.clone() } else { json!({}) };
+    change_subschemas(&mut schema, |members| {
+        rewrite_patterns(members);
+        draw_in(members);
+    });
+    if let Some(map) = schema.as_object_mut() {
+        let compact = json!({
+            "whitespace_flexible": false,
+            "item_separator": ",",
+            "key_separator": ":",
+        });
+        map.insert("x-guidance".to_owned(), compact);
+    }
+    schema
+}
+
+fn rewrite_patterns(members: &mut Map<String, Value>) {
+    if let Some(Value::String(pattern)) = members.get_mut("pattern") {
+        *pattern = from_ecma(pattern);
+    }
+    if let Some(Value::Object(patterns)) = members.get_mut("patternProperties") {
+        let renamed = std::mem::take(patterns).into_iter();
+        *patterns = renamed.map(|(pattern, value)| (from_ecma(&pattern), value)).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_rewritten_and_constants_are_not() {
+        let schema = json!({
+            "properties": {"pattern": {"pattern": "^.$"}, "c": {"const": {"pattern": "."}}},
+            "patternProperties": {"^\\d": {"items": [{"pattern": "\\w"}]}},
+        });
+        let written = for_grammar(&schema);
+        let dot = r"^[^\n\r\x{2028}\x{2029}]$";
+        assert_eq!(written["properties"]["pattern"]["pattern"], dot);
+        assert_eq!(written["properties"]["c"], schema["properties"]["c"]);
+        let named = &written["patternProperties"]["^[0-9]"];
+        assert_eq!(named["items"][0]["pattern"], "[A-Za-z0-9_]");
+        assert_eq!(written["x-guidance"]["whitespace_flexible"], false);
+    }
+}

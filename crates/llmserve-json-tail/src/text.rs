@@ -1,0 +1,280 @@
+//! What a string has to keep, and how one that is cut anywhere can be ended.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use super::automaton::{Automaton, State};
+use super::pattern::{PatternId, Patterns};
+use super::quoting::{Content, escape_endings, finish_character, quote_into};
+
+/// Steps of one search for the end of a string.
+const MAX_STEPS: usize = 20_000;
+/// Endings given for one string.
+const MAX_ENDINGS: usize = 4;
+
+/// The string keywords of a schema.
+#[derive(Debug, Default, Clone)]
+pub(super) struct TextRule {
+    /// In characters.
+    pub(super) min: usize,
+    pub(super) max: Option<usize>,
+    pub(super) patterns: Vec<PatternId>,
+    /// `enum` and `const`.
+    pub(super) literals: Option<Vec<String>>,
+}
+
+impl TextRule {
+    /// Both rules at once.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.min = self.min.max(other.min);
+        self.max = self.max.into_iter().chain(other.max).min();
+        for &pattern in &other.patterns {
+            if !self.patterns.contains(&pattern) {
+                self.patterns.push(pattern);
+            }
+        }
+        self.literals = match (self.literals.take(), &other.literals) {
+            (Some(mut own), Some(others)) => {
+                let others: HashSet<&String> = others.iter().collect();
+                own.retain(|literal| others.contains(literal));
+                Some(own)
+            }
+            (own, others) => own.or_else(|| others.clone()),
+        };
+    }
+
+    /// Takes out the literals that break the other rules.
+    pub(super) fn settle(&mut self, patterns: &Patterns) {
+        let literals = self.literals.take();
+        self.literals = literals.map(|mut literals| {
+            literals.retain(|literal| self.admits(patterns, &mut Content::whole(literal)));
+            literals
+        });
+    }
+
+    /// Whether a string of this content keeps the rule, as far as the tables tell.
+    pub(super) fn admits(&self, patterns: &Patterns, content: &mut Content) -> bool {
+        let length = content.num_characters;
+        if content.is_wrong || length < self.min || self.max.is_some_and(|max| length > max) {
+            return false;
+        }
+        if let Some(literals) = &self.literals {
+            return literals.iter().any(|literal| literal.as_bytes() == content.decoded);
+        }
+        let mut tables = self.patterns.iter().filter_map(|&id| Some((id, patterns.table(id)?)));
+        tables.all(|(id, table)| content.run(id, table, b"").is_some_and(|state| table.accepts(state)))
+    }
+
+    /// What can follow a string that has begun with `content`, closing quote included, shortest first.
+    pub(super) fn endings(&self, patterns: &Patterns, content: &mut Content) -> Vec<Vec<u8>> {
+        let mut endings = Vec::new();
+        if content.is_wrong {
+            return endings;
+        }
+        if content.escape.is_empty() {
+            endings.extend(self.ending(patterns, content, Vec::new(), b""));
+        } else {
+            for (tail, character) in escape_endings(&content.escape) {
+                let character = character.encode_utf8(&mut [0; 4]).as_bytes().to_vec();
+                endings.extend(self.ending(patterns, content, tail, &character));
+            }
+        }
+        endings.sort_by_key(Vec::len);
+        endings.truncate(MAX_ENDINGS);
+        endings
+    }
+
+    fn ending(
+        &self,
+        patterns: &Patterns,
+        content: &mut Content,
+        mut tail: Vec<u8>,
+        more: &[u8],
+    ) -> Option<Vec<u8>> {
+        quote_into(&self.rest(patterns, content, more)?, &mut tail);
+        tail.push(b'"');
+        Some(tail)
+    }
+
+    /// A shortest continuation of the content and the whole characters `more`.
+    fn rest(&self, patterns: &Patterns, content: &mut Content, more: &[u8]) -> Option<Vec<u8>> {
+        if let Some(literals) = &self.literals {
+            let rest = |text: &'_ String| {
+                text.as_bytes().strip_prefix(&content.decoded[..])?.strip_prefix(more).map(<[u8]>::len)
+            };
+            let rests = literals.iter().filter_map(|text| Some((rest(text)?, text)));
+            let (len, text) = rests.min_by_key(|(len, _)| *len)?;
+            return Some(text.as_bytes()[text.len() - len..].to_vec());
+        }
+        let length = content.num_characters + usize::from(!more.is_empty());
+        if self.patterns.is_empty() {
+            return self.padding(length, if more.is_empty() { &content.decoded } else { b"" });
+        }
+        let tables = self.patterns.iter().map(|&id| Some((id, patterns.table(id)?)));
+        let tables: Vec<_> = tables.collect::<Option<_>>()?;
+        let states = tables.iter().map(|(id, table)| content.run(*id, table, more));
+        let states = states.collect::<Option<_>>()?;
+        let tables = tables.into_iter().map(|(_, table)| table).collect();
+        Search { rule: self, tables }.shortest(states, length)
+    }
+
+    /// Bytes of the longest rest that one more character can ask for.
+    pub(super) fn longest(&self, patterns: &Patterns) -> usize {
+        let literal = self.literals.iter().flatten().map(String::len).max().unwrap_or(0);
+        let tables = self.patterns.iter().filter_map(|&id| patterns.table(id));
+        literal.max(tables.map(Automaton::farthest).max().unwrap_or(0)) + 2
+    }
+
+    /// What follows `length` characters, of which `last` has the last one.
+    fn padding(&self, length: usize, last: &[u8]) -> Option<Vec<u8>> {
+        if self.max.is_some_and(|max| length > max) {
+            return None;
+        }
+        let mut rest = finish_character(last);
+        rest.resize(rest.len() + self.min.saturating_sub(length), b'a');
+        Some(rest)
+    }
+}
+
+/// Best-first search through the product of all tables and the length.
+struct Search<'a> {
+    rule: &'a TextRule,
+    tables: Vec<&'a Automaton>,
+}
+
+/// One place of the search.
+struct Place {
+    states: Box<[State]>,
+    length: usize,
+    from: usize,
+    byte: u8,
+}
+
+impl Search<'_> {
+    fn shortest(&self, states: Box<[State]>, length: usize) -> Option<Vec<u8>> {
+        let mut places = vec![Place { states, length, from: 0, byte: 0 }];
+        let mut seen = HashSet::new();
+        let mut open = BinaryHeap::from([(Reverse(self.bound(&places[0])), 0, 0)]);
+        while let Some((_, depth, index)) = open.pop() {
+            if self.is_end(&places[index]) {
+                return Some(path(&places, index));
+            }
+            if places.len() > MAX_STEPS {
+                return None;
+            }
+            for place in self.successors(&places[index], index) {
+                if seen.insert((place.states.clone(), self.kept_length(place.length))) {
+                    let bound = depth + 1 + self.bound(&place);
+                    places.push(place);
+                    open.push((Reverse(bound), depth + 1, places.len() - 1));
+                }
+            }
+        }
+        None
+    }
+
+    fn successors(&self, place: &Place, from: usize) -> Vec<Place> {
+        let next = |&(byte, _): &(u8, State)| {
+            let length = place.length + usize::from(byte & 0xc0 != 0x80);
+            if self.rule.max.is_some_and(|max| length > max) {
+                return None;
+            }
+            let states = self.tables.iter().zip(&place.states);
+            let states = states.map(|(table, &state)| table.step(state, byte));
+            Some(Place { states: states.collect::<Option<_>>()?, length, from, byte })
+        };
+        let moves = |(table, &state): (&&Automaton, &State)| table.moves(state).to_vec();
+        // The table with the fewest ways on proposes bytes, and with several tables all do.
+        let mut bytes: Vec<_> = self.tables.iter().zip(&place.states).flat_map(moves).collect();
+        if self.tables.len() > 1 {
+            bytes.dedup_by_key(|(byte, _)| *byte);
+        }
+        bytes.iter().filter_map(next).collect()
+    }
+
+    fn is_end(&self, place: &Place) -> bool {
+        let accepted = self.tables.iter().zip(&place.states).all(|(table, &state)| table.accepts(state));
+        accepted && place.length >= self.rule.min
+    }
+
+    /// Bytes that are still needed at least.
+    fn bound(&self, place: &Place) -> usize {
+        let distances = self.tables.iter().zip(&place.states);
+        let farthest = distances.map(|(table, &state)| table.distance(state) as usize).max();
+        farthest.unwrap_or(0).max(self.rule.min.saturating_sub(place.length))
+    }
+
+    /// The length, as far as it matters to what may follow.
+    fn kept_length(&self, length: usize) -> usize {
+        if self.rule.max.is_some() { length } else { length.min(self.rule.min) }
+    }
+}
+
+fn path(places: &[Place], mut index: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while index != 0 {
+        bytes.push(places[index].byte);
+        index = places[index].from;
+    }
+    bytes.reverse();
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(pattern: &str) -> (TextRule, Patterns) {
+        let mut patterns = Patterns::default();
+        let id = patterns.search(pattern).unwrap();
+        (TextRule { patterns: vec![id], ..TextRule::default() }, patterns)
+    }
+
+    fn first(rule: &TextRule, patterns: &Patterns, raw: &str) -> Option<String> {
+        let endings = rule.endings(patterns, &mut Content::of(raw.as_bytes()));
+        endings.into_iter().next().map(|ending| String::from_utf8(ending).unwrap())
+    }
+
+    #[test]
+    fn a_pattern_is_continued_to_its_match() {
+        let (rule, patterns) = rule(r"^\d{3}-\w+$");
+        assert_eq!(first(&rule, &patterns, "").unwrap(), "000-a\"");
+        assert_eq!(first(&rule, &patterns, "12").unwrap(), "0-a\"");
+        assert_eq!(first(&rule, &patterns, "1x"), None);
+    }
+
+    #[test]
+    fn lengths_count_characters_and_go_with_patterns() {
+        let (mut rule, patterns) = rule("^é+x$");
+        rule.min = 4;
+        assert_eq!(first(&rule, &patterns, "").unwrap(), "éééx\"");
+        rule.max = Some(3);
+        assert_eq!(first(&rule, &patterns, ""), None);
+    }
+
+    #[test]
+    fn what_needs_an_escape_is_escaped() {
+        let (rule, patterns) = rule("^\\n\"$");
+        assert_eq!(first(&rule, &patterns, "").unwrap(), "\\n\\\"\"");
+        assert_eq!(first(&rule, &patterns, "\\").unwrap(), "n\\\"\"");
+        assert_eq!(first(&rule, &patterns, "\\u0").unwrap(), "00a\\\"\"");
+    }
+
+    #[test]
+    fn literals_go_on_from_their_beginning() {
+        let literals = Some(vec!["añejo".to_owned(), "b\"c".to_owned()]);
+        let rule = TextRule { literals, ..TextRule::default() };
+        let patterns = Patterns::default();
+        assert_eq!(first(&rule, &patterns, "a").unwrap(), "ñejo\"");
+        assert_eq!(first(&rule, &patterns, "b").unwrap(), "\\\"c\"");
+        assert_eq!(first(&rule, &patterns, "b\\").unwrap(), "\"c\"");
+        assert_eq!(first(&rule, &patterns, "c"), None);
+    }
+
+    #[test]
+    fn a_long_minimum_with_a_pattern_is_found() {
+        let (mut rule, patterns) = rule("^[a-z]+$");
+        rule.min = 3000;
+        assert_eq!(first(&rule, &patterns, "").unwrap().len(), 3001);
+    }
+}

@@ -1,0 +1,431 @@
+//! Follows a document that is being written through the schema.
+//!
+//! Where branches could each have begun this way, one thread follows each.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::members::{self, State};
+use super::number::is_spoiled;
+use super::outline::Outline;
+use super::quoting::Content;
+use super::scan::{Part, Scanner};
+use super::shape::{List, NodeId, Record, Shape};
+
+/// Threads that are followed at once; a document that leaves more open is followed by the first.
+const MAX_THREADS: usize = 256;
+
+/// A document that is being written, and all ways to read it.
+///
+/// What a step costs does not grow with the document: the walk moves on with each piece of text, and
+/// keeps what it takes to go back.
+#[derive(Debug)]
+pub struct Walk {
+    pub(super) outline: Arc<Outline>,
+    text: Vec<u8>,
+    /// All arrays and objects of all threads in all their states; threads point into it.
+    frames: Vec<Frame>,
+    now: Moment,
+    /// Before each piece of text.
+    before: Vec<Moment>,
+    /// Of the string that is open, where its byte is `content_start`.
+    content: Content,
+    content_start: usize,
+}
+
+/// What is restored when text is taken back.
+#[derive(Debug, Clone)]
+struct Moment {
+    len: usize,
+    scanner: Scanner,
+    /// Where the token that is open begins; a string behind its quote.
+    token: usize,
+    depth: usize,
+    num_frames: usize,
+    threads: Arc<[Thread]>,
+    is_spoiled: bool,
+}
+
+/// One way to read the document.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Thread {
+    pub(super) top: Option<FrameId>,
+    pub(super) expect: Expect,
+}
+
+/// Index of a frame.
+pub(super) type FrameId = usize;
+
+/// An array or object that is open, as it was at some time.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) open: Open,
+    pub(super) around: Option<FrameId>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Open {
+    List { list: Arc<List>, count: usize },
+    Record { record: Arc<Record>, state: State },
+}
+
+/// What may come next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    Value(NodeId),
+    /// The same, or the end of the array.
+    FirstItem(NodeId),
+    /// A member, or the end of the object.
+    FirstKey,
+    Key,
+    Colon(NodeId),
+    /// A comma, or the end of what is open.
+    Next,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Event {
+    OpenList,
+    OpenRecord,
+    Close,
+    Comma,
+    Colon,
+    /// A scalar that is whole.
+    Text,
+    Number,
+    Word,
+}
+
+impl Walk {
+    /// At the beginning of a document.
+    #[must_use]
+    pub fn new(outline: Arc<Outline>) -> Self {
+        let now = Moment {
+            len: 0,
+            scanner: Scanner::default(),
+            token: 0,
+            depth: 0,
+            num_frames: 0,
+            threads: Arc::new([Thread { top: None, expect: Expect::Value(0) }]),
+            is_spoiled: false,
+        };
+        Self {
+            outline,
+            text: Vec::new(),
+            frames: Vec::new(),
+            now,
+            before: Vec::new(),
+            content: Content::default(),
+            content_start: 0,
+        }
+    }
+
+    /// Goes on by a piece of text.
+    pub fn feed(&mut self, piece: &[u8]) {
+        self.before.push(self.now.clone());
+        for &byte in piece {
+            self.feed_byte(byte);
+        }
+        self.now.len = self.text.len();
+        self.now.num_frames = self.frames.len();
+    }
+
+    /// Takes the last `n` pieces back, as far as there are so many.
+    pub fn rollback(&mut self, n: usize) {
+        let left = self.before.len().saturating_sub(n);
+        let Some(then) = self.before.drain(left..).next() else { return };
+        self.text.truncate(then.len);
+        self.frames.truncate(then.num_frames);
+        self.now = then;
+        if self.content_start + self.content.num_raw > self.text.len() {
+            self.content = Content::default();
+        }
+    }
+
+    /// The text so far.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// How many pieces the text was fed in.
+    #[must_use]
+    pub fn num_pieces(&self) -> usize {
+        self.before.len()
+    }
+
+    /// Whether the text ends inside a string.
+    #[must_use]
+    pub fn is_in_text(&self) -> bool {
+        matches!(self.now.scanner, Scanner::Text { .. })
+    }
+
+    /// Bytes of the number that the text ends in.
+    #[must_use]
+    pub fn number_len(&self) -> usize {
+        if self.now.scanner == Scanner::Number { self.token().len() } else { 0 }
+    }
+
+    /// Arrays and objects that are open.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.now.depth
+    }
+
+    /// Whether after `piece` no text can make the document valid any more, though a grammar may allow
+    /// it: a number beyond a double's range, or one too long for an exact `multipleOf`, or an object
+    /// whose members are too few since a name came twice. Such a piece should not be taken.
+    pub fn spoils(&mut self, piece: &[u8]) -> bool {
+        let was_spoiled = self.now.is_spoiled;
+        self.feed(piece);
+        let in_number = self.now.scanner == Scanner::Number;
+        let is_spoiled =
+            !was_spoiled && self.now.is_spoiled || in_number && self.is_spoiled_number(self.text.len());
+        self.rollback(1);
+        is_spoiled
+    }
+
+    /// The bytes of the token that is open; of a string what is behind the quote.
+    pub(super) fn token(&self) -> &[u8] {
+        if self.now.scanner == Scanner::Between { &[] } else { &self.text[self.now.token..] }
+    }
+
+    pub(super) fn scanner(&self) -> Scanner {
+        self.now.scanner
+    }
+
+    pub(super) fn threads(&self) -> Arc<[Thread]> {
+        Arc::clone(&self.now.threads)
+    }
+
+    pub(super) fn frame(&self, id: FrameId) -> &Frame {
+        &self.frames[id]
+    }
+
+    /// What the string that is open says so far; taken out for use, to be put back.
+    pub(super) fn take_content(&mut self) -> Content {
+        if !self.is_in_text() {
+            return Content::default();
+        }
+        self.follow_content(self.text.len());
+        std::mem::take(&mut self.content)
+    }
+
+    pub(super) fn put_content(&mut self, content: Content) {
+        if self.is_in_text() {
+            self.content = content;
+        }
+    }
+
+    /// Follows the open string up to the byte at `end`.
+    fn follow_content(&mut self, end: usize) {
+        if self.content_start != self.now.token {
+            self.content = Content::default();
+            self.content_start = self.now.token;
+        }
+        self.content.feed(&self.text[self.now.token + self.content.num_raw..end]);
+    }
+
+    fn feed_byte(&mut self, byte: u8) {
+        let at = self.text.len();
+        self.text.push(byte);
+        let was = self.now.scanner;
+        let step = self.now.scanner.step(byte);
+        if step.ends_number {
+            self.now.is_spoiled |= self.is_spoiled_number(at);
+            self.follow(Event::Number, self.now.token..at);
+        }
+        match step.part {
+            Part::Space | Part::Inside => {}
+            Part::Begin => self.now.token = at + usize::from(byte == b'"'),
+            Part::End if matches!(was, Scanner::Text { .. }) => {
+                self.follow_content(at);
+                self.follow(Event::Text, self.now.token..at);
+            }
+            Part::End => self.follow(Event::Word, self.now.token..at + 1),
+            Part::Mark => self.mark(byte),
+        }
+    }
+
+    fn mark(&mut self, byte: u8) {
+        let event = match byte {
+            b'{' => Event::OpenRecord,
+            b'[' => Event::OpenList,
+            b',' => Event::Comma,
+            b':' => Event::Colon,
+            _ => Event::Close,
+        };
+        self.now.depth += usize::from(matches!(event, Event::OpenList | Event::OpenRecord));
+        self.now.depth = self.now.depth.saturating_sub(usize::from(event == Event::Close));
+        let had_threads = !self.now.threads.is_empty();
+        self.follow(event, 0..0);
+        if byte == b'}' && had_threads && self.now.threads.is_empty() {
+            self.now.is_spoiled |= self.outline.has_minimum();
+        }
+    }
+
+    fn is_spoiled_number(&self, end: usize) -> bool {
+        is_spoiled(str_of(&self.text[self.now.token..end]), self.outline.has_multiples())
+    }
+
+    /// Leads all threads on by one event; a scalar's bytes are `token`.
+    fn follow(&mut self, event: Event, token: Range<usize>) {
+        let mut follower = Follower {
+            outline: &self.outline,
+            frames: &mut self.frames,
+            content: &mut self.content,
+            event,
+            // With the quotes, as names are kept.
+            quoted: self.text.get(token.start.wrapping_sub(1)..=token.end).unwrap_or_default(),
+            token: str_of(&self.text[token]),
+            out: Vec::new(),
+        };
+        for &thread in self.now.threads.iter() {
+            follower.apply(thread);
+            if follower.out.len() >= MAX_THREADS {
+                break;
+            }
+        }
+        follower.out.truncate(MAX_THREADS);
+        self.now.threads = follower.out.into();
+    }
+}
+
+fn str_of(text: &[u8]) -> &str {
+    std::str::from_utf8(text).unwrap_or_default()
+}
+
+/// Leads threads on by one event.
+struct Follower<'w> {
+    outline: &'w Outline,
+    frames: &'w mut Vec<Frame>,
+    content: &'w mut Content,
+    event: Event,
+    token: &'w str,
+    quoted: &'w [u8],
+    out: Vec<Thread>,
+}
+
+impl Follower<'_> {
+    /// Pushes the threads that this one becomes.
+    fn apply(&mut self, thread: Thread) {
+        match (self.event, thread.expect) {
+            (Event::OpenList | Event::OpenRecord, Expect::Value(node) | Expect::FirstItem(node)) => {
+                self.open(thread, node);
+            }
+            (Event::Text, Expect::FirstKey | Expect::Key) => self.key(thread),
+            (Event::Text | Event::Number | Event::Word, Expect::Value(node) | Expect::FirstItem(node)) => {
+                let outline = self.outline;
+                if outline.nodes.shapes[node].iter().any(|shape| self.admits(shape)) {
+                    let top = self.enter_value(thread.top);
+                    self.out.push(Thread { top, expect: Expect::Next });
+                }
+            }
+            (Event::Colon, Expect::Colon(node)) => {
+                self.out.push(Thread { expect: Expect::Value(node), ..thread });
+            }
+            (Event::Comma, Expect::Next) => {
+                let Some(top) = thread.top else { return };
+                let expect = match &self.frames[top].open {
+                    Open::List { list, count } => Expect::Value(list.item(*count)),
+                    Open::Record { .. } => Expect::Key,
+                };
+                self.out.push(Thread { expect, ..thread });
+            }
+            (Event::Close, Expect::Next | Expect::FirstKey | Expect::FirstItem(_)) => {
+                if let Some(frame) = thread.top.map(|top| &self.frames[top])
+                    && frame.open.is_whole()
+                {
+                    self.out.push(Thread { top: frame.around, expect: Expect::Next });
+                }
+            }
+            (
+                Event::OpenList
+                | Event::OpenRecord
+                | Event::Close
+                | Event::Comma
+                | Event::Colon
+                | Event::Text
+                | Event::Number
+                | Event::Word,
+                _,
+            ) => {}
+        }
+    }
+
+    fn open(&mut self, thread: Thread, node: NodeId) {
+        let around = self.enter_value(thread.top);
+        let outline = self.outline;
+        for shape in &outline.nodes.shapes[node] {
+            let (open, expect) = match shape {
+                Shape::List(list) if self.event == Event::OpenList => {
+                    (Open::List { list: Arc::clone(list), count: 0 }, Expect::FirstItem(list.item(0)))
+                }
+                Shape::Record(record) if self.event == Event::OpenRecord => {
+                    let record = Arc::clone(record);
+                    (Open::Record { record, state: State::default() }, Expect::FirstKey)
+                }
+                Shape::List(_) | Shape::Record(_) | Shape::Word(_) | Shape::Number(_) | Shape::Text(_) => {
+                    continue;
+                }
+            };
+            let top = Some(self.push(open, around));
+            self.out.push(Thread { top, expect });
+        }
+    }
+
+    fn push(&mut self, open: Open, around: Option<FrameId>) -> FrameId {
+        self.frames.push(Frame { open, around });
+        self.frames.len() - 1
+    }
+
+    /// The innermost frame with one more item, where it is an array.
+    fn enter_value(&mut self, top: Option<FrameId>) -> Option<FrameId> {
+        let frame = &self.frames[top?];
+        let Open::List { list, count } = &frame.open else { return top };
+        let (open, around) = (Open::List { list: Arc::clone(list), count: count + 1 }, frame.around);
+        Some(self.push(open, around))
+    }
+
+    fn key(&mut self, thread: Thread) {
+        let Some(frame) = thread.top.map(|top| &self.frames[top]) else { return };
+        let Open::Record { record, state } = &frame.open else { return };
+        let (record, state, around) = (Arc::clone(record), state.clone(), frame.around);
+        let named = record.index.get(self.quoted).copied();
+        if let Some(place) = named.filter(|&place| record.may_come(state.at, place)) {
+            let state = state.clone().with_member(&record, place + 1, None);
+            self.member(&record, state, around, record.names[place].node);
+        }
+        if named.is_none() && record.may_be_free(state.at) {
+            let state = state.with_member(&record, record.names.len(), Some(self.quoted));
+            for node in members::extras(&self.outline.patterns, &record, self.content) {
+                self.member(&record, state.clone(), around, node);
+            }
+        }
+    }
+
+    fn member(&mut self, record: &Arc<Record>, state: State, around: Option<FrameId>, node: NodeId) {
+        let top = Some(self.push(Open::Record { record: Arc::clone(record), state }, around));
+        self.out.push(Thread { top, expect: Expect::Colon(node) });
+    }
+
+    fn admits(&mut self, shape: &Shape) -> bool {
+        match (shape, self.event) {
+            (Shape::Text(rule), Event::Text) => rule.admits(&self.outline.patterns, self.content),
+            (Shape::Number(rule), Event::Number) => rule.admits(self.token),
+            (Shape::Word(word), Event::Word) => *word == self.token,
+            (Shape::Text(_) | Shape::Number(_) | Shape::Word(_) | Shape::List(_) | Shape::Record(_), _) => {
+                false
+            }
+        }
+    }
+}
+
+impl Open {
+    fn is_whole(&self) -> bool {
+        match self {
+            Self::List { list, count } => *count >= list.min,
+            Self::Record { record, state } => record.may_be_free(state.at) && state.count >= record.min,
+        }
+    }
+}
