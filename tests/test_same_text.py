@@ -59,10 +59,12 @@ async def complete(engine: Engine, prompt: Sequence[int], *, cached: bool = Fals
 
 async def beside_others(engine: Engine, prompt: Sequence[int], number: int) -> Completion:
     """Completes while streams run and other prompts come in."""
+    done: list[Completion] = []
     async with anyio.create_task_group() as group:
         for one in range(NUM_BESIDE):
             group.start_soon(complete, engine, tokens(100 * number + one, 70 + one))
-        return await complete(engine, prompt)
+        done.append(await complete(engine, prompt))
+    return done[0]
 
 
 def drawn(completion: Completion) -> list[tuple[int, float]]:
