@@ -213,7 +213,8 @@ def test_the_catalogue_knows_what_models_are_for(server: ServerProcess) -> None:
     one = get(server.port, "/v1/models/Org__Bert").json
     assert (one["outputs"], one["dims"]) == (["dense"], {"dense": WIDTH})
     health = get(server.port, "/health").json["models"]
-    assert {"id": "Org__Bert", "state": "ready", "kind": "embedding"} in health
+    (loaded,) = (model for model in health if model["id"] == "Org__Bert")
+    assert (loaded["state"], loaded["kind"], loaded["backend"]) == ("ready", "embedding", "CPU")
     assert get(server.port, "/").json["models"] == health
 
 
