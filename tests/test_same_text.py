@@ -20,7 +20,8 @@ TOKENS = 8
 NUM_BESIDE = 3
 # Log-probabilities of the same tokens, alone and beside others.
 EPSILON = 1e-3
-# Tokens up to which a lone row is computed as one beside others.
+# Flash attention splits a lone row over the threads beyond so many tokens, with sums of 16-bit numbers: what company
+# changes is larger there, up to 0.3.
 SPLIT_FROM = 256
 
 
@@ -36,15 +37,12 @@ def prompts() -> list[list[int]]:
 
 
 @asynccontextmanager
-async def running(
-    model: Path, *, flash_attention: bool | None = None, deterministic: bool = False
-) -> AsyncIterator[Engine]:
+async def running(model: Path, *, deterministic: bool = False) -> AsyncIterator[Engine]:
     """An engine in which whole tiles are computed beside streams, however slow the machine is."""
     config = ModelConfig(
         max_sequences=NUM_BESIDE + 1,
         context_length=1024,
         max_stall_ms=60_000,
-        flash_attention=flash_attention,
         deterministic=deterministic,
     )
     async with await Engine.load(model, config) as engine:
@@ -94,19 +92,17 @@ async def test_again_and_from_the_prefix_cache(model_path: Path) -> None:
 
 
 async def test_beside_others_log_probabilities_hardly_differ(model_path: Path) -> None:
-    """From 257 tokens on flash attention splits a lone row over the threads, with sums of 16-bit numbers."""
-    for flash_attention, longest in ((None, SPLIT_FROM), (False, max(LENGTHS))):
-        async with running(model_path, flash_attention=flash_attention) as engine:
-            for number, prompt in enumerate(prompts()):
-                if len(prompt) + TOKENS <= longest:
-                    alone = await complete(engine, prompt)
-                    beside = await beside_others(engine, prompt, number)
-                    assert largest_difference(alone, beside) <= EPSILON, (flash_attention, len(prompt))
+    async with running(model_path) as engine:
+        for number, prompt in enumerate(prompts()):
+            if len(prompt) + TOKENS <= SPLIT_FROM:
+                alone = await complete(engine, prompt)
+                beside = await beside_others(engine, prompt, number)
+                assert largest_difference(alone, beside) <= EPSILON, len(prompt)
 
 
 async def test_beside_others_nothing_differs_where_each_is_computed_by_itself(model_path: Path) -> None:
     async with running(model_path, deterministic=True) as engine:
-        for number, prompt in enumerate(prompts()):
+        for number, prompt in enumerate(prompts()[::3]):
             alone = await complete(engine, prompt)
             assert drawn(await beside_others(engine, prompt, number)) == drawn(alone)
             assert drawn(await complete(engine, prompt, cached=True)) == drawn(alone)
