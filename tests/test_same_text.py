@@ -20,8 +20,8 @@ TOKENS = 8
 NUM_BESIDE = 3
 # Log-probabilities of the same tokens, alone and beside others.
 EPSILON = 1e-3
-# Flash attention splits a lone row over the threads beyond so many tokens, with sums of 16-bit numbers: what company
-# changes is larger there, up to 0.3.
+# Beyond so many tokens flash attention splits a lone row over the threads, with sums of 16-bit numbers: there
+# company changes more, up to 0.3.
 SPLIT_FROM = 256
 
 

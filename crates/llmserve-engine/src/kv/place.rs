@@ -170,7 +170,7 @@ pub(crate) fn choose(
     let (anywhere, price) = best_room(rooms, None, prices)?;
     let nothing = Start { source: Source::Nothing, shared: 0, slot: anywhere };
     let computing = |shared: usize| prices.tokens(num_tokens.saturating_sub(shared));
-    let used = offers.iter().flat_map(|offer| starts(offer, rooms, prices));
+    let used = offers.iter().flat_map(|offer| starts(num_tokens, offer, rooms, prices));
     let used = used.map(|(start, price)| (start, price + computing(start.shared)));
     let (start, cost) = std::iter::once((nothing, price + computing(0)))
         .chain(used)
@@ -186,10 +186,17 @@ pub(crate) fn choose(
 }
 
 /// The ways to use cells, with what each costs beside computing the rest.
-fn starts(offer: &Offer, rooms: &[Room], prices: &Prices) -> impl Iterator<Item = (Start, f64)> {
+fn starts(
+    num_tokens: usize,
+    offer: &Offer,
+    rooms: &[Room],
+    prices: &Prices,
+) -> impl Iterator<Item = (Start, f64)> {
     let Offer { origin, shared, len, bytes } = *offer;
     let taken = match origin {
-        Origin::Idle(slot) => rooms.iter().find(|room| room.slot == slot && is_takeover(offer, rooms)),
+        Origin::Idle(slot) => {
+            rooms.iter().find(|room| room.slot == slot && is_takeover(num_tokens, offer, rooms))
+        }
         Origin::Running(_) | Origin::Parked(_) => None,
     };
     let taken = taken.map(|room| {
@@ -208,10 +215,12 @@ fn starts(offer: &Offer, rooms: &[Room], prices: &Prices) -> impl Iterator<Item 
     taken.into_iter().chain(moved)
 }
 
-/// A conversation of which little is shared keeps its slot while there is an empty one.
-fn is_takeover(offer: &Offer, rooms: &[Room]) -> bool {
+/// A conversation of which little is shared keeps its slot while there is an empty one, unless the same was asked again
+/// and what was answered is short.
+fn is_takeover(num_tokens: usize, offer: &Offer, rooms: &[Room]) -> bool {
     let is_most = 2 * offer.shared >= offer.len;
-    is_most || (offer.shared >= MIN_SHARED && rooms.iter().all(|room| room.held.is_some()))
+    let is_repeated = offer.shared == num_tokens && offer.len - offer.shared < MIN_SAVED;
+    is_most || is_repeated || (offer.shared >= MIN_SHARED && rooms.iter().all(|room| room.held.is_some()))
 }
 
 /// The slot whose cells cost least, and what they cost: an empty one before any other, where there are several the

@@ -45,6 +45,13 @@ fn an_empty_slot_is_there_and_the_long_conversation_stays() {
 }
 
 #[test]
+fn who_asks_the_same_again_gets_the_cells_though_a_short_answer_is_lost() {
+    let rooms = [idle(0, 12), empty(1)];
+    assert_eq!(chosen(4, &[idle_offer(0, 4, 12)], &rooms), Some(start(Source::TakeOver, 4, 0)));
+    assert_eq!(chosen(5, &[idle_offer(0, 4, 12)], &rooms), Some(start(Source::Nothing, 0, 1)));
+}
+
+#[test]
 fn eight_shared_of_eight_thousand_are_computed_not_copied() {
     for origin in [Origin::Idle(SlotId(0)), Origin::Running(SlotId(9)), Origin::Parked(3)] {
         let place = chosen(300, &[offer(origin, 8, 8000)], &[idle(0, 8000), empty(1)]);
