@@ -5,7 +5,6 @@ mod candidate;
 mod controller;
 mod cost;
 mod drafting;
-mod filter;
 mod head;
 mod lookup;
 mod method;
