@@ -25,7 +25,9 @@ impl Core {
         if self.running.iter().all(|sequence| sequence.drafts.is_none()) {
             return Vec::new();
         }
-        let decoding = self.running.iter().enumerate().filter(|(_, sequence)| sequence.is_decoding());
+        // One whose drawn token waits for its constraint does not decode.
+        let decodes = |sequence: &Sequence| sequence.is_decoding() && !sequence.output.is_held();
+        let decoding = self.running.iter().enumerate().filter(|(_, sequence)| decodes(sequence));
         let decoding: Vec<usize> = decoding.map(|(index, _)| index).collect();
         let unused = self.draft_controller.acceptance(false);
         let candidates: Vec<DraftCandidate<'_>> = decoding
@@ -41,7 +43,10 @@ impl Core {
                 }
             })
             .collect();
-        let chosen = self.draft_controller.choose(&candidates);
+        // A step with a chunk is not recorded, and a probe there would teach nothing.
+        let may_probe =
+            self.running.iter().all(|sequence| sequence.is_decoding() || sequence.output.is_held());
+        let chosen = self.draft_controller.choose(&candidates, may_probe);
         let mut wanted = vec![0; self.running.len()];
         for (index, len) in decoding.into_iter().zip(chosen) {
             wanted[index] = len;
@@ -123,7 +128,6 @@ impl Core {
         self.draft_controller.record_step(&DraftStep {
             num_decoding: plan.decode.len(),
             num_drafting: lengths().count(),
-            draft_len: lengths().max().unwrap_or(0),
             num_draft_rows: lengths().sum(),
             took,
         });

@@ -18,16 +18,11 @@ const START_WEIGHT: f64 = 3.0;
 /// try that fails, up to the second.
 const FIRST_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 128;
-/// The first pause where what the engine has seen is worse than this.
-const UNLIKELY_PAUSE: u32 = 32;
-const UNLIKELY_RATE: f64 = 0.2;
-/// Where it is worse than this, the first pause is the longest: a try also has the draft context follow all that was
-/// computed meanwhile.
-const HOPELESS_RATE: f64 = 0.05;
+/// Where what the engine has seen is worse than this, the first pause is the longest: a try also has the draft context
+/// follow all that was computed meanwhile.
+const UNLIKELY_RATE: f64 = 0.1;
 /// Pauses are kept in full where a try loses a quarter of a step or more, else in proportion.
 const FULL_PAUSE_PER_LOSS: f64 = 4.0;
-/// What is left of the older records after a pause: the text may have changed.
-const AFTER_PAUSE: f64 = 0.5;
 
 /// Acceptance by position in the draft, with older records fading.
 ///
@@ -44,10 +39,14 @@ impl Rates {
     fn record(&mut self, drafted: usize, accepted: usize, decay: f64) {
         // The token after the first wrong one was computed on a wrong text and says nothing.
         let num_known = drafted.min(accepted + 1).min(MAX_DRAFT_TOKENS);
-        for position in 0..num_known {
-            let hit = if position < accepted { 1.0 } else { 0.0 };
-            self.tried[position] = self.tried[position] * decay + 1.0;
-            self.accepted[position] = self.accepted[position] * decay + hit;
+        for position in 0..MAX_DRAFT_TOKENS {
+            // Those that are not tried fade as well, or they would stay what a few drafts made them.
+            self.tried[position] *= decay;
+            self.accepted[position] *= decay;
+            if position < num_known {
+                self.tried[position] += 1.0;
+                self.accepted[position] += if position < accepted { 1.0 } else { 0.0 };
+            }
         }
     }
 
@@ -92,9 +91,7 @@ impl Acceptance {
         if drafted == 0 {
             return;
         }
-        if self.num_idle.replace(0) >= FIRST_PAUSE {
-            self.rates = self.rates.scaled(|_| AFTER_PAUSE);
-        }
+        self.num_idle.set(0);
         self.rates.record(drafted, accepted, SEQUENCE_DECAY);
         if accepted > 0 {
             self.pause = (self.pause / 2).max(FIRST_PAUSE);
@@ -114,6 +111,11 @@ impl Acceptance {
     /// Enters a step in which the sequence might have drafted. It counts until the next record.
     pub(super) fn count_step(&self) {
         self.num_idle.set(self.num_idle.get().saturating_add(1));
+    }
+
+    /// Whether its last draft was right in part, so that it drafts without a pause.
+    pub(super) fn is_active(&self) -> bool {
+        self.wait == 0
     }
 
     /// Whether a sequence that does not draft may try along with others.
@@ -147,11 +149,7 @@ impl AcceptanceHistory {
     /// What a new sequence starts from.
     pub(super) fn start(&self) -> Acceptance {
         let rates = self.rates.scaled(|tried| (START_WEIGHT / tried).min(1.0));
-        let pause = match rates.expected(1) {
-            ..HOPELESS_RATE => LONGEST_PAUSE,
-            HOPELESS_RATE..UNLIKELY_RATE => UNLIKELY_PAUSE,
-            _ => FIRST_PAUSE,
-        };
+        let pause = if rates.expected(1) < UNLIKELY_RATE { LONGEST_PAUSE } else { FIRST_PAUSE };
         Acceptance { rates, pause, wait: pause, num_idle: Cell::new(0) }
     }
 }
@@ -266,7 +264,7 @@ mod tests {
         for _ in 0..300 {
             history.record(1, 0);
         }
-        assert_eq!(wait(&history.start()), UNLIKELY_PAUSE);
+        assert_eq!(wait(&history.start()), LONGEST_PAUSE);
     }
 
     #[test]

@@ -4,7 +4,6 @@ mod acceptance;
 mod candidate;
 mod controller;
 mod cost;
-mod filter;
 mod head;
 mod lookup;
 mod method;

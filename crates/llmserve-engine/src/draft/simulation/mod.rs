@@ -243,7 +243,7 @@ impl Simulation {
             .collect();
         match self.policy {
             Policy::Fixed(len) => candidates.iter().map(|candidate| len.min(candidate.max)).collect(),
-            Policy::Adaptive => self.controller.choose(&candidates),
+            Policy::Adaptive => self.controller.choose(&candidates, true),
         }
     }
 
@@ -275,7 +275,6 @@ impl Simulation {
         self.controller.record_step(&DraftStep {
             num_decoding: self.running.len(),
             num_drafting: drafts.len(),
-            draft_len: drafts.iter().max().copied().unwrap_or(0),
             num_draft_rows,
             took: Duration::from_secs_f64(took),
         });

@@ -178,17 +178,38 @@ fn the_same_is_chosen_for_the_same_inputs() {
 }
 
 #[test]
+fn steps_that_are_not_recorded_are_no_probes_and_cost_none() {
+    let mut controller = DraftController::new();
+    let acceptance = controller.acceptance(true);
+    let candidate = || DraftCandidate { acceptance: &acceptance, max: 1, adaptive: true, is_head: true };
+    let mut choose = |may_probe| {
+        let len = controller.choose(&[candidate()], may_probe)[0];
+        if may_probe {
+            controller.record_step(&DraftStep {
+                num_decoding: 1,
+                num_drafting: len,
+                num_draft_rows: len,
+                took: Duration::from_millis(20),
+            });
+        }
+        len
+    };
+    // The step without drafts is known.
+    assert_eq!([(); 2].map(|()| choose(true)), [0, 0]);
+    assert!((0..500).all(|_| choose(false) == 0));
+    assert_eq!(choose(true), 1);
+}
+
+#[test]
 fn sequences_that_are_not_adaptive_draft_in_full_and_those_without_room_never() {
     let mut controller = DraftController::new();
     let acceptance = controller.acceptance(true);
     let candidate = |max, adaptive| DraftCandidate { acceptance: &acceptance, max, adaptive, is_head: true };
     for step in 0..500 {
-        let lens = controller.choose(&[
-            candidate(5, false),
-            candidate(0, true),
-            candidate(0, false),
-            candidate(8, true),
-        ]);
+        let lens = controller.choose(
+            &[candidate(5, false), candidate(0, true), candidate(0, false), candidate(8, true)],
+            true,
+        );
         assert_eq!(lens[..3], [5, 0, 0]);
         assert!(lens[3] <= 8);
         let drafts: Vec<usize> = lens.into_iter().filter(|&len| len > 0).collect();
@@ -198,10 +219,9 @@ fn sequences_that_are_not_adaptive_draft_in_full_and_those_without_room_never() 
         controller.record_step(&DraftStep {
             num_decoding: 4,
             num_drafting: drafts.len(),
-            draft_len: 5,
             num_draft_rows: rows,
             took: Duration::from_millis(20 + 20 * rows as u64 + step % 3),
         });
     }
-    assert!(controller.choose(&[]).is_empty());
+    assert!(controller.choose(&[], true).is_empty());
 }
