@@ -301,7 +301,7 @@ def test_unloading_gives_the_memory_back(model_path: Path) -> None:
     loaded += [asyncio.run(round_trip()) for _ in range(3)]
     end = resident_bytes()
     held = min(loaded) - start
-    assert held > 100 << 20
+    assert held > 80 << 20, "the weights; cells take memory when they are used"
     assert end - start < held / 10
 
 

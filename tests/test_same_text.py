@@ -25,6 +25,12 @@ EPSILON = 1e-3
 SPLIT_FROM = 256
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """The engine is looked at, not the event loop, and prompts take a while."""
+    return "asyncio"
+
+
 def tokens(seed: int, length: int) -> list[int]:
     return random.Random(seed).choices(range(1000, 40_000), k=length)  # noqa: S311 - no secret
 
