@@ -11,6 +11,9 @@ use super::clock::Clock;
 const MIN_CHUNK: usize = 16;
 /// Rows of the first chunk, while nothing has been measured.
 const FIRST_CHUNK: usize = 64;
+/// A lone prompt gets at least so many rows a step: with fewer, flash attention on CPUs computes up to twice as many tiles
+/// as the rows fill, since each thread's share ends within one.
+const LONE_CHUNK: usize = 256;
 /// A chunk has at most so many times the rows of what was measured: a small step says little about a much larger one.
 const MAX_GROWTH: usize = 4;
 /// A whole tile may take so many times what a chunk may. Parts of one are computed by another kernel, up to twice as dear
@@ -48,7 +51,11 @@ impl StepBudget {
     /// Rows of prompts while nobody generates. With several prompts the first tokens of one come between the chunks
     /// of others.
     pub(super) fn idle_rows(&self, num_prompts: usize) -> usize {
-        self.rows_within(if num_prompts > 1 { self.max_stall } else { self.idle_step })
+        if num_prompts > 1 {
+            self.rows_within(self.max_stall)
+        } else {
+            self.rows_within(self.idle_step).max(LONE_CHUNK)
+        }
     }
 
     /// Rows of prompts beside so many rows of streams, in one step. `spent`: what it has cost already.
@@ -147,7 +154,7 @@ mod tests {
 
     #[test]
     fn an_unmeasured_machine_starts_with_one_tile() {
-        assert_eq!(budget().idle_rows(1), FIRST_CHUNK);
+        assert_eq!((budget().idle_rows(1), budget().idle_rows(2)), (LONE_CHUNK, FIRST_CHUNK));
         assert_eq!(budget().turn_rows(4, false, Duration::ZERO), FIRST_CHUNK);
     }
 

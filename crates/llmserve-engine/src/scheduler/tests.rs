@@ -58,13 +58,13 @@ fn decode_rows_come_first_and_a_chunk_fills_the_budget() {
 
 #[test]
 fn a_lone_prompt_gets_the_idle_chunk() {
-    assert_eq!(plan(&[prompt(0, 2000)], 512).prefill, [share(0, 192)], "245 rows, in whole tiles");
+    assert_eq!(plan(&[prompt(0, 2000)], 512).prefill, [share(0, 256)]);
 }
 
 #[test]
 fn a_chunk_ends_at_a_border_of_tiles_or_with_its_prompt() {
     let at = |position, num_pending| Candidate { position, ..prompt(0, num_pending) };
-    assert_eq!(plan(&[at(10, 2000)], 512).prefill, [share(0, 182)]);
+    assert_eq!(plan(&[at(10, 2000)], 512).prefill, [share(0, 246)]);
     assert_eq!(plan(&[at(10, 200)], 512).prefill, [share(0, 200)]);
     assert_eq!(plan(&[at(100, 2000)], 100).prefill, [share(0, 92)]);
     assert_eq!(plan(&[at(192, 2000)], 50).prefill, [share(0, 32)], "half of a tile");
