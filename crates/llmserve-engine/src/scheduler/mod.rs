@@ -206,7 +206,7 @@ fn arrived_together(candidates: &[Candidate]) -> Vec<&Candidate> {
         return Vec::new();
     };
     let is_one = |prompt: &&Candidate| {
-        prompt.is_prompt() && prompt.num_pending <= SHORT_PROMPT && prompt.arrival <= first
+        prompt.is_prompt() && prompt.num_pending <= SHORT_PROMPT && prompt.arrival < first
     };
     candidates.iter().filter(is_one).collect()
 }
