@@ -160,12 +160,11 @@ impl Scheduler {
         let max_each = if is_equal { 1 } else { MAX_DECODE_ROWS };
         let mut plan = Plan { decode: plan_decode(candidates, max_rows, max_each), ..Plan::default() };
         let prompts: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.is_prompt()).collect();
+        let moved = std::mem::take(&mut self.moved);
         if prompts.is_empty() {
-            self.moved = Duration::ZERO;
             return plan;
         }
         let num_decode_rows = plan.num_decode_rows();
-        let moved = std::mem::take(&mut self.moved);
         if plan.decode.is_empty() {
             plan.prefill = self.prefill(&prompts, self.budget.idle_rows(prompts.len()).min(max_rows));
         } else if self.takes_turns {
