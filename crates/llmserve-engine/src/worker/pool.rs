@@ -47,6 +47,7 @@ struct Inner<P> {
 struct Queue<P> {
     quick: VecDeque<Task<P>>,
     slow: VecDeque<Task<P>>,
+    is_quick_running: bool,
     num_slow_running: usize,
     max_slow_running: usize,
     is_closed: bool,
@@ -64,6 +65,7 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
         let queue = Queue {
             quick: VecDeque::new(),
             slow: VecDeque::new(),
+            is_quick_running: false,
             num_slow_running: 0,
             max_slow_running: max_slow(options.num_threads),
             is_closed: false,
@@ -141,10 +143,8 @@ impl<P> Inner<P> {
             if catch_unwind(AssertUnwindSafe(|| task(context))).is_err() {
                 log::error!("a task of {} ended by a fault", self.name);
             }
-            if pace == Pace::Slow {
-                lock(&self.queue).num_slow_running -= 1;
-                self.changed.notify_one();
-            }
+            lock(&self.queue).end(pace);
+            self.changed.notify_one();
         }
     }
 
@@ -163,7 +163,8 @@ impl<P> Inner<P> {
 
 impl<P> Queue<P> {
     /// Quick tasks go first, but one thread does slow ones as long as there are any, so that neither kind
-    /// waits for the end of the other.
+    /// waits for the end of the other. Quick tasks are done one at a time: they end in the order in which they
+    /// came, and so requests queue in the order in which they were submitted.
     fn take(&mut self) -> Option<(Task<P>, Pace)> {
         let is_slow_due = self.num_slow_running == 0 || self.quick.is_empty();
         if is_slow_due
@@ -173,7 +174,20 @@ impl<P> Queue<P> {
             self.num_slow_running += 1;
             return Some((task, Pace::Slow));
         }
-        self.quick.pop_front().map(|task| (task, Pace::Quick))
+        if self.is_quick_running {
+            return None;
+        }
+        let task = self.quick.pop_front()?;
+        self.is_quick_running = true;
+        Some((task, Pace::Quick))
+    }
+
+    /// Counts a task as done.
+    fn end(&mut self, pace: Pace) {
+        match pace {
+            Pace::Quick => self.is_quick_running = false,
+            Pace::Slow => self.num_slow_running -= 1,
+        }
     }
 }
 
@@ -240,6 +254,7 @@ mod tests {
         let mut queue = Queue::<()> {
             quick: VecDeque::new(),
             slow: VecDeque::new(),
+            is_quick_running: false,
             num_slow_running: 0,
             max_slow_running: 2,
             is_closed: false,
@@ -248,8 +263,29 @@ mod tests {
             queue.quick.push_back(Box::new(|()| ()));
             queue.slow.push_back(Box::new(|()| ()));
         }
-        let paces = std::iter::from_fn(|| queue.take().map(|(_, pace)| pace));
+        let paces = std::iter::from_fn(|| {
+            let (_, pace) = queue.take()?;
+            if pace == Pace::Quick {
+                queue.end(pace);
+            }
+            Some(pace)
+        });
         assert_eq!(paces.collect::<Vec<_>>(), [Pace::Slow, Pace::Quick, Pace::Quick, Pace::Slow]);
+    }
+
+    #[test]
+    fn quick_tasks_end_in_the_order_in_which_they_came() {
+        let shared = shared();
+        let pool = pool(&shared, 3);
+        let (sender, ended) = channel();
+        for number in 0..1000 {
+            let sender = sender.clone();
+            pool.push(Pace::Quick, move |_| sender.send(number).unwrap());
+        }
+        drop(sender);
+        assert_eq!(ended.iter().collect::<Vec<_>>(), (0..1000).collect::<Vec<_>>());
+        pool.close();
+        shared.join();
     }
 
     #[test]
