@@ -48,8 +48,6 @@ pub(crate) struct Sequence {
     pub(crate) session_key: Option<SessionKey>,
     /// Order of arrival: the largest is the youngest.
     pub(crate) arrival: u64,
-    /// How many had arrived when it gave its first token.
-    pub(crate) began: Option<u64>,
     /// Its prompt chunks end here, since others wait to share what is before.
     pub(crate) share_at: Option<usize>,
     /// Its prompt chunks end here, since its state is to be kept.
@@ -83,7 +81,6 @@ impl Sequence {
             suspended: None,
             session_key: turn.as_ref().and_then(|session| session.turn.key()),
             arrival,
-            began: None,
             share_at: None,
             checkpoint_at: None,
             seed,

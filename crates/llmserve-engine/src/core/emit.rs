@@ -96,7 +96,6 @@ impl Core {
         if !delta.tokens.is_empty() {
             let sequence = &mut self.running[index];
             sequence.note_tokens();
-            sequence.began.get_or_insert(self.stats.requests_accepted);
             sequence.outbox.push(Event::Delta(delta), &mut self.pending);
         }
     }

@@ -184,11 +184,10 @@ impl Core {
                 index,
                 position: sequence.num_computed,
                 num_pending: sequence.num_pending(),
-                is_generating: sequence.num_generated() > 0,
+                num_generated: sequence.num_generated(),
                 num_drafted: wanted.get(index).copied().unwrap_or(0),
                 max_chunk: max_chunk(sequence),
                 arrival: sequence.arrival,
-                began: sequence.began.unwrap_or(u64::MAX),
             })
             .collect();
         let plan = self.scheduler.plan(&candidates, max_rows);

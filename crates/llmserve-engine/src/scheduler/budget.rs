@@ -19,9 +19,9 @@ const MAX_GROWTH: usize = 4;
 /// A whole tile may take so many times what a chunk may. Parts of one are computed by another kernel, up to twice as dear
 /// at depth, and round otherwise.
 const TILE_PATIENCE: f64 = 2.0;
-/// Streams wait so many times the usual limit for short prompts that were there before they began: those who arrive
-/// together begin together. 1.2 s by default, once, where they would else be slowed down all through that time.
-const NEWCOMER_STALLS: f64 = 8.0;
+/// Streams that have just begun wait so many times the usual limit for short prompts: those who arrive together begin
+/// together. 1.2 s at a time by default, where they would else be slowed down all through a burst.
+const BEGINNER_STALLS: f64 = 8.0;
 
 /// A budget in time. What rows cost differs by machine, model, depth and load, so it is measured.
 #[derive(Debug)]
@@ -67,20 +67,19 @@ impl StepBudget {
 
     /// Rows of prompts in a step for which streams of so many rows rest; 0: the streams are due.
     ///
-    /// `began_after`: the streams began when these prompts were waiting already. `spent`: what the step has cost
-    /// already.
-    pub(super) fn turn_rows(&self, num_decode_rows: usize, began_after: bool, spent: Duration) -> usize {
+    /// `are_beginners`: the streams have just begun. `spent`: what the step has cost already.
+    pub(super) fn turn_rows(&self, num_decode_rows: usize, are_beginners: bool, spent: Duration) -> usize {
         let has_rested = self.rested > 0.0;
         let Some(cost) = self.clock.cost() else {
             return if has_rested { 0 } else { FIRST_CHUNK };
         };
         let own = cost.seconds(num_decode_rows);
-        let limit = if began_after { NEWCOMER_STALLS * self.max_stall } else { self.max_stall };
+        let limit = if are_beginners { BEGINNER_STALLS * self.max_stall } else { self.max_stall };
         let left = limit - own - self.rested - spent.as_secs_f64();
         if !has_rested {
             // At least as long as the streams' own step: prompts have half of the time.
             self.rows_within(left.min(self.max_stall).max(own))
-        } else if began_after && cost.rows_within(left) >= MIN_CHUNK {
+        } else if are_beginners && cost.rows_within(left) >= MIN_CHUNK {
             self.rows_within(left.min(self.max_stall))
         } else {
             0

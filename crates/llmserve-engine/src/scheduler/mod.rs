@@ -19,8 +19,10 @@ const MAX_DECODE_ROWS: usize = 16;
 /// sequence has beyond the others are computed apart, dearer than in a later step with all.
 const MAX_UNEQUAL: usize = 3;
 
-/// Up to so many tokens a prompt is short: others who began a moment ago rather wait for all of it. A question is;
-/// one with documents is not.
+/// Streams of at most so many tokens have hardly begun: nobody reads them yet, and they wait for short prompts, with whom
+/// they came as a rule. A burst's prompts take some seconds, in which its first streams get a token now and then.
+const JUST_BEGUN: usize = 32;
+/// Up to so many tokens a prompt is short. A question is; one with documents is not.
 const SHORT_PROMPT: usize = 256;
 
 /// A running sequence as the scheduler sees it.
@@ -32,22 +34,20 @@ pub(crate) struct Candidate {
     pub(crate) position: usize,
     /// Tokens without cells.
     pub(crate) num_pending: usize,
-    /// Whether it has begun to generate: a few pending tokens are then decode rows (the drawn token
+    /// Tokens that it has generated. From the first one on a few pending tokens are decode rows (the drawn token
     /// and those that its constraint forced), many a prefill after preemption.
-    pub(crate) is_generating: bool,
+    pub(crate) num_generated: usize,
     /// Drafted tokens that follow a decode row.
     pub(crate) num_drafted: usize,
     /// The most tokens that one chunk of its prompt may have.
     pub(crate) max_chunk: usize,
     /// Order of arrival.
     pub(crate) arrival: u64,
-    /// How many had arrived when it gave its first token.
-    pub(crate) began: u64,
 }
 
 impl Candidate {
     fn is_decode(&self) -> bool {
-        is_decode(self.num_pending, self.is_generating)
+        is_decode(self.num_pending, self.num_generated > 0)
     }
 
     fn is_prompt(&self) -> bool {
@@ -168,7 +168,7 @@ impl Scheduler {
         if plan.decode.is_empty() {
             plan.prefill = self.prefill(&prompts, self.budget.idle_rows(prompts.len()).min(max_rows));
         } else if self.takes_turns {
-            let together = arrived_together(candidates);
+            let together = short_prompts_beside_beginners(candidates);
             let rows = self.budget.turn_rows(num_decode_rows, !together.is_empty(), moved);
             if rows > 0 {
                 plan.num_resting = plan.decode.len();
@@ -198,15 +198,13 @@ impl Scheduler {
     }
 }
 
-/// Short prompts that were there before any stream of now had begun.
-fn arrived_together(candidates: &[Candidate]) -> Vec<&Candidate> {
-    let streams = candidates.iter().filter(|candidate| candidate.is_decode());
-    let Some(first) = streams.map(|stream| stream.began).min() else {
+/// The short prompts, where all streams have just begun.
+fn short_prompts_beside_beginners(candidates: &[Candidate]) -> Vec<&Candidate> {
+    let mut streams = candidates.iter().filter(|candidate| candidate.is_decode());
+    if streams.any(|stream| stream.num_generated > JUST_BEGUN) {
         return Vec::new();
-    };
-    let is_one = |prompt: &&Candidate| {
-        prompt.is_prompt() && prompt.num_pending <= SHORT_PROMPT && prompt.arrival < first
-    };
+    }
+    let is_one = |prompt: &&Candidate| prompt.is_prompt() && prompt.num_pending <= SHORT_PROMPT;
     candidates.iter().filter(is_one).collect()
 }
 

@@ -8,16 +8,15 @@ fn decode(index: usize) -> Candidate {
         index,
         position: 0,
         num_pending: 1,
-        is_generating: true,
+        num_generated: 1000,
         num_drafted: 0,
         max_chunk: usize::MAX,
         arrival: index as u64,
-        began: 0,
     }
 }
 
 fn prompt(index: usize, num_pending: usize) -> Candidate {
-    Candidate { num_pending, is_generating: false, began: u64::MAX, ..decode(index) }
+    Candidate { num_pending, num_generated: 0, ..decode(index) }
 }
 
 fn share(index: usize, num_tokens: usize) -> Share {
@@ -124,24 +123,24 @@ fn a_tile_that_takes_too_long_is_computed_in_parts() {
 }
 
 #[test]
-fn short_prompts_that_were_there_before_the_streams_are_computed_together() {
+fn streams_that_have_just_begun_wait_for_short_prompts() {
     let mut scheduler = scheduler(true);
-    let newcomer = |index| Candidate { began: 9, ..decode(index) };
-    let candidates = [newcomer(0), prompt(1, 60), prompt(2, 60), prompt(3, 60), prompt(4, 2000)];
+    let beginner = |index| Candidate { num_generated: JUST_BEGUN, ..decode(index) };
+    let candidates = [beginner(0), prompt(1, 60), prompt(2, 60), prompt(3, 60), prompt(4, 2000)];
     for _ in 0..3 {
         let plan = step(&mut scheduler, &candidates);
         assert!(plan.decode.is_empty() && plan.prefill.iter().all(|share| share.index < 4), "{plan:?}");
     }
-    let established = [decode(0), prompt(1, 60), prompt(2, 60)];
-    assert_eq!(step(&mut scheduler, &established).decode, [share(0, 1)]);
+    let established = [beginner(0), prompt(1, 60), prompt(2, 60), decode(3)];
+    assert_eq!(step(&mut scheduler, &established).decode, [share(0, 1), share(3, 1)]);
 }
 
 #[test]
-fn those_who_began_together_wait_for_a_bounded_time() {
+fn they_wait_for_a_bounded_time() {
     let mut scheduler = scheduler(true);
-    let newcomer = Candidate { began: 99, ..decode(0) };
+    let beginner = Candidate { num_generated: 1, ..decode(0) };
     let candidates: Vec<Candidate> =
-        std::iter::once(newcomer).chain((1..40).map(|index| prompt(index, 60))).collect();
+        std::iter::once(beginner).chain((1..40).map(|index| prompt(index, 60))).collect();
     let rests = (0..20).take_while(|_| step(&mut scheduler, &candidates).decode.is_empty()).count();
     assert!((8..=10).contains(&rests), "{rests} steps of some 130 ms");
 }
@@ -181,7 +180,7 @@ proptest! {
         is_second: bool,
     ) {
         let candidates: Vec<Candidate> = pending.iter().enumerate().map(|(index, &(num_pending, num_drafted, max_chunk, is_generating))| {
-            Candidate { num_drafted, max_chunk, arrival: (index * 7 % 11) as u64, is_generating, ..prompt(index, num_pending) }
+            Candidate { num_drafted, max_chunk, arrival: (index * 7 % 11) as u64, num_generated: usize::from(is_generating) * 64, ..prompt(index, num_pending) }
         }).collect();
         let decoding: Vec<&Candidate> = candidates.iter().filter(|c| c.is_decode()).collect();
         let decode_rows: usize = decoding.iter().map(|c| c.num_pending).sum();
