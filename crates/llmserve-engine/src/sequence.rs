@@ -102,6 +102,11 @@ impl Sequence {
         self.tokens.len() - self.num_computed
     }
 
+    /// Tokens of its prompt that were not cached when it was admitted.
+    pub(crate) fn num_new(&self) -> usize {
+        self.num_prompt - self.usage.num_cached_tokens
+    }
+
     pub(crate) fn num_generated(&self) -> usize {
         self.tokens.len() - self.num_prompt
     }

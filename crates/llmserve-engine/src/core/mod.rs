@@ -184,6 +184,7 @@ impl Core {
                 index,
                 position: sequence.num_computed,
                 num_pending: sequence.num_pending(),
+                num_new: sequence.num_new(),
                 num_generated: sequence.num_generated(),
                 num_drafted: wanted.get(index).copied().unwrap_or(0),
                 max_chunk: max_chunk(sequence),

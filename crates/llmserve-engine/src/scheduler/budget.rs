@@ -16,9 +16,10 @@ const FIRST_CHUNK: usize = 64;
 const LONE_CHUNK: usize = 256;
 /// A chunk has at most so many times the rows of what was measured: a small step says little about a much larger one.
 const MAX_GROWTH: usize = 4;
-/// A whole tile may take so many times what a chunk may. Parts of one are computed by another kernel, up to twice as dear
-/// at depth, and round otherwise.
-const TILE_PATIENCE: f64 = 2.0;
+/// A whole tile may take so many times what a chunk may. Parts of one are computed by another kernel, half as dear again
+/// over a prompt of 1,700 tokens, and round otherwise: where prompts and streams fill the machine, that decides how long
+/// prompts wait.
+const TILE_PATIENCE: f64 = 3.0;
 /// Streams that have just begun wait so many times the usual limit for short prompts: those who arrive together begin
 /// together. 1.2 s at a time by default, where they would else be slowed down all through a burst.
 const BEGINNER_STALLS: f64 = 8.0;

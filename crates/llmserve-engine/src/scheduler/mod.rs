@@ -22,7 +22,8 @@ const MAX_UNEQUAL: usize = 3;
 /// Streams of at most so many tokens have hardly begun: nobody reads them yet, and they wait for short prompts, with whom
 /// they came as a rule. A burst's prompts take some seconds, in which its first streams get a token now and then.
 const JUST_BEGUN: usize = 32;
-/// Up to so many tokens a prompt is short. A question is; one with documents is not.
+/// A prompt is short that has up to so many tokens to compute, what the cache held not counted. A question is; one with
+/// documents is not, nor is what remains of it.
 const SHORT_PROMPT: usize = 256;
 
 /// A running sequence as the scheduler sees it.
@@ -34,6 +35,8 @@ pub(crate) struct Candidate {
     pub(crate) position: usize,
     /// Tokens without cells.
     pub(crate) num_pending: usize,
+    /// Tokens of its prompt that the cache did not hold.
+    pub(crate) num_new: usize,
     /// Tokens that it has generated. From the first one on a few pending tokens are decode rows (the drawn token
     /// and those that its constraint forced), many a prefill after preemption.
     pub(crate) num_generated: usize,
@@ -204,7 +207,7 @@ fn short_prompts_beside_beginners(candidates: &[Candidate]) -> Vec<&Candidate> {
     if streams.any(|stream| stream.num_generated > JUST_BEGUN) {
         return Vec::new();
     }
-    let is_one = |prompt: &&Candidate| prompt.is_prompt() && prompt.num_pending <= SHORT_PROMPT;
+    let is_one = |prompt: &&Candidate| prompt.is_prompt() && prompt.num_new <= SHORT_PROMPT;
     candidates.iter().filter(is_one).collect()
 }
 

@@ -8,6 +8,7 @@ fn decode(index: usize) -> Candidate {
         index,
         position: 0,
         num_pending: 1,
+        num_new: 1000,
         num_generated: 1000,
         num_drafted: 0,
         max_chunk: usize::MAX,
@@ -16,7 +17,7 @@ fn decode(index: usize) -> Candidate {
 }
 
 fn prompt(index: usize, num_pending: usize) -> Candidate {
-    Candidate { num_pending, num_generated: 0, ..decode(index) }
+    Candidate { num_pending, num_new: num_pending, num_generated: 0, ..decode(index) }
 }
 
 fn share(index: usize, num_tokens: usize) -> Share {
@@ -114,7 +115,7 @@ fn a_tile_that_takes_too_long_is_computed_in_parts() {
     let chunk = |is_deterministic| {
         let mut scheduler = Scheduler::new(&SchedulerConfig::default(), true, 64, is_deterministic);
         for rows in [1, 64, 1] {
-            scheduler.budget.record(rows, false, Duration::from_millis(10 + 6 * rows as u64));
+            scheduler.budget.record(rows, false, Duration::from_millis(10 + 8 * rows as u64));
         }
         scheduler.plan(&[prompt(0, 2000), decode(1)], 512).prefill
     };
@@ -126,7 +127,8 @@ fn a_tile_that_takes_too_long_is_computed_in_parts() {
 fn streams_that_have_just_begun_wait_for_short_prompts() {
     let mut scheduler = scheduler(true);
     let beginner = |index| Candidate { num_generated: JUST_BEGUN, ..decode(index) };
-    let candidates = [beginner(0), prompt(1, 60), prompt(2, 60), prompt(3, 60), prompt(4, 2000)];
+    let rest_of_long = |index| Candidate { num_new: 2000, ..prompt(index, 100) };
+    let candidates = [beginner(0), prompt(1, 60), prompt(2, 60), prompt(3, 60), rest_of_long(4)];
     for _ in 0..3 {
         let plan = step(&mut scheduler, &candidates);
         assert!(plan.decode.is_empty() && plan.prefill.iter().all(|share| share.index < 4), "{plan:?}");
