@@ -7,6 +7,7 @@ another application) it works too, but loads no model at the start.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from functools import cache
 from typing import TYPE_CHECKING
@@ -51,6 +52,8 @@ from llmserve.workers import OneWorkerLock, SeveralWorkersError
 
 if TYPE_CHECKING:
     from llmserve.apis.grpc.server import GrpcServer
+
+logger = logging.getLogger(__name__)
 
 _EXPOSED_HEADERS = (
     "Retry-After",
@@ -100,6 +103,8 @@ class Application:
             GrpcStartError: The gRPC service cannot begin.
         """
         configure_logging(self.services.settings.log_level)
+        for notice in self.services.settings.notices:
+            logger.log(notice.level, "%s", notice.text)
         self._lock.acquire()
         try:
             if self.services.settings.grpc_port is not None:
