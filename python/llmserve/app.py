@@ -35,12 +35,12 @@ from llmserve.apis.sie.routes import SieApi
 from llmserve.apis.unsupported import routes as unsupported
 from llmserve.first_model import FirstModel, StartObserver
 from llmserve.http.auth import ApiKeyMiddleware
-from llmserve.http.browsers import BrowserMiddleware
 from llmserve.http.counters import CountMiddleware, RouteLabels
 from llmserve.http.disconnect import ConnectionMiddleware
 from llmserve.http.draining import DrainMiddleware
 from llmserve.http.endpoint import build_router
 from llmserve.http.errors import ErrorMiddleware
+from llmserve.http.gate import GateMiddleware, Rule
 from llmserve.http.request_id import RequestIdMiddleware
 from llmserve.http.sse import StreamLimits
 from llmserve.server_logs import configure_logging
@@ -48,6 +48,8 @@ from llmserve.services import Services
 from llmserve.settings import Settings, SettingsError, parse_settings
 from llmserve.signals import SignalChain
 from llmserve.stale_files import remove_stale_files
+from llmserve.trust.hosts import HostRule
+from llmserve.trust.origins import OriginRule
 from llmserve.workers import OneWorkerLock, SeveralWorkersError
 
 if TYPE_CHECKING:
@@ -185,7 +187,7 @@ def _build_http(services: Services) -> ASGIApp:
     app = ConnectionMiddleware(app, services.settings.max_body_bytes)
     app = DrainMiddleware(app, services.lifecycle, always_open=(HEALTH, METRICS))
     app = ApiKeyMiddleware(app, services.settings.api_key, always_open=(HEALTH,))
-    app = BrowserMiddleware(app, services.settings.cors_origins)
+    app = GateMiddleware(app, _rules(services.settings))
     app = ErrorMiddleware(app, shapes)
     app = AnswerHeadersMiddleware(app)
     if services.settings.cors_origins:
@@ -198,6 +200,11 @@ def _build_http(services: Services) -> ASGIApp:
         )
     app = RequestIdMiddleware(app)
     return CountMiddleware(app, services.http_counters, RouteLabels(endpoint.path for endpoint in endpoints))
+
+
+def _rules(settings: Settings) -> list[Rule]:
+    hosts = HostRule(settings.allowed_hosts, open_paths=(HEALTH, METRICS))
+    return [hosts, OriginRule(settings.cors_origins, hosts)]
 
 
 class BrokenApplication:

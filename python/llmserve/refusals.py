@@ -242,21 +242,27 @@ class UnauthorizedError(Refusal):
 
 
 class ForeignHostError(Refusal):
-    """A request to a loopback address under a name that is no loopback name (DNS rebinding)."""
+    """A request that addresses the server by a name that is not allowed (DNS rebinding)."""
 
     code = "foreign_host"
 
     def __init__(self) -> None:
-        super().__init__("the Host header must be a loopback name, such as localhost or 127.0.0.1")
+        super().__init__(
+            "the Host header is not allowed: it must be a loopback name, such as localhost, or one of the "
+            "names that LLMSERVE_ALLOWED_HOSTS lists"
+        )
 
 
 class ForeignOriginError(Refusal):
-    """A page of another origin called a server on loopback."""
+    """A browser sent the request for a page of another site."""
 
     code = "foreign_origin"
 
     def __init__(self) -> None:
-        super().__init__("the Origin is not allowed; LLMSERVE_CORS_ORIGINS names those that are")
+        super().__init__(
+            "the Origin is not allowed: LLMSERVE_CORS_ORIGINS lists the sites whose pages may call this "
+            "server, LLMSERVE_ALLOWED_HOSTS the server's own names"
+        )
 
 
 class RouteNotFoundError(Refusal):

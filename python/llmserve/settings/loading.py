@@ -44,6 +44,7 @@ class Settings:
     sse_ping_s: float
     stall_s: float
     grace_s: float
+    allowed_hosts: tuple[str, ...]
     cors_origins: tuple[str, ...]
     session_ttl_s: float
     max_sessions: int
@@ -72,6 +73,7 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
     server["grpc_host"] = server["grpc_host"] or server["host"]
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
+    server["allowed_hosts"] = server["allowed_hosts"] or ()
     server["cors_origins"] = server["cors_origins"] or ()
     server["api_key"] = server["api_key"] or ApiKeys()
     draft = {variable.name: _value(variable, environ, overrides) for variable in DRAFT_VARIABLES}

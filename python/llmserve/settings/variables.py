@@ -114,7 +114,17 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "grace_s", number(0, 86400), "10", "How long running requests may go on after SIGTERM, in seconds."
     ),
     Variable(
-        "cors_origins", kinds.NAMES, "", "Origins whose pages may call the server, or `*`. Empty: none."
+        "allowed_hosts",
+        kinds.HOSTS,
+        "",
+        "Names under which requests may address the server (their `Host`), besides loopback names. Unset: "
+        "any name, but on a loopback address loopback names only.",
+    ),
+    Variable(
+        "cors_origins",
+        kinds.NAMES,
+        "",
+        "Origins of other sites whose pages may call the server, or `*`. Empty: none.",
     ),
     Variable(
         "session_ttl_s",
