@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 # RFC 3986, section 3.2, without user information.
 _AUTHORITY = re.compile(r"(?:\[([^][/?#@\s]+)\]|([^][:/?#@\s]+))(?::([0-9]{0,5}))?")
@@ -32,15 +30,6 @@ class Authority:
     def with_port(self, default: int) -> Authority:
         """The same with a port, which is ``default`` where none was given."""
         return self if self.port is not None else Authority(self.host, default)
-
-
-def is_local_server(scope: Mapping[str, Any]) -> bool:
-    """Whether a request came in on a loopback address or a UNIX socket (ASGI's ``server``)."""
-    server = scope.get("server")
-    if server is None:
-        return False
-    host, port = server
-    return port is None or is_loopback_address(host)
 
 
 def is_loopback_address(host: str) -> bool:

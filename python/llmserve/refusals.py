@@ -90,7 +90,7 @@ class PathNotAllowedError(Refusal):
 
 
 class PathNotLocalError(Refusal):
-    """A path in a request that did not come over loopback, while no folder is set for such paths."""
+    """A path in a request that is not local, while no folder is set for such paths."""
 
     code = "path_not_local"
 

@@ -56,8 +56,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "models_dir",
         kinds.PATH,
         "",
-        "Folder from which clients may load models. Unset: only requests to a loopback address may load, "
-        "and any readable file.",
+        "Folder from which clients may load models. Unset: only local requests may load, and any readable "
+        "file.",
         prefix="",
     ),
     Variable(
@@ -91,7 +91,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "sessions_dir",
         kinds.PATH,
         "",
-        "Folder in which clients may save sessions. Unset: only requests to a loopback address may save.",
+        "Folder in which clients may save and load sessions. Unset: only local requests may, anywhere.",
         prefix="",
     ),
     Variable(
