@@ -27,14 +27,13 @@ from llmserve.apis.models.routes import ModelsApi
 from llmserve.apis.openai import errors as openai_errors
 from llmserve.apis.openai import operations as openai_operations
 from llmserve.apis.openai.routes import OpenAiApi
-from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
+from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi, keyless_paths
 from llmserve.apis.sie import errors as sie_errors
 from llmserve.apis.sie import operations as sie_operations
 from llmserve.apis.sie.headers import AnswerHeadersMiddleware
 from llmserve.apis.sie.routes import SieApi
 from llmserve.apis.unsupported import routes as unsupported
 from llmserve.first_model import FirstModel, StartObserver
-from llmserve.http.auth import ApiKeyMiddleware
 from llmserve.http.counters import CountMiddleware, RouteLabels
 from llmserve.http.disconnect import ConnectionMiddleware
 from llmserve.http.draining import DrainMiddleware
@@ -49,6 +48,7 @@ from llmserve.settings import Settings, SettingsError, parse_settings
 from llmserve.signals import SignalChain
 from llmserve.stale_files import remove_stale_files
 from llmserve.trust.hosts import HostRule
+from llmserve.trust.keys import KeyRule
 from llmserve.trust.origins import OriginRule
 from llmserve.workers import OneWorkerLock, SeveralWorkersError
 
@@ -186,7 +186,6 @@ def _build_http(services: Services) -> ASGIApp:
     app: ASGIApp = build_router(endpoints, limits)
     app = ConnectionMiddleware(app, services.settings.max_body_bytes)
     app = DrainMiddleware(app, services.lifecycle, always_open=(HEALTH, METRICS))
-    app = ApiKeyMiddleware(app, services.settings.api_key, always_open=(HEALTH,))
     app = GateMiddleware(app, _rules(services.settings))
     app = ErrorMiddleware(app, shapes)
     app = AnswerHeadersMiddleware(app)
@@ -204,7 +203,8 @@ def _build_http(services: Services) -> ASGIApp:
 
 def _rules(settings: Settings) -> list[Rule]:
     hosts = HostRule(settings.allowed_hosts, open_paths=(HEALTH, METRICS))
-    return [hosts, OriginRule(settings.cors_origins, hosts)]
+    keys = KeyRule(settings.api_key, keyless_paths(settings), local_paths=(METRICS,))
+    return [hosts, OriginRule(settings.cors_origins, hosts), keys]
 
 
 class BrokenApplication:

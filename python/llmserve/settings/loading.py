@@ -38,6 +38,7 @@ class Settings:
     load_wait_s: float
     model_memory_bytes: int | None
     api_key: ApiKeys
+    metrics_open: bool
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int

@@ -88,6 +88,12 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "needed.",
     ),
     Variable(
+        "metrics_open",
+        kinds.SWITCH,
+        "false",
+        "Whether `/metrics` needs no key from anybody. Local requests never need one.",
+    ),
+    Variable(
         "sessions_dir",
         kinds.PATH,
         "",
