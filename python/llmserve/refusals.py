@@ -130,6 +130,18 @@ class ModelLoadingError(Refusal):
         super().__init__("the model is not ready: it is still being loaded")
 
 
+class ModelNotLoadedError(Refusal):
+    """The catalogue has the model, but it is not loaded, and the request may not load it."""
+
+    code = "model_not_loaded"
+
+    def __init__(self, model_id: str) -> None:
+        super().__init__(
+            f"the model {model_id[:MAX_SHOWN_ID]!r} is not loaded, and this request does not load it: the "
+            "first one that computes with it does, such as POST /tokenize"
+        )
+
+
 class ModelKindError(Refusal):
     """The model is for something else than the request wants; ``wanted`` is that."""
 

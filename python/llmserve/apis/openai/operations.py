@@ -179,9 +179,12 @@ def props(serve: Serve) -> Endpoint:
         summary="What is known of a model",
         description=(
             "As llama-server does it, of the first model in `GET /v1/models` or of the one that the query "
-            "`model` names, which is loaded if it is not."
+            "`model` names. It must be loaded: this route loads none."
         ),
-        responses=_answers("The properties.", {"total_slots": 16}, has_stream=False),
+        responses={
+            **_answers("The properties.", {"total_slots": 16}, has_stream=False),
+            409: Content("The model is not loaded.", _ERROR),
+        },
     )
 
 
