@@ -9,6 +9,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 Rule = Callable[[Scope], None]
 """Raises the refusal of a request that may not pass."""
 
+FORBIDDEN = "The request came from a page of another site, or under a host name that is not allowed."
+"""What the gate's 403 means, for the OpenAPI document."""
+
 
 class GateMiddleware:
     """Serves a request once every rule has let it pass; the first one that does not decides the answer."""

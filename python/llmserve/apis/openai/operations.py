@@ -13,6 +13,7 @@ from llmserve.apis.openai.responses_schema import ResponsesRequest
 from llmserve.apis.openai.schema import OpenAiError, OpenAiErrorDetail
 from llmserve.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
 from llmserve.http.endpoint import Content, Endpoint, Serve
+from llmserve.http.gate import FORBIDDEN
 
 RESPONSE_TYPES = (OpenAiError, OpenAiErrorDetail)
 """Classes that responses refer to."""
@@ -23,7 +24,7 @@ _ERROR: Mapping[str, Mapping[str, Any]] = {
 _REFUSALS: Mapping[int, Content] = {
     400: Content("Malformed body, a wrong field, a prompt over the context length.", _ERROR),
     401: Content("The server wants an API key.", _ERROR),
-    403: Content("The request came from a foreign page or host.", _ERROR),
+    403: Content(FORBIDDEN, _ERROR),
     404: Content("There is no such model.", _ERROR),
     413: Content("The body is over the limit.", _ERROR),
     500: Content("Generation failed.", _ERROR),
