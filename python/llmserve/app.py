@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_PROBES = (HEALTH, METRICS)
+"""What answers under any host name, and also while the server drains."""
+
 _EXPOSED_HEADERS = (
     "Retry-After",
     "WWW-Authenticate",
@@ -185,7 +188,7 @@ def _build_http(services: Services) -> ASGIApp:
     # From the inside out. Errors are answered inside CORS, so that browsers may read them.
     app: ASGIApp = build_router(endpoints, limits)
     app = ConnectionMiddleware(app, services.settings.max_body_bytes)
-    app = DrainMiddleware(app, services.lifecycle, always_open=(HEALTH, METRICS))
+    app = DrainMiddleware(app, services.lifecycle, always_open=_PROBES)
     app = GateMiddleware(app, _rules(services.settings))
     app = ErrorMiddleware(app, shapes)
     app = AnswerHeadersMiddleware(app)
@@ -202,7 +205,7 @@ def _build_http(services: Services) -> ASGIApp:
 
 
 def _rules(settings: Settings) -> list[Rule]:
-    hosts = HostRule(settings.allowed_hosts, open_paths=(HEALTH, METRICS))
+    hosts = HostRule(settings.allowed_hosts, open_paths=_PROBES)
     keys = KeyRule(settings.api_key, keyless_paths(settings), local_paths=(METRICS,))
     return [hosts, OriginRule(settings.cors_origins, hosts), keys]
 
