@@ -1,25 +1,35 @@
-"""Which addresses and names are this machine's own."""
+"""Addresses and names as they stand in headers, and which of them are this machine's own."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
-from typing import Any
+import re
+from dataclasses import dataclass
+
+# RFC 3986, section 3.2, without user information.
+_AUTHORITY = re.compile(r"(?:\[([^][/?#@\s]+)\]|([^][:/?#@\s]+))(?::([0-9]{0,5}))?")
 
 
-def is_local_server(scope: Mapping[str, Any]) -> bool:
-    """Whether a request came in on a loopback address or a UNIX socket (ASGI's ``server``)."""
-    server = scope.get("server")
-    if server is None:
-        return False
-    host, port = server
-    return port is None or is_loopback_address(host)
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Host and port of a ``Host`` header or an origin."""
 
+    host: str
+    """In lower case, an IPv6 address without its brackets, a name without its last dot."""
+    port: int | None
 
-def is_loopback_server(scope: Mapping[str, Any]) -> bool:
-    """Whether a request came in on a loopback address, where browsers can reach it."""
-    server = scope.get("server")
-    return server is not None and server[1] is not None and is_loopback_address(server[0])
+    @classmethod
+    def parse(cls, text: str) -> Authority | None:
+        """Reads ``host``, ``host:port`` or ``[address]:port``; ``None`` if the text is anything else."""
+        match = _AUTHORITY.fullmatch(text)
+        if match is None:
+            return None
+        address, name, port = match.groups()
+        return cls((address or name).lower().removesuffix("."), int(port) if port else None)
+
+    def with_port(self, default: int) -> Authority:
+        """The same with a port, which is ``default`` where none was given."""
+        return self if self.port is not None else Authority(self.host, default)
 
 
 def is_loopback_address(host: str) -> bool:
@@ -33,13 +43,6 @@ def is_loopback_address(host: str) -> bool:
 
 
 def is_loopback_name(host: str) -> bool:
-    """Whether the host part of a ``Host`` header names this machine (RFC 6761, section 6.3)."""
-    name = host.lower().rstrip(".")
+    """Whether a host is this machine (RFC 6761, section 6.3)."""
+    name = host.lower().removesuffix(".")
     return name == "localhost" or name.endswith(".localhost") or is_loopback_address(name)
-
-
-def host_of(header: str) -> str:
-    """The host of ``host:port``; brackets of an IPv6 address are taken off."""
-    if header.startswith("["):
-        return header[1:].split("]", 1)[0]
-    return header.rsplit(":", 1)[0] if header.count(":") == 1 else header

@@ -7,6 +7,7 @@ another application) it works too, but loads no model at the start.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from functools import cache
 from typing import TYPE_CHECKING
@@ -26,20 +27,19 @@ from llmserve.apis.models.routes import ModelsApi
 from llmserve.apis.openai import errors as openai_errors
 from llmserve.apis.openai import operations as openai_operations
 from llmserve.apis.openai.routes import OpenAiApi
-from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi
+from llmserve.apis.ops.routes import HEALTH, METRICS, OpsApi, keyless_paths
 from llmserve.apis.sie import errors as sie_errors
 from llmserve.apis.sie import operations as sie_operations
 from llmserve.apis.sie.headers import AnswerHeadersMiddleware
 from llmserve.apis.sie.routes import SieApi
 from llmserve.apis.unsupported import routes as unsupported
 from llmserve.first_model import FirstModel, StartObserver
-from llmserve.http.auth import ApiKeyMiddleware
-from llmserve.http.browsers import BrowserMiddleware
 from llmserve.http.counters import CountMiddleware, RouteLabels
 from llmserve.http.disconnect import ConnectionMiddleware
 from llmserve.http.draining import DrainMiddleware
 from llmserve.http.endpoint import build_router
 from llmserve.http.errors import ErrorMiddleware
+from llmserve.http.gate import GateMiddleware, Rule
 from llmserve.http.request_id import RequestIdMiddleware
 from llmserve.http.sse import StreamLimits
 from llmserve.server_logs import configure_logging
@@ -47,10 +47,18 @@ from llmserve.services import Services
 from llmserve.settings import Settings, SettingsError, parse_settings
 from llmserve.signals import SignalChain
 from llmserve.stale_files import remove_stale_files
+from llmserve.trust.hosts import HostRule
+from llmserve.trust.keys import KeyRule
+from llmserve.trust.origins import OriginRule
 from llmserve.workers import OneWorkerLock, SeveralWorkersError
 
 if TYPE_CHECKING:
     from llmserve.apis.grpc.server import GrpcServer
+
+logger = logging.getLogger(__name__)
+
+_PROBES = (HEALTH, METRICS)
+"""What answers under any host name, and also while the server drains."""
 
 _EXPOSED_HEADERS = (
     "Retry-After",
@@ -100,6 +108,8 @@ class Application:
             GrpcStartError: The gRPC service cannot begin.
         """
         configure_logging(self.services.settings.log_level)
+        for notice in self.services.settings.notices:
+            logger.log(notice.level, "%s", notice.text)
         self._lock.acquire()
         try:
             if self.services.settings.grpc_port is not None:
@@ -178,9 +188,8 @@ def _build_http(services: Services) -> ASGIApp:
     # From the inside out. Errors are answered inside CORS, so that browsers may read them.
     app: ASGIApp = build_router(endpoints, limits)
     app = ConnectionMiddleware(app, services.settings.max_body_bytes)
-    app = DrainMiddleware(app, services.lifecycle, always_open=(HEALTH, METRICS))
-    app = ApiKeyMiddleware(app, services.settings.api_key, always_open=(HEALTH,))
-    app = BrowserMiddleware(app, services.settings.cors_origins)
+    app = DrainMiddleware(app, services.lifecycle, always_open=_PROBES)
+    app = GateMiddleware(app, _rules(services.settings))
     app = ErrorMiddleware(app, shapes)
     app = AnswerHeadersMiddleware(app)
     if services.settings.cors_origins:
@@ -193,6 +202,12 @@ def _build_http(services: Services) -> ASGIApp:
         )
     app = RequestIdMiddleware(app)
     return CountMiddleware(app, services.http_counters, RouteLabels(endpoint.path for endpoint in endpoints))
+
+
+def _rules(settings: Settings) -> list[Rule]:
+    hosts = HostRule(settings.allowed_hosts, open_paths=_PROBES)
+    keys = KeyRule(settings.api_key, keyless_paths(settings), local_paths=(METRICS,))
+    return [hosts, OriginRule(settings.cors_origins, hosts), keys]
 
 
 class BrokenApplication:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llmserve.addresses import is_local_server
 from llmserve.refusals import PathNotAllowedError, PathNotLocalError
+from llmserve.trust.local import is_local
 
 MAX_PATH_BYTES = 4096
 """The longest path that is looked at; Linux opens none that is longer. Links are followed on the event
@@ -52,7 +52,7 @@ class AllowedFolder:
             PathNotAllowedError: It resolves, links followed, outside the folder.
             PathNotLocalError: No folder is set and the request is not local.
         """
-        if self.folder is None and not is_local_server(scope):
+        if self.folder is None and not is_local(scope):
             raise PathNotLocalError(self.variable)
         path = self.resolve(text)
         if self.folder is not None and not path.is_relative_to(os.path.realpath(self.folder)):

@@ -90,7 +90,7 @@ class PathNotAllowedError(Refusal):
 
 
 class PathNotLocalError(Refusal):
-    """A path in a request that did not come over loopback, while no folder is set for such paths."""
+    """A path in a request that is not local, while no folder is set for such paths."""
 
     code = "path_not_local"
 
@@ -128,6 +128,18 @@ class ModelLoadingError(Refusal):
 
     def __init__(self) -> None:
         super().__init__("the model is not ready: it is still being loaded")
+
+
+class ModelNotLoadedError(Refusal):
+    """The catalogue has the model, but it is not loaded, and the request may not load it."""
+
+    code = "model_not_loaded"
+
+    def __init__(self, model_id: str) -> None:
+        super().__init__(
+            f"the model {model_id[:MAX_SHOWN_ID]!r} is not loaded, and this request does not load it: the "
+            "first one that computes with it does, such as POST /tokenize"
+        )
 
 
 class ModelKindError(Refusal):
@@ -242,21 +254,27 @@ class UnauthorizedError(Refusal):
 
 
 class ForeignHostError(Refusal):
-    """A request to a loopback address under a name that is no loopback name (DNS rebinding)."""
+    """A request that addresses the server by a name that is not allowed (DNS rebinding)."""
 
     code = "foreign_host"
 
     def __init__(self) -> None:
-        super().__init__("the Host header must be a loopback name, such as localhost or 127.0.0.1")
+        super().__init__(
+            "the Host header is not allowed: it must be a loopback name, such as localhost, or one of the "
+            "names that LLMSERVE_ALLOWED_HOSTS lists"
+        )
 
 
 class ForeignOriginError(Refusal):
-    """A page of another origin called a server on loopback."""
+    """A browser sent the request for a page of another site."""
 
     code = "foreign_origin"
 
     def __init__(self) -> None:
-        super().__init__("the Origin is not allowed; LLMSERVE_CORS_ORIGINS names those that are")
+        super().__init__(
+            "the Origin is not allowed: LLMSERVE_CORS_ORIGINS lists the sites whose pages may call this "
+            "server, LLMSERVE_ALLOWED_HOSTS the server's own names"
+        )
 
 
 class RouteNotFoundError(Refusal):

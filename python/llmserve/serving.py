@@ -147,7 +147,7 @@ def serve(settings: Settings) -> int:
     announcer.server = server
     is_local = all(map(is_loopback_name, _hosts(settings)))
     if not is_local and settings.models_dir is None:
-        sys.stderr.write("note: without MODELS_DIR, only requests to a loopback address may load models\n")
+        sys.stderr.write("note: without MODELS_DIR, only local requests may load models by path\n")
     if not is_local and not settings.api_key:
         sys.stderr.write(
             "note: LLMSERVE_API_KEY is not set, so everyone who reaches this server may use it\n"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from serving import Answer, ServerProcess, get, post, serve, serve_with_uvicorn
 
@@ -16,8 +17,6 @@ ORIGIN = "https://a.example"
 
 ROUTES = [
     ("GET", "/"),
-    ("GET", "/docs"),
-    ("GET", "/metrics"),
     ("GET", "/v1/models"),
     ("POST", "/models/load"),
     ("POST", "/completions"),
@@ -41,7 +40,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_every_route_but_health_wants_the_key(locked: ServerProcess, method: str, path: str) -> None:
+def test_every_route_wants_the_key(locked: ServerProcess, method: str, path: str) -> None:
     for headers in ({}, {"X-API-Key": WRONG}, {"Authorization": f"Bearer {WRONG}"}):
         answer = ask(locked.port, method, path, headers)
         assert answer.status == 401
@@ -59,14 +58,38 @@ def test_every_described_route_wants_the_key(locked: ServerProcess) -> None:
     assert len(paths) > 30
     for path, methods in paths.items():
         for method in methods:
-            if path != "/health":
+            if path not in ("/health", "/metrics"):
                 answer = ask(locked.port, method.upper(), path.replace("{", "").replace("}", ""), {})
                 assert answer.status == 401, path
 
 
-def test_health_answers_without(locked: ServerProcess) -> None:
-    assert get(locked.port, "/health").status == 200
-    assert get(locked.port, "/health", method="HEAD").status == 200
+@pytest.mark.parametrize(
+    "path", ["/health", "/docs", "/docs/docs.js", "/docs/docs.css", "/openapi.json", "/metrics"]
+)
+def test_what_gives_nothing_away_answers_without(locked: ServerProcess, path: str) -> None:
+    assert get(locked.port, path).status == 200
+    assert get(locked.port, path, method="HEAD").status == 200
+
+
+def test_the_document_says_which_routes_want_a_key(locked: ServerProcess) -> None:
+    document = get(locked.port, "/openapi.json").json
+    OpenAPIV31SpecValidator(document).validate()
+    assert document["security"] == [{"bearer": []}, {"header": []}]
+    open_paths = [
+        path for path, methods in document["paths"].items() if methods.get("get", {}).get("security") == []
+    ]
+    assert open_paths == ["/health"]
+
+
+def test_metrics_want_the_key_from_clients_that_are_not_local(locked: ServerProcess, tmp_path: Path) -> None:
+    proxied = {"X-Forwarded-For": "192.0.2.1"}
+    assert get(locked.port, "/metrics", headers=proxied).status == 401
+    assert get(locked.port, "/metrics", headers={**proxied, **BEARER}).status == 200
+    env = {"LLMSERVE_API_KEY": KEY, "LLMSERVE_METRICS_OPEN": "true"}
+    with serve_with_uvicorn(tmp_path, env=env) as opened:
+        opened.wait_until_listening()
+        assert get(opened.port, "/metrics", headers=proxied).status == 200
+        assert get(opened.port, "/v1/models", headers=proxied).status == 401
 
 
 @pytest.mark.parametrize(("method", "path"), [*ROUTES, ("GET", "/health"), ("POST", "/v1/chat/completions")])

@@ -157,3 +157,46 @@ def test_a_wrong_catalogue_ends_the_start_with_the_reason(tmp_path: Path) -> Non
     with serve_with_uvicorn(tmp_path, env={"LLMSERVE_CATALOGUE": str(file)}) as server:
         assert server.wait() == 3
         assert "the key 'treads' is unknown" in server.log
+
+
+def test_no_get_loads_a_model(tiny_model: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models" / "Org"
+    models.mkdir(parents=True)
+    shutil.copy(tiny_model, models / "Name.gguf")
+    env = {"MODELS_DIR": str(models.parent), "LLMSERVE_LOAD_WAIT_S": "120"}
+    with serve_with_uvicorn(tmp_path, env=env) as server:
+        server.wait_until_listening()
+        document = get(server.port, "/openapi.json").json
+        paths = [path for path, methods in document["paths"].items() if "get" in methods]
+        assert "/props" in paths
+        for path in paths:
+            for method in ("GET", "HEAD"):
+                get(server.port, path.replace("{model_id}", "Org/Name") + "?model=Org/Name", method=method)
+        assert get(server.port, "/health").json["models"] == []
+
+        for query in ("", "?model=Org/Name", "?model=Org__Name"):
+            answer = get(server.port, f"/props{query}")
+            assert answer.status == 409
+            error = answer.json["error"]
+            assert (error["code"], error["param"]) == ("model_not_loaded", "model")
+            assert "'Org/Name' is not loaded" in error["message"]
+        assert get(server.port, "/props?model=x").status == 404
+
+        assert post(server.port, "/tokenize", {"model": "Org/Name", "content": "sea"}).status == 200
+        assert get(server.port, "/props?model=Org/Name").json["model_alias"] == "Org/Name"
+
+
+def test_the_properties_of_one_model_do_not_cost_another_its_memory(tiny_model: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    for name in ("a.gguf", "b.gguf"):
+        shutil.copy(tiny_model, models / name)
+    # The weights of one, and hardly more.
+    memory = str(tiny_model.stat().st_size + 1)
+    env = {"MODELS_DIR": str(models), "LLMSERVE_LOAD_WAIT_S": "120", "LLMSERVE_MODEL_MEMORY_BYTES": memory}
+    with serve_with_uvicorn(tmp_path, env=env) as server:
+        server.wait_until_listening()
+        assert post(server.port, "/tokenize", {"model": "a", "content": "sea"}).status == 200
+        assert get(server.port, "/props?model=b").status == 409
+        assert [model["id"] for model in get(server.port, "/health").json["models"]] == ["a"]
+        assert get(server.port, "/props?model=a").status == 200

@@ -54,6 +54,21 @@ def test_serve_prints_what_it_serves(tiny_model: Path, tmp_path: Path) -> None:
         assert done.stdout.endswith("data: [DONE]\n\n")
 
 
+def test_a_pod_beside_a_service_of_its_name_starts(tiny_model: Path, tmp_path: Path) -> None:
+    env = {
+        "LLMSERVE_PORT": "tcp://10.0.0.1:8082",
+        "LLMSERVE_PORT_8082_TCP": "tcp://10.0.0.1:8082",
+        "LLMSERVE_SERVICE_HOST": "10.0.0.1",
+        "LLMSERVE_GATEWAY_PORT": "tcp://10.0.0.2:80",
+        "LLMSERVE_IMAGE": "registry.example/llmserve",
+    }
+    with serve(tmp_path, tiny_model, env=env) as server:
+        server.wait_until_ready()
+        lines = server.log.splitlines()
+        assert sum("Kubernetes" in line for line in lines) == 1
+        assert sum("LLMSERVE_IMAGE is not a setting" in line for line in lines) == 1
+
+
 def test_a_model_that_cannot_be_loaded_ends_serve_with_the_reason(tmp_path: Path) -> None:
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(b"no model at all")

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
 
 from llmserve.api_keys import ApiKeys
 from llmserve.command_line import without_api_key
-from llmserve.http.auth import ApiKeyMiddleware
 from llmserve.http.errors import fault_headers, fault_of
 from llmserve.refusals import UnauthorizedError
 from llmserve.settings import Settings, SettingsError, parse_settings
+from llmserve.trust.keys import KeyRule
 
 KEYS = ApiKeys(["first-key", "second-key"])
 
@@ -68,28 +66,19 @@ def test_the_command_line_without_the_key() -> None:
 
 
 def ask(
-    headers: Mapping[str, str], path: str = "/completions", method: str = "POST"
+    headers: Mapping[str, str],
+    path: str = "/completions",
+    method: str = "POST",
+    *,
+    server: str = "192.0.2.1",
 ) -> UnauthorizedError | None:
-    is_served = False
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal is_served
-        is_served = True
-
-    async def receive() -> Message:
-        raise AssertionError("the body must not be read")
-
-    async def send(message: Message) -> None:
-        raise AssertionError
-
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
     scope: dict[str, Any] = {"type": "http", "path": path, "method": method, "headers": raw}
+    scope |= {"server": (server, 8082), "client": (server, 50000)}
     try:
-        asyncio.run(ApiKeyMiddleware(app, KEYS, ("/health",))(scope, receive, send))
+        KeyRule(KEYS, ("/health",), local_paths=("/metrics",))(scope)
     except UnauthorizedError as error:
-        assert not is_served
         return error
-    assert is_served
     return None
 
 
@@ -144,3 +133,23 @@ def test_health_and_preflights_do_not() -> None:
     assert ask(preflight, method="OPTIONS") is None
     assert ask(preflight) is not None
     assert ask({"Origin": "https://a.example"}, method="OPTIONS") is not None
+
+
+def test_local_requests_need_none_for_local_paths() -> None:
+    assert ask({}, "/metrics", "GET", server="127.0.0.1") is None
+    assert ask({"X-Forwarded-For": "127.0.0.1"}, "/metrics", "GET", server="127.0.0.1") is not None
+    assert ask({}, "/metrics/x", "GET", server="127.0.0.1") is not None
+    assert ask({}, "/completions", server="127.0.0.1") is not None
+
+
+def test_both_headers_are_looked_at_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+    authorize = ApiKeys.authorize
+
+    def watched(keys: ApiKeys, candidate: str | None) -> bool:
+        seen.append(candidate)
+        return authorize(keys, candidate)
+
+    monkeypatch.setattr(ApiKeys, "authorize", watched)
+    assert ask({"Authorization": "Bearer first-key", "X-API-Key": "wrong"}) is None
+    assert seen == ["first-key", "wrong"]

@@ -9,7 +9,6 @@ import pytest
 
 from grpc_code import FOLDER, generate
 from llmserve import Delta, Token, errors, refusals
-from llmserve.addresses import is_local_server
 from llmserve.apis.completions.convert import sampling_params
 from llmserve.apis.completions.schema import CompletionRequest
 from llmserve.apis.grpc import convert, schema
@@ -18,6 +17,7 @@ from llmserve.http.error_table import RULES
 from llmserve.http.errors import fault_of
 from llmserve.http.schema import read
 from llmserve.refusals import FieldError, MalformedBodyError
+from llmserve.trust.local import is_local
 from serving.grpc_client import generated
 
 
@@ -219,7 +219,7 @@ def test_details_name_fields_as_the_proto_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("peer", "server", "is_local"),
+    ("peer", "address", "expected"),
     [
         ("ipv4:127.0.0.1:5000", ("127.0.0.1", 5000), True),
         ("ipv4:10.1.2.3:5000", ("10.1.2.3", 5000), False),
@@ -234,7 +234,8 @@ def test_details_name_fields_as_the_proto_does() -> None:
         ("ipv4:127.0.0.1", None, False),
     ],
 )
-def test_who_is_local(peer: str, server: tuple[str, int | None] | None, is_local: bool) -> None:
+def test_who_is_local(peer: str, address: tuple[str, int | None] | None, expected: bool) -> None:
     scope = convert.scope_of((), peer)
-    assert scope["server"] == server
-    assert is_local_server(scope) is is_local
+    assert scope["server"] == scope["client"] == address
+    assert is_local(scope) is expected
+    assert not is_local(convert.scope_of((("x-forwarded-for", "192.0.2.1"),), peer))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,8 @@ def test_every_field_of_the_model_config_is_a_variable() -> None:
 
 def test_every_field_of_the_settings_is_a_variable() -> None:
     fields = [field.name for field in dataclasses.fields(Settings)]
-    assert [v.name for v in SERVER_VARIABLES] == fields[:-2]
-    assert fields[-2:] == ["drafting", "model_config"]
+    assert [v.name for v in SERVER_VARIABLES] == fields[:-3]
+    assert fields[-3:] == ["drafting", "model_config", "notices"]
     assert [v.name for v in DRAFT_VARIABLES] == [field.name for field in dataclasses.fields(DraftSettings)]
 
 
@@ -116,6 +117,78 @@ def test_bad_values_name_variable_limit_and_value(environ: dict[str, str], messa
     with pytest.raises(SettingsError) as caught:
         parse_settings(environ)
     assert str(caught.value) == message
+
+
+SERVICE_LINKS = {
+    "LLMSERVE_SERVICE_HOST": "10.0.0.1",
+    "LLMSERVE_SERVICE_PORT": "8082",
+    "LLMSERVE_SERVICE_PORT_HTTP": "8082",
+    "LLMSERVE_PORT": "tcp://10.0.0.1:8082",
+    "LLMSERVE_PORT_8082_TCP": "tcp://10.0.0.1:8082",
+    "LLMSERVE_PORT_8082_TCP_PROTO": "tcp",
+    "LLMSERVE_PORT_8082_TCP_PORT": "8082",
+    "LLMSERVE_PORT_8082_TCP_ADDR": "10.0.0.1",
+    "LLMSERVE_PORT_53_UDP": "udp://10.0.0.1:53",
+    # Of the Services `llmserve-gateway` and `llmserve-grpc`: the last one has a setting's name.
+    "LLMSERVE_GATEWAY_SERVICE_HOST": "10.0.0.2",
+    "LLMSERVE_GATEWAY_PORT": "tcp://10.0.0.2:80",
+    "LLMSERVE_GATEWAY_PORT_80_TCP_ADDR": "10.0.0.2",
+    "LLMSERVE_GRPC_PORT": "tcp://10.0.0.3:50052",
+}
+
+
+def test_what_kubernetes_sets_for_services_is_ignored_with_one_line() -> None:
+    settings = parse_settings({**SERVICE_LINKS, "LLMSERVE_THREADS": "3"})
+    assert (settings.port, settings.grpc_port, settings.model_config.threads) == (8082, None, 3)
+    (notice,) = settings.notices
+    assert notice.level == logging.INFO
+    assert "Kubernetes" in notice.text
+    assert "LLMSERVE_GATEWAY_PORT" in notice.text
+    assert f"and {len(SERVICE_LINKS) - 3} more" in notice.text
+
+
+@pytest.mark.parametrize("name", sorted(SERVICE_LINKS))
+def test_each_of_these_variables_alone_is_ignored(name: str) -> None:
+    settings = parse_settings({name: SERVICE_LINKS[name]})
+    assert settings.port == 8082
+    assert name in settings.notices[0].text
+
+
+def test_no_setting_has_a_name_that_kubernetes_could_set() -> None:
+    settings = parse_settings({variable.env: "" for variable in VARIABLES})
+    assert settings.notices == ()
+
+
+@pytest.mark.parametrize("value", ["http://10.0.0.1", "8082tcp://", "tcp"])
+def test_other_wrong_ports_are_still_errors(value: str) -> None:
+    with pytest.raises(SettingsError, match="LLMSERVE_PORT must be a whole number"):
+        parse_settings({"LLMSERVE_PORT": value})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("LLMSERVE_MODELS", "LLMSERVE_MODEL"),
+        ("LLMSERVE_API_KEYS", "LLMSERVE_API_KEY"),
+        ("LLMSERVE_MODELS_DIR", "MODELS_DIR"),
+        ("LLMSERVE_SESSION_DIR", "SESSIONS_DIR"),
+        ("LLMSERVE_CORS_ORIGIN", "LLMSERVE_CORS_ORIGINS"),
+    ],
+)
+def test_misspelt_settings_are_errors(name: str, meant: str) -> None:
+    with pytest.raises(
+        SettingsError, match=f"^{name} is not a setting of llmserve\nhint: did you mean {meant}\\?$"
+    ):
+        parse_settings({name: "x"})
+
+
+@pytest.mark.parametrize(
+    "name", ["LLMSERVE_IMAGE", "LLMSERVE_VERSION", "LLMSERVE_HOME", "LLMSERVE_GATEWAY_PORT"]
+)
+def test_other_unknown_names_are_warned_of(name: str) -> None:
+    (notice,) = parse_settings({name: "x"}).notices
+    assert notice.level == logging.WARNING
+    assert notice.text == f"{name} is not a setting of llmserve and has no effect"
 
 
 def test_a_bad_option_is_named_as_an_option() -> None:

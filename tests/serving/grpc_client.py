@@ -69,9 +69,10 @@ class GrpcClient:
         text: str = message.message.decode()
         return text
 
-    def load(self, path: object, **fields: Any) -> Any:
+    def load(self, path: object, *, metadata: Sequence[tuple[str, str]] = (), **fields: Any) -> Any:
         """A running `LoadModel`."""
-        return self.stub.LoadModel(self.pb.LoadModelRequest(path=str(path), **fields), timeout=TIMEOUT_S)
+        request = self.pb.LoadModelRequest(path=str(path), **fields)
+        return self.stub.LoadModel(request, metadata=metadata, timeout=TIMEOUT_S)
 
     def ping(self, metadata: Sequence[tuple[str, str]] = ()) -> Any:
         """`Ping`."""

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from llmserve.http.headers import route_path
+
 CLIENT_LEFT = 499
 """Stands for the status of a request whose client left before the answer began."""
 
@@ -57,7 +59,7 @@ class CountMiddleware:
                 status = message["status"]
             await send(message)
 
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        path = route_path(scope)
         route = self._routes.of(path)
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else "other"
         started = time.monotonic()

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from llmserve.http.headers import route_path
 from llmserve.http.sse import ClientStalledError
 from llmserve.lifecycle import Lifecycle
 from llmserve.refusals import ServerDrainingError
@@ -22,7 +23,7 @@ class DrainMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
-        is_open = scope["path"].removeprefix(scope.get("root_path", "")) in self._always_open
+        is_open = route_path(scope) in self._always_open
         if not self._lifecycle.is_serving and not is_open:
             raise ServerDrainingError
         with self._lifecycle.exchange():

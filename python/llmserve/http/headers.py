@@ -1,4 +1,4 @@
-"""Small readers and writers of headers."""
+"""Small readers of requests, and writers of headers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def header(scope: Scope, name: bytes) -> str | None:
             text: str = value.decode("latin-1")
             return text
     return None
+
+
+def route_path(scope: Scope) -> str:
+    """The path as the routes know it, without that below which the application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def ignored_header(names: Iterable[str]) -> str:

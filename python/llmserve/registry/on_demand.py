@@ -14,7 +14,12 @@ from typing import Literal
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
-from llmserve.refusals import ModelKindError, ModelLoadingError, ServerStoppingError
+from llmserve.refusals import (
+    ModelKindError,
+    ModelLoadingError,
+    ModelNotLoadedError,
+    ServerStoppingError,
+)
 from llmserve.registry.catalogue import Catalogue
 from llmserve.registry.entries import CatalogueEntry
 from llmserve.registry.kinds import FileKinds, ModelKind
@@ -130,6 +135,23 @@ class OnDemand:
         entry, model = await self._find(model_id, self._wait_s, None)
         with self._registry.use_handle(model) as handle:
             yield UsedHandle(entry, handle)
+
+    async def loaded(self, model_id: str) -> UsedHandle:
+        """A model that is loaded. Nothing is loaded or kept for it, and it counts as no use.
+
+        Raises:
+            UnknownModelError: The catalogue has no such id.
+            ModelLoadingError: It is being loaded.
+            LoadError: It could not be loaded a moment ago.
+            ModelNotLoadedError: It is not loaded.
+        """
+        entry = await self._catalogue.find(model_id)
+        state = self.state(entry)
+        if state.model is not None and state.model.handle is not None:
+            return UsedHandle(entry, state.model.handle)
+        if state.name == "loading":
+            raise ModelLoadingError
+        raise state.failure or ModelNotLoadedError(entry.id)
 
     def state(self, entry: CatalogueEntry) -> EntryState:
         """What the model can do now."""

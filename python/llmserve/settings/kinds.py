@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,22 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 
 NAMES = Kind("names, separated by commas", _parse_names, "NAMES")
+
+
+_HOST = re.compile(r"\*|(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9a-f:.]*:[0-9a-f:.]*")
+
+
+def _parse_hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(name.lower().removeprefix("[").removesuffix("]") for name in _parse_names(text))
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            raise ValueError(
+                f"must hold names such as llm.example or *.example, without a port, got {host!r}"
+            )
+    return hosts
+
+
+HOSTS = Kind("host names, `*.NAME` or `*`, separated by commas", _parse_hosts, "NAMES")
 
 
 def _parse_keys(text: str) -> ApiKeys:

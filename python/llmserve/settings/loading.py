@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from llmserve.api_keys import ApiKeys
 from llmserve.model_config import ModelConfig
 from llmserve.settings.drafting import DraftSettings
+from llmserve.settings.environment import Environment, Notice, sort_out
 from llmserve.settings.variables import (
     DRAFT_VARIABLES,
     MODEL_VARIABLES,
@@ -18,11 +18,6 @@ from llmserve.settings.variables import (
     VARIABLES,
     Variable,
 )
-
-_PREFIX = "LLMSERVE_"
-
-# Read by the project's build and tests, not settings of the server.
-_FOREIGN = ("LLMSERVE_CARGO_FEATURES", "LLMSERVE_PEER_DIR", "LLMSERVE_SYNTHETIC_DIR", "LLMSERVE_TEST_")
 
 
 class SettingsError(ValueError):
@@ -43,18 +38,22 @@ class Settings:
     load_wait_s: float
     model_memory_bytes: int | None
     api_key: ApiKeys
+    metrics_open: bool
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int
     sse_ping_s: float
     stall_s: float
     grace_s: float
+    allowed_hosts: tuple[str, ...]
     cors_origins: tuple[str, ...]
     session_ttl_s: float
     max_sessions: int
     log_level: str
     drafting: DraftSettings
     model_config: ModelConfig
+    notices: tuple[Notice, ...]
+    """What is to be logged about the environment."""
 
 
 def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Settings:
@@ -63,9 +62,11 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     An empty text counts as unset.
 
     Raises:
-        SettingsError: An unknown ``LLMSERVE_*`` name, or a bad value.
+        SettingsError: A misspelt ``LLMSERVE_*`` name, or a bad value.
     """
-    _refuse_unknown(environ)
+    environment = sort_out(environ, [variable.env for variable in VARIABLES])
+    _refuse_misspelt(environment)
+    environ = environment.variables
     overrides = overrides or {}
     server = {variable.name: _value(variable, environ, overrides) for variable in SERVER_VARIABLES}
     model = {variable.name: _value(variable, environ, overrides) for variable in MODEL_VARIABLES}
@@ -73,10 +74,13 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
     server["grpc_host"] = server["grpc_host"] or server["host"]
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
+    server["allowed_hosts"] = server["allowed_hosts"] or ()
     server["cors_origins"] = server["cors_origins"] or ()
     server["api_key"] = server["api_key"] or ApiKeys()
     draft = {variable.name: _value(variable, environ, overrides) for variable in DRAFT_VARIABLES}
-    return Settings(**server, drafting=DraftSettings(**draft), model_config=config)
+    return Settings(
+        **server, drafting=DraftSettings(**draft), model_config=config, notices=environment.notices
+    )
 
 
 def default_cache_dir(environ: Mapping[str, str]) -> Path:
@@ -98,9 +102,7 @@ def _value(variable: Variable, environ: Mapping[str, str], overrides: Mapping[st
         raise SettingsError(f"{label} {error}") from None
 
 
-def _refuse_unknown(environ: Mapping[str, str]) -> None:
-    known = {variable.env for variable in VARIABLES}
-    for name in sorted(environ):
-        if name.startswith(_PREFIX) and name not in known and not name.startswith(_FOREIGN):
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-            raise SettingsError(f"{name} is not a setting of llmserve\nhint: did you mean {close[0]}?")
+def _refuse_misspelt(environment: Environment) -> None:
+    if environment.misspelt:
+        name, setting = next(iter(environment.misspelt.items()))
+        raise SettingsError(f"{name} is not a setting of llmserve\nhint: did you mean {setting}?")

@@ -56,8 +56,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "models_dir",
         kinds.PATH,
         "",
-        "Folder from which clients may load models. Unset: only requests to a loopback address may load, "
-        "and any readable file.",
+        "Folder from which clients may load models. Unset: only local requests may load, and any readable "
+        "file.",
         prefix="",
     ),
     Variable(
@@ -88,10 +88,16 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "needed.",
     ),
     Variable(
+        "metrics_open",
+        kinds.SWITCH,
+        "false",
+        "Whether `/metrics` needs no key from anybody. Local requests never need one.",
+    ),
+    Variable(
         "sessions_dir",
         kinds.PATH,
         "",
-        "Folder in which clients may save sessions. Unset: only requests to a loopback address may save.",
+        "Folder in which clients may save and load sessions. Unset: only local requests may, anywhere.",
         prefix="",
     ),
     Variable(
@@ -114,7 +120,17 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "grace_s", number(0, 86400), "10", "How long running requests may go on after SIGTERM, in seconds."
     ),
     Variable(
-        "cors_origins", kinds.NAMES, "", "Origins whose pages may call the server, or `*`. Empty: none."
+        "allowed_hosts",
+        kinds.HOSTS,
+        "",
+        "Names under which requests may address the server (their `Host`), besides loopback names. Unset: "
+        "any name, but on a loopback address loopback names only.",
+    ),
+    Variable(
+        "cors_origins",
+        kinds.NAMES,
+        "",
+        "Origins of other sites whose pages may call the server, or `*`. Empty: none.",
     ),
     Variable(
         "session_ttl_s",

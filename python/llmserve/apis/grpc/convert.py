@@ -66,15 +66,15 @@ def status_of(fault: Fault) -> Status:
 
 
 def scope_of(metadata: Sequence[tuple[str, str | bytes]], peer: str) -> Scope:
-    """A call as an ASGI scope, as far as headers and locality go.
+    """A call as an ASGI scope, as far as headers and both ends of its connection go.
 
-    The client's address stands for the one that it called: what comes from a loopback address has come to
-    one.
+    The client's address stands for the server's, too: what comes from a loopback address has come to one.
     """
     headers = [
         (key.encode(), value if isinstance(value, bytes) else value.encode()) for key, value in metadata
     ]
-    return {"headers": headers, "server": _address(peer)}
+    address = _address(peer)
+    return {"headers": headers, "server": address, "client": address}
 
 
 def _address(peer: str) -> tuple[str, int | None] | None:

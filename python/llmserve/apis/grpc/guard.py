@@ -10,9 +10,9 @@ import grpc
 from llmserve.api_keys import ApiKeys
 from llmserve.apis.grpc.answers import Context, abort
 from llmserve.apis.grpc.convert import scope_of
-from llmserve.http.auth import candidates
 from llmserve.lifecycle import Lifecycle
-from llmserve.refusals import Refusal, ServerDrainingError, UnauthorizedError
+from llmserve.refusals import Refusal, ServerDrainingError
+from llmserve.trust.keys import authorize
 
 Continue = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 
@@ -37,11 +37,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         return await continuation(handler_call_details)
 
     def _check(self, details: grpc.HandlerCallDetails) -> None:
-        given = candidates(scope_of(tuple(details.invocation_metadata or ()), ""))
-        # Both are looked at, always: the time tells nothing.
-        known = [self._keys.authorize(candidate) for candidate in given]
-        if not any(known):
-            raise UnauthorizedError(was_given=any(candidate is not None for candidate in given))
+        authorize(self._keys, scope_of(tuple(details.invocation_metadata or ()), ""))
         if not self._lifecycle.is_serving:
             raise ServerDrainingError
 

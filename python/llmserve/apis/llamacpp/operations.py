@@ -7,6 +7,7 @@ from typing import Any
 
 from llmserve.apis.llamacpp.schema import CompletionResponse, ErrorResponse
 from llmserve.http.endpoint import Content
+from llmserve.http.gate import FORBIDDEN
 
 _ERROR: Mapping[str, Mapping[str, Any]] = {
     "application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorResponse.__name__}"}}
@@ -27,7 +28,7 @@ def _events(description: str, examples: Mapping[str, tuple[str, str]]) -> dict[s
 
 _UNAVAILABLE = Content("The queue is full, or the server is draining; see `Retry-After`.", _ERROR)
 _TOO_LARGE = Content("The body is over the limit.", _ERROR)
-_FORBIDDEN = Content("The request came from a foreign page or host.", _ERROR)
+_FORBIDDEN = Content(FORBIDDEN, _ERROR)
 
 LOAD_RESPONSES: Mapping[int, Content] = {
     200: Content(
@@ -54,9 +55,7 @@ LOAD_RESPONSES: Mapping[int, Content] = {
     400: Content(
         "The path is missing, the body is malformed, or the path is outside the allowed folder.", _ERROR
     ),
-    403: Content(
-        "Paths are taken from local requests only, or the request came from a foreign page.", _ERROR
-    ),
+    403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
     413: _TOO_LARGE,
     503: Content("The server is draining; see `Retry-After`.", _ERROR),
 }

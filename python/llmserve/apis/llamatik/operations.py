@@ -32,6 +32,7 @@ from llmserve.apis.llamatik.schema import (
     SessionRequest,
 )
 from llmserve.http.endpoint import Content, Endpoint, Serve
+from llmserve.http.gate import FORBIDDEN
 
 PREFIX = "/v1/generation"
 
@@ -95,7 +96,7 @@ _NO_MODEL = Content("`init` has not succeeded yet.", _ERROR)
 
 _COMMON: Mapping[int, Content] = {
     400: _BAD,
-    403: Content("The request came from a foreign page or host.", _ERROR),
+    403: Content(FORBIDDEN, _ERROR),
     413: Content("The body is over the limit.", _ERROR),
     503: Content("The server is draining; see `Retry-After`.", _ERROR),
 }
@@ -212,7 +213,7 @@ INIT = Operation(
         _OK,
         {
             400: Content("Malformed body, a path outside the folder, or the model fails to load.", _ERROR),
-            403: Content("Paths are taken from local requests only, or a foreign page or host.", _ERROR),
+            403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
             409: Content("Another model is being loaded.", _ERROR),
         },
     ),
@@ -266,7 +267,7 @@ SESSION_RESET = Operation(
 )
 _FILE_ERRORS = {
     400: Content("Malformed body, a path outside the folder, or what is wrong with the file.", _ERROR),
-    403: Content("Paths are taken from local requests only, or a foreign page or host.", _ERROR),
+    403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
     409: _NO_MODEL,
 }
 SESSION_SAVE = Operation(

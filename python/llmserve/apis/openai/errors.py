@@ -49,7 +49,7 @@ def _param(error: BaseException) -> str | None:
         return error.field or None
     if isinstance(error, errors.InputTooLongError):
         return f"input[{error.index}]"
-    if isinstance(error, refusals.UnknownModelError | refusals.ModelKindError):
+    if isinstance(error, refusals.UnknownModelError | refusals.ModelKindError | refusals.ModelNotLoadedError):
         return "model"
     return None
 

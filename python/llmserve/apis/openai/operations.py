@@ -13,6 +13,7 @@ from llmserve.apis.openai.responses_schema import ResponsesRequest
 from llmserve.apis.openai.schema import OpenAiError, OpenAiErrorDetail
 from llmserve.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
 from llmserve.http.endpoint import Content, Endpoint, Serve
+from llmserve.http.gate import FORBIDDEN
 
 RESPONSE_TYPES = (OpenAiError, OpenAiErrorDetail)
 """Classes that responses refer to."""
@@ -23,7 +24,7 @@ _ERROR: Mapping[str, Mapping[str, Any]] = {
 _REFUSALS: Mapping[int, Content] = {
     400: Content("Malformed body, a wrong field, a prompt over the context length.", _ERROR),
     401: Content("The server wants an API key.", _ERROR),
-    403: Content("The request came from a foreign page or host.", _ERROR),
+    403: Content(FORBIDDEN, _ERROR),
     404: Content("There is no such model.", _ERROR),
     413: Content("The body is over the limit.", _ERROR),
     500: Content("Generation failed.", _ERROR),
@@ -179,9 +180,12 @@ def props(serve: Serve) -> Endpoint:
         summary="What is known of a model",
         description=(
             "As llama-server does it, of the first model in `GET /v1/models` or of the one that the query "
-            "`model` names, which is loaded if it is not."
+            "`model` names. It must be loaded: this route loads none."
         ),
-        responses=_answers("The properties.", {"total_slots": 16}, has_stream=False),
+        responses={
+            **_answers("The properties.", {"total_slots": 16}, has_stream=False),
+            409: Content("The model is not loaded.", _ERROR),
+        },
     )
 
 

@@ -52,21 +52,24 @@ class TokensApi:
 
     async def props(self, exchange: Exchange) -> None:
         """`GET /props`."""
-        async with self._use(exchange.request.query_params.get("model")) as used:
-            info = used.handle.info
-            await exchange.send_json(
-                {
-                    "default_generation_settings": {"n_ctx": info.context_length},
-                    "total_slots": info.num_slots,
-                    "model_alias": used.entry.id,
-                    "chat_template": info.chat_template,
-                    "bos_token": info.bos_text,
-                    "eos_token": info.eos_text,
-                    "modalities": {"vision": False, "audio": False},
-                    "build_info": f"llmserve {version()}",
-                    "is_sleeping": False,
-                }
-            )
+        services = self._services
+        # A GET changes nothing: browsers send it for any page's links and images.
+        model_id = await chosen_model(services, exchange.request.query_params.get("model"))
+        found = await services.on_demand.loaded(model_id)
+        info = found.handle.info
+        await exchange.send_json(
+            {
+                "default_generation_settings": {"n_ctx": info.context_length},
+                "total_slots": info.num_slots,
+                "model_alias": found.entry.id,
+                "chat_template": info.chat_template,
+                "bos_token": info.bos_text,
+                "eos_token": info.eos_text,
+                "modalities": {"vision": False, "audio": False},
+                "build_info": f"llmserve {version()}",
+                "is_sleeping": False,
+            }
+        )
 
     @asynccontextmanager
     async def _use(self, model_id: str | None) -> AsyncGenerator[UsedHandle, None]:

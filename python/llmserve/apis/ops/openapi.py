@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from starlette.routing import compile_path
@@ -36,6 +36,19 @@ def build_document(
         "paths": paths,
         "components": {"schemas": {name: json_schema(cls) for name, cls in sorted(types.items())}},
     }
+
+
+def with_key(document: dict[str, Any], open_paths: Collection[str]) -> dict[str, Any]:
+    """The document of a server that asks for an API key, except at some paths."""
+    schemes = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+    for path in open_paths:
+        for operation in document["paths"].get(path, {}).values():
+            operation["security"] = []
+    components = {**document["components"], "securitySchemes": schemes}
+    return {**document, "security": [{name: []} for name in schemes], "components": components}
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:

@@ -8,21 +8,30 @@ from importlib import resources
 from typing import Any
 
 from llmserve.apis.ops import metrics
-from llmserve.apis.ops.openapi import build_document
+from llmserve.apis.ops.openapi import build_document, with_key
 from llmserve.http.endpoint import Content, Endpoint
 from llmserve.http.exchange import Exchange
+from llmserve.http.headers import route_path
 from llmserve.registry import ModelReport
 from llmserve.services import Services
+from llmserve.settings import Settings
 from llmserve.version import version
 
 HEALTH = "/health"
 METRICS = "/metrics"
+_DOCUMENT = "/openapi.json"
 
 _PAGE_FILES: Mapping[str, tuple[str, str]] = {
     "/docs": ("docs.html", "text/html; charset=utf-8"),
     "/docs/docs.css": ("docs.css", "text/css; charset=utf-8"),
     "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
 }
+
+
+def keyless_paths(settings: Settings) -> tuple[str, ...]:
+    """What answers without an API key: it gives nothing away, and a browser cannot send a key for a page."""
+    return (HEALTH, _DOCUMENT, *_PAGE_FILES, *((METRICS,) if settings.metrics_open else ()))
+
 
 # The page talks to this server only.
 _PAGE_HEADERS = {
@@ -81,7 +90,10 @@ class OpsApi:
 
     def describe(self, endpoints: Sequence[Endpoint], response_types: Sequence[type]) -> None:
         """Tells what `/openapi.json` describes."""
+        settings = self._services.settings
         self._document = build_document(endpoints, response_types, version())
+        if settings.api_key:
+            self._document = with_key(self._document, keyless_paths(settings))
 
     def endpoints(self) -> list[Endpoint]:
         """What belongs into the OpenAPI document."""
@@ -116,7 +128,7 @@ class OpsApi:
 
     def page_endpoints(self) -> list[Endpoint]:
         """The document itself and its page, which it does not describe."""
-        pages = [("/", self.index, "index"), ("/openapi.json", self.openapi, "openapi")]
+        pages = [("/", self.index, "index"), (_DOCUMENT, self.openapi, "openapi")]
         pages += [(path, self.page, f"page{number}") for number, path in enumerate(_PAGE_FILES)]
         return [
             Endpoint(
@@ -159,7 +171,7 @@ class OpsApi:
                 "name": "llmserve",
                 "version": version(),
                 "docs": "/docs",
-                "openapi": "/openapi.json",
+                "openapi": _DOCUMENT,
                 "health": HEALTH,
                 "models": [_shown(report) for report in self._services.registry.states()],
             }
@@ -173,8 +185,7 @@ class OpsApi:
 
     async def page(self, exchange: Exchange) -> None:
         """`GET /docs` and what the page consists of."""
-        scope = exchange.request.scope
-        name, media_type = _PAGE_FILES[scope["path"].removeprefix(scope.get("root_path", ""))]
+        name, media_type = _PAGE_FILES[route_path(exchange.request.scope)]
         await exchange.send_bytes(_page_file(name), media_type, headers=_PAGE_HEADERS)
 
 

@@ -7,7 +7,7 @@ import re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llmserve.apis.sie.errors import PREFIXES
-from llmserve.http.headers import header
+from llmserve.http.headers import header, route_path
 from llmserve.http.request_id import current_request_id
 from llmserve.refusals import FieldError
 from llmserve.version import version
@@ -41,7 +41,7 @@ class AnswerHeadersMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
-        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        path: str = route_path(scope)
         if not path.startswith(PREFIXES):
             await self._app(scope, receive, send)
             return

@@ -15,6 +15,15 @@ function refName(schema) {
   return schema && schema.$ref ? schema.$ref.split("/").pop() : null;
 }
 
+function typeText(schema) {
+  if (schema.$ref) return refName(schema);
+  if (schema.anyOf) return schema.anyOf.map(typeText).join(" | ");
+  if (schema.enum) return schema.enum.join(" | ");
+  if (schema.type === "array" && schema.items) return `array of ${typeText(schema.items)}`;
+  const types = schema.type ? [schema.type].flat().join(" | ") : "any";
+  return schema.format ? `${types} (${schema.format})` : types;
+}
+
 function typeCell(schema) {
   const cell = element("td");
   const name = refName(schema);
@@ -22,12 +31,8 @@ function typeCell(schema) {
     const link = element("a", name);
     link.href = `#schema-${name}`;
     cell.append(link);
-  } else if (schema.anyOf) {
-    cell.append(schema.anyOf.map((one) => one.type).join(" | "));
-  } else if (schema.type === "array") {
-    cell.append(`array of ${refName(schema.items) || schema.items.type}`);
   } else {
-    cell.append(schema.enum ? schema.enum.join(" | ") : `${[schema.type].flat().join(" | ")}${schema.format ? ` (${schema.format})` : ""}`);
+    cell.append(typeText(schema));
   }
   return cell;
 }
@@ -108,9 +113,11 @@ function textOf(raw) {
 
 async function send(path, method, view) {
   const controller = new AbortController();
-  const request = { method, signal: controller.signal };
+  const request = { method, signal: controller.signal, headers: {} };
+  const key = byId("key").value.trim();
+  if (key) request.headers.Authorization = `Bearer ${key}`;
   if (method !== "GET") {
-    request.headers = { "Content-Type": "application/json" };
+    request.headers["Content-Type"] = "application/json";
     request.body = view.querySelector("textarea").value;
   }
   const [status, output, stop] = [".status", ".output", ".stop"].map((name) => view.querySelector(name));
@@ -161,15 +168,19 @@ function operationView(path, method, operation, document_) {
 }
 
 async function main() {
-  const document_ = await (await fetch("openapi.json")).json();
+  const answer = await fetch("openapi.json");
+  if (!answer.ok) throw new Error(`openapi.json: ${answer.status} ${answer.statusText}`);
+  const document_ = await answer.json();
   byId("title").textContent = `${document_.info.title} ${document_.info.version}`;
   byId("description").textContent = document_.info.description;
+  byId("key-row").hidden = !document_.security;
   for (const [path, methods] of Object.entries(document_.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       byId("operations").append(operationView(path, method, operation, document_));
       const link = element("a", path);
       link.href = `#${operation.operationId}`;
-      byId("contents").append(link);
+      // The space lets the line break.
+      byId("contents").append(link, " ");
     }
   }
   for (const [name, schema] of Object.entries(document_.components.schemas)) {

@@ -1,0 +1,106 @@
+"""Which web pages may call the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llmserve.refusals import ForeignOriginError
+from llmserve.trust.hosts import HostRule
+from llmserve.trust.origins import OriginRule
+
+SERVERS = [("127.0.0.1", 8082), ("192.0.2.1", 8082), ("/run/llmserve.sock", None), None]
+
+
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def passes(
+    server: Any,
+    origin: bytes | None,
+    host: bytes = b"localhost:8082",
+    *allowed: str,
+    site: bytes | None = None,
+    names: tuple[str, ...] = (),
+) -> bool:
+    given = {b"host": host, b"origin": origin, b"sec-fetch-site": site}
+    headers = [(name, value) for name, value in given.items() if value is not None]
+    try:
+        OriginRule(allowed, HostRule(names, ()))(
+            {"type": "http", "server": server, "path": "/", "headers": headers}
+        )
+    except ForeignOriginError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [
+        (b"http://localhost:8082", b"localhost:8082"),
+        (b"https://localhost:8082", b"localhost:8082"),
+        (b"HTTP://LocalHost:8082", b"LOCALHOST:8082"),
+        (b"http://[::1]:8082", b"[::1]:8082"),
+        (b"http://localhost", b"localhost"),
+        (b"https://llm.example", b"llm.example"),
+        # Some proxies write the port of their listener.
+        (b"https://llm.example", b"llm.example:443"),
+        (b"http://llm.example", b"llm.example:80"),
+    ],
+)
+def test_the_servers_own_pages_pass(server: Any, origin: bytes, host: bytes) -> None:
+    assert passes(server, origin, host)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        b"https://evil.example",
+        b"http://localhost:1",
+        b"http://[x",
+        b"http://[::1",
+        b"http://localhost:8082/path",
+        b"http://localhost:8082@evil.example",
+        b"ftp://localhost:8082",
+        b"//localhost:8082",
+        b"localhost:8082",
+        b"null",
+        b"",
+        b"\xff\xfe",
+    ],
+)
+def test_pages_of_every_other_origin_are_refused_however_broken(server: Any, origin: bytes) -> None:
+    assert not passes(server, origin)
+    assert not passes(server, origin, b"localhost:8082", names=("*",))
+
+
+def test_pages_under_a_listed_name_are_the_servers_own(server: Any) -> None:
+    # A proxy with TLS that does not keep the Host.
+    names = ("llm.example", "*.corp.example")
+    for origin in (b"https://llm.example", b"https://llm.example:8443", b"http://a.corp.example"):
+        assert passes(server, origin, b"127.0.0.1:8082", names=names)
+    for origin in (b"https://corp.example", b"https://evil.example", b"ftp://llm.example"):
+        assert not passes(server, origin, b"127.0.0.1:8082", names=names)
+
+
+def test_other_ports_of_this_machine_are_foreign_even_where_it_is_listed(server: Any) -> None:
+    names = ("localhost", "127.0.0.1")
+    assert not passes(server, b"http://localhost:3000", names=names)
+    assert passes(server, b"http://localhost:8082", names=names)
+
+
+def test_origins_of_the_cors_setting_pass(server: Any) -> None:
+    assert passes(server, b"https://a.example", b"localhost", "https://a.example", site=b"cross-site")
+    assert passes(server, b"http://[x", b"localhost", "*")
+    assert passes(server, None, b"localhost", "*", site=b"cross-site")
+    assert not passes(server, b"https://b.example", b"localhost", "https://a.example")
+
+
+def test_requests_for_other_sites_that_carry_no_origin_are_refused(server: Any) -> None:
+    assert not passes(server, None, site=b"cross-site")
+    assert not passes(server, None, b"localhost", "https://a.example", site=b"cross-site")
+    for site in (None, b"none", b"same-origin", b"same-site"):
+        assert passes(server, None, site=site)
