@@ -49,7 +49,8 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
         "test-models": [*python, "tests.synthetic", "--all", str(GENERATED_MODELS)],
         # The binding crate is an extension module: it has no Rust tests, Python tests it.
         "cargo-test": ["cargo", "test", *cargo, "--exclude", "llmserve-python"],
-        "pytest": [*python, "pytest"],
+        # A file's tests share what is dear to start, and stay together.
+        "pytest": [*python, "pytest", "-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"],
     }
 
 

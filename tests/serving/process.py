@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -56,12 +58,26 @@ class ServerProcess:
             return sock.connect_ex(("127.0.0.1", self.port)) == 0
 
 
+def _worker_ports() -> Iterator[int]:
+    """Ports that only this process of the test run uses: below those that systems give to clients."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = 10_000 + worker % 20 * 1000
+    return itertools.cycle(range(first, first + 1000))
+
+
+_ports = _worker_ports()
+
+
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """A port that nobody listens on now, and that no other test is given."""
+    for port in itertools.islice(_ports, 1000):
+        with socket.socket() as sock:
+            # As servers do: the connections of an earlier test may still be closing.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                sock.bind(("127.0.0.1", port))
+                return port
+    raise OSError("all ports of the test run are taken")
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
