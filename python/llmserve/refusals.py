@@ -204,7 +204,7 @@ class CallCancelledError(Refusal):
 
     code = "call_cancelled"
 
-    def __init__(self, message: str = "the call was cancelled before it had a whole document") -> None:
+    def __init__(self, message: str = "the call was cancelled in its session") -> None:
         super().__init__(message)
 
 

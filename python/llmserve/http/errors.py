@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from llmserve.http.error_table import INTERNAL, Rule, retry_after, rule_for
 from llmserve.http.request_id import current_request_id
 from llmserve.http.sse import ClientStalledError
-from llmserve.refusals import MethodNotAllowedError, NotSupportedError, UnauthorizedError
+from llmserve.refusals import CallCancelledError, MethodNotAllowedError, NotSupportedError, UnauthorizedError
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +80,8 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
         # RFC 6750, section 3: the code only where a key was sent.
         detail = b', error="invalid_token"' if fault.error.was_given else b""
         headers.append((b"www-authenticate", b'Bearer realm="llmserve"' + detail))
-    if isinstance(fault.error, NotSupportedError):
-        # OpenAI's clients repeat requests that a 5xx answered, unless they are told.
+    if isinstance(fault.error, NotSupportedError | CallCancelledError):
+        # OpenAI's clients repeat requests that a 409 or 5xx answered, unless they are told.
         headers.append((b"x-should-retry", b"false"))
     return headers
 

@@ -7,8 +7,9 @@ from contextlib import aclosing
 from typing import Any
 
 from llmserve.apis.openai import answers
-from llmserve.apis.openai.completions import Choice, CompletionsApi, check_completion
+from llmserve.apis.openai.completions import Choice, CompletionsApi
 from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.apis.openai.ends import check_end
 from llmserve.apis.openai.grammar import with_grammar
 from llmserve.apis.openai.model_choice import chosen_model
 from llmserve.apis.openai.native_schema import NativeCompletionRequest
@@ -16,6 +17,7 @@ from llmserve.apis.openai.sampling import ignored_fields, sampling_params, schem
 from llmserve.http.exchange import Exchange
 from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
+from llmserve.lifecycle import Lifecycle
 from llmserve.refusals import FieldError
 from llmserve.services import Services
 from llmserve.types import Completion, Delta
@@ -62,7 +64,7 @@ class NativeCompletionApi:
         session = header_session(exchange.request.scope)
         headers = answers.headers(params.seed, [*parsed.unknown, *ignored_fields(request, params)])
         async with self._completions.submitted(request, params, session) as (used, (choice,)):
-            run = _Run(self._services, used.entry.id, native, choice)
+            run = _Run(self._services.lifecycle, used.entry.id, native, choice)
             if native.stream:
                 await exchange.send_events(run.frames(), answers.render_error, headers=headers)
             else:
@@ -73,9 +75,9 @@ class _Run:
     """One answer."""
 
     def __init__(
-        self, services: Services, model: str, request: NativeCompletionRequest, choice: Choice
+        self, lifecycle: Lifecycle, model: str, request: NativeCompletionRequest, choice: Choice
     ) -> None:
-        self._services = services
+        self._lifecycle = lifecycle
         self._model = model
         self._request = request
         self._choice = choice
@@ -108,7 +110,7 @@ class _Run:
         if self._choice.stream is None:
             return None
         completion = await self._choice.stream.result()
-        check_completion(self._services, self._choice.base, completion)
+        check_end(self._lifecycle, completion.finish_reason)
         return completion
 
     def _part(self, delta: Delta) -> dict[str, Any]:

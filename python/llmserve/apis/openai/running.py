@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 from llmserve.apis.openai.errors import DIALECT
-from llmserve.assistant import Turn, TurnEnd, TurnPlan
+from llmserve.assistant import Turn, TurnPlan
 from llmserve.http.acceptance import accepted_within
-from llmserve.refusals import CallCancelledError, FieldError, ServerStoppingError
+from llmserve.refusals import FieldError, ServerStoppingError
 from llmserve.registry.on_demand import UsedModel
 from llmserve.services import Services
 
@@ -54,18 +54,3 @@ async def running_turns(
 def choice_plans(plan: TurnPlan, n: int) -> list[TurnPlan]:
     """Plans of `n` choices, which differ in what keys their draws."""
     return [replace(plan, params=plan.params.replace(choice_index=index)) for index in range(n)]
-
-
-def check_end(services: Services, plan: TurnPlan, end: TurnEnd) -> None:
-    """Refuses to show what was cancelled as if it were an answer.
-
-    Raises:
-        ServerStoppingError: The server cancelled it.
-        CallCancelledError: Another caller of the session did, and the document is not whole.
-    """
-    if end.finish_reason != "cancelled":
-        return
-    if services.lifecycle.is_stopping:
-        raise ServerStoppingError
-    if plan.is_constrained and not end.is_complete:
-        raise CallCancelledError
