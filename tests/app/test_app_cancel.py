@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from serving import Llamatik, RawStream, ServerProcess, post, read_metrics, serve, wait_until
+from serving import Answer, Llamatik, RawStream, ServerProcess, post, read_metrics, serve, wait_until
 from serving.openai_requests import user
 
 SESSION = {"X-LLMServe-Session": "shared"}
@@ -18,6 +19,8 @@ MESSAGE = "the call was cancelled in its session"
 
 # Many thousand tokens: nothing of this ends by itself while a test runs.
 LONG = {"type": "array", "items": {"type": "integer"}, "minItems": 1900}
+PARAMETERS = {"type": "object", "properties": {"a": LONG}, "required": ["a"]}
+TOOL = {"type": "function", "function": {"name": "count", "parameters": PARAMETERS}}
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +70,23 @@ def error_of(lines: Iterator[str]) -> dict[str, Any]:
     return error
 
 
+def test_a_turn_is_cancelled_in_its_second_segment(running: ServerProcess, api: Llamatik, tiny_model: Path) -> None:
+    body = {
+        "model": tiny_model.stem,
+        "messages": user("sea"),
+        "tools": [TOOL],
+        "tool_choice": "required",
+        "stream": True,
+    }
+    with RawStream(running.port, "/v1/chat/completions", body, headers=SESSION) as stream:
+        assert stream.read_head()[0] == 200
+        lines = stream.lines()
+        # The name was the first segment; the arguments are the second.
+        next(line for line in lines if '"arguments":"[' in line or '"arguments":"{' in line)
+        cancel(api)
+        assert error_of(lines)["message"] == MESSAGE
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_cancelled_stream_ends_with_an_error(
     running: ServerProcess, api: Llamatik, tiny_model: Path, route: str
@@ -94,3 +114,38 @@ def test_a_cancelled_one_shot_is_an_error(
     assert (refused.status, refused.json["error"]["code"]) == (409, "call_cancelled")
     # OpenAI's clients would send it again.
     assert refused.header("x-should-retry") == "false"
+
+
+def test_calls_that_wait_behind_a_turn_are_cancelled_too(
+    running: ServerProcess, api: Llamatik, tiny_model: Path
+) -> None:
+    turn = {**bodies(tiny_model)["/v1/chat/completions"], "stream": True}
+    waiting = {
+        **bodies(tiny_model),
+        f"/v1/generate/{tiny_model.stem}": {"prompt": "sea", "max_new_tokens": 25_000},
+        "/v1/generation/continue": {"prompt": "sea", "maxTokens": 25_000},
+    }
+    with ExitStack() as stack:
+        stream = stack.enter_context(RawStream(running.port, "/v1/chat/completions", turn, headers=SESSION))
+        assert stream.read_head()[0] == 200
+        lines = stream.lines()
+        next(lines)
+        pool = stack.enter_context(ThreadPoolExecutor(len(waiting)))
+        answers = {
+            route: pool.submit(post, running.port, route, body, headers=SESSION)
+            for route, body in waiting.items()
+        }
+
+        def are_over() -> bool:
+            # Those that were not there yet are cancelled the next time.
+            cancel(api)
+            return all(answer.done() for answer in answers.values())
+
+        wait_until(are_over)
+        assert error_of(lines)["message"] == MESSAGE
+        made: dict[str, Answer] = {route: answer.result() for route, answer in answers.items()}
+    continued = made.pop("/v1/generation/continue")
+    assert (continued.status, continued.json["finishReason"]) == (200, "cancelled")
+    sie = made.pop(f"/v1/generate/{tiny_model.stem}")
+    assert (sie.status, sie.json["error"]["code"]) == (503, "generation_cancelled")
+    assert {answer.status for answer in made.values()} == {409}

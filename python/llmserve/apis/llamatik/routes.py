@@ -208,7 +208,7 @@ class LlamatikApi:
         job: asyncio.Task[None] | None = None
         with self._model.use() as (model, _), sessions.call(model, name, DIALECT, goes_on=goes_on) as call:
             try:
-                async with call.submitting() as session:
+                async with call.in_order() as session:
                     job = asyncio.create_task(run(session))
                     await asyncio.sleep(0)  # in its first step it is given to the engine
                 await job

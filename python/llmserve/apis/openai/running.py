@@ -28,6 +28,7 @@ async def running_turns(
     async with AsyncExitStack() as stack:
         turns: list[Turn] = []
         segments = []
+        call = None
         if session is not None:
             if len(plans) > 1:
                 raise FieldError("n", f"must be 1 where a session is named, got {len(plans)}")
@@ -37,12 +38,12 @@ async def running_turns(
             plans = [replace(plan, session=opened) for plan in plans]
         for plan in plans:
             turn = Turn(used.engine, plan)
+            if call is not None:
+                call.attach(turn)
             stack.push_async_callback(turn.aclose)
             stack.enter_context(lifecycle.running(turn.abort))
             segments.append(await turn.begin())
             turns.append(turn)
-        if session is not None:
-            call.attach(segments[0].stream)
         for plan, segment in zip(plans, segments, strict=True):
             # Refusals are raised here, while the answer can still have their status.
             await accepted_within(segment.stream, None if plan.at_end else services.settings.sse_ping_s)
