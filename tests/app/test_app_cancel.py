@@ -92,6 +92,8 @@ def test_a_cancelled_stream_ends_with_an_error(
     running: ServerProcess, api: Llamatik, tiny_model: Path, route: str
 ) -> None:
     body = {**bodies(tiny_model)[route], "stream": True}
+    counter = 'llmserve_http_late_errors_total{status="409"}'
+    before = read_metrics(running.port).get(counter, 0), running.log.count("after its answer began")
     with RawStream(running.port, route, body, headers=SESSION) as stream:
         assert stream.read_head()[0] == 200
         lines = stream.lines()
@@ -99,6 +101,10 @@ def test_a_cancelled_stream_ends_with_an_error(
         cancel(api)
         error = error_of(lines)
         assert (error["message"], error["code"]) == (MESSAGE, "call_cancelled")
+    # The status was 200: nothing else would tell the operator.
+    wait_until(lambda: running.log.count("after its answer began") == before[1] + 1)
+    assert read_metrics(running.port)[counter] == before[0] + 1
+    assert f"failed after its answer began: {MESSAGE}\n" in running.log
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -10,9 +10,10 @@ import orjson
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from llmserve.http.counters import HttpCounters
 from llmserve.http.error_table import INTERNAL, Rule, retry_after, rule_for
 from llmserve.http.request_id import current_request_id
-from llmserve.http.sse import ClientStalledError
+from llmserve.http.sse import AnswerFailedError, ClientStalledError
 from llmserve.refusals import CallCancelledError, MethodNotAllowedError, NotSupportedError, UnauthorizedError
 
 logger = logging.getLogger(__name__)
@@ -87,10 +88,11 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
 
 
 class ErrorMiddleware:
-    """Answers exceptions of the application; once an answer has begun, they can only be logged."""
+    """Answers exceptions of the application; once an answer has begun, they are logged and counted."""
 
-    def __init__(self, app: ASGIApp, shapes: Sequence[ErrorShape]) -> None:
+    def __init__(self, app: ASGIApp, shapes: Sequence[ErrorShape], counters: HttpCounters) -> None:
         self._app = app
+        self._counters = counters
         # The longest prefix is the nearest.
         self._shapes = sorted(shapes, key=lambda shape: -len(shape.prefix))
 
@@ -109,11 +111,24 @@ class ErrorMiddleware:
             logger.debug("request %s: the client left before its body was complete", current_request_id())
         except ClientStalledError:
             logger.warning("request %s: cut off, its client stopped reading", current_request_id())
+        except AnswerFailedError as failed:
+            self._note(failed.error, self._shape(scope).dialect)
         except Exception as error:
             shape = self._shape(scope)
             fault = fault_of(error, shape.dialect)
-            if not has_started:
+            if has_started:
+                self._note(error, shape.dialect)
+            else:
                 await _answer(fault, shape, send)
+
+    def _note(self, error: Exception, dialect: str) -> None:
+        """Logs and counts an error that no status tells of. An unexpected one is in the log already."""
+        rule = rule_for(error)
+        status = (rule or INTERNAL).status_for(dialect)
+        self._counters.late_errors[status] += 1
+        if rule is not None:
+            level = logging.WARNING if status >= 500 else logging.INFO
+            logger.log(level, "request %s failed after its answer began: %s", current_request_id(), error)
 
     def _shape(self, scope: Scope) -> ErrorShape:
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))

@@ -77,6 +77,7 @@ class Exchange:
 
         Raises:
             ClientStalledError: The client stopped reading.
+            AnswerFailedError: The last frame is a fault.
         """
         await EventWriter(self._send, self._limits, render_error).write(frames, _encode(headers))
 

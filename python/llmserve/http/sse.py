@@ -39,6 +39,14 @@ class ClientStalledError(Exception):
     """The client has read nothing for too long."""
 
 
+class AnswerFailedError(Exception):
+    """An answer that had begun ended with an error. Its client was told; whoever logs and counts was not."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
     """Times of a stream, in seconds."""
@@ -70,6 +78,7 @@ class EventWriter:
 
         Raises:
             ClientStalledError: The client stopped reading; the response is left unfinished.
+            AnswerFailedError: The last frame is a fault; the response is complete.
         """
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
         await self._send_body(b"", more=True)  # so that the head leaves before the first frame is there
@@ -87,13 +96,17 @@ class EventWriter:
         writing.result()
 
     async def _write_frames(self, frames: AsyncGenerator[bytes, None]) -> None:
+        failure: Exception | None = None
         async with aclosing(frames):
             try:
                 async for frame in frames:
                     await self._send_body(frame, more=True)
             except Exception as error:
+                failure = error
                 await self._send_body(self._render_error(error), more=True)
         await self._send_body(b"", more=False)
+        if failure is not None:
+            raise AnswerFailedError(failure)
 
     async def _send_body(self, body: bytes, *, more: bool) -> None:
         async with self._lock:
