@@ -35,6 +35,7 @@ from llmserve.apis.unsupported import routes as unsupported
 from llmserve.first_model import FirstModel, StartObserver
 from llmserve.http.auth import ApiKeyMiddleware
 from llmserve.http.browsers import BrowserMiddleware
+from llmserve.http.cutting import CutOffMiddleware
 from llmserve.http.counters import CountMiddleware, RouteLabels
 from llmserve.http.disconnect import ConnectionMiddleware
 from llmserve.http.draining import DrainMiddleware
@@ -192,7 +193,8 @@ def _build_http(services: Services) -> ASGIApp:
             expose_headers=_EXPOSED_HEADERS,
         )
     app = RequestIdMiddleware(app)
-    return CountMiddleware(app, services.http_counters, RouteLabels(endpoint.path for endpoint in endpoints))
+    labels = RouteLabels(endpoint.path for endpoint in endpoints)
+    return CutOffMiddleware(CountMiddleware(app, services.http_counters, labels))
 
 
 class BrokenApplication:

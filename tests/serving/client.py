@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -88,6 +90,13 @@ class RawStream:
         """Leaves."""
         self._file.close()
         self._socket.close()
+
+    def wait_until_reset(self) -> None:
+        """Waits for the server to cut the connection off, without reading what it has sent."""
+        events = select.poll()
+        events.register(self._socket, select.POLLERR)
+        assert events.poll(TIMEOUT_S * 1000), "the connection still stands"
+        assert self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET
 
     def read_head(self) -> tuple[int, dict[str, str]]:
         """Status and headers, as soon as they are there."""

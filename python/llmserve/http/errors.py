@@ -111,6 +111,7 @@ class ErrorMiddleware:
             logger.debug("request %s: the client left before its body was complete", current_request_id())
         except ClientStalledError:
             logger.warning("request %s: cut off, its client stopped reading", current_request_id())
+            raise
         except AnswerFailedError as failed:
             self._note(failed.error, self._shape(scope).dialect)
         except Exception as error:

@@ -108,7 +108,11 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "A stream that sent nothing for so many seconds gets a comment.",
     ),
     Variable(
-        "stall_s", number(1, 86400), "60", "A client that reads nothing for so many seconds is cut off."
+        "stall_s",
+        number(1, 86400),
+        "60",
+        "A client that takes nothing of its answer for so many seconds is cut off: its request ends, and its "
+        "connection is reset.",
     ),
     Variable(
         "grace_s", number(0, 86400), "10", "How long running requests may go on after SIGTERM, in seconds."
