@@ -34,9 +34,10 @@ from llmserve.apis.sie.routes import SieApi
 from llmserve.apis.unsupported import routes as unsupported
 from llmserve.first_model import FirstModel, StartObserver
 from llmserve.http.auth import ApiKeyMiddleware
+from llmserve.http.bodies import Bodies
 from llmserve.http.browsers import BrowserMiddleware
-from llmserve.http.cutting import CutOffMiddleware
 from llmserve.http.counters import CountMiddleware, RouteLabels
+from llmserve.http.cutting import CutOffMiddleware
 from llmserve.http.disconnect import ConnectionMiddleware
 from llmserve.http.draining import DrainMiddleware
 from llmserve.http.endpoint import build_router
@@ -177,7 +178,8 @@ def _build_http(services: Services) -> ASGIApp:
     limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)
     shapes = (*llamacpp.SHAPES, *llamatik.SHAPES, *openai_errors.SHAPES, *sie_errors.SHAPES)
     # From the inside out. Errors are answered inside CORS, so that browsers may read them.
-    app: ASGIApp = build_router(endpoints, limits)
+    bodies = Bodies(services.settings.body_timeout_s, services.settings.max_bodies_bytes)
+    app: ASGIApp = build_router(endpoints, limits, bodies)
     app = ConnectionMiddleware(app, services.settings.max_body_bytes)
     app = DrainMiddleware(app, services.lifecycle, always_open=(HEALTH, METRICS))
     app = ApiKeyMiddleware(app, services.settings.api_key, always_open=(HEALTH,))

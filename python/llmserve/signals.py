@@ -66,7 +66,8 @@ class SignalChain:
             return
         for number, link in self._links.items():
             link.is_live = False
-            if signal.getsignal(number) is link:
+            stands = signal.getsignal(number) is link
+            if stands:
                 signal.signal(number, link.previous)
         self._links.clear()
 

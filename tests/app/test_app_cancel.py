@@ -70,7 +70,9 @@ def error_of(lines: Iterator[str]) -> dict[str, Any]:
     return error
 
 
-def test_a_turn_is_cancelled_in_its_second_segment(running: ServerProcess, api: Llamatik, tiny_model: Path) -> None:
+def test_a_turn_is_cancelled_in_its_second_segment(
+    running: ServerProcess, api: Llamatik, tiny_model: Path
+) -> None:
     body = {
         "model": tiny_model.stem,
         "messages": user("sea"),

@@ -43,6 +43,42 @@ def test_a_body_just_below_the_limit_is_read(server: ServerProcess) -> None:
     assert answer.status == 413
 
 
+def begun_upload(port: int, num_bytes: int) -> socket.socket:
+    """A request that declares a body twice as large as what it sends of it."""
+    sock = socket.create_connection(("127.0.0.1", port), timeout=120)
+    head = f"POST /completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {2 * num_bytes}\r\n\r\n"
+    sock.sendall(head.encode() + b"{" + b" " * (num_bytes - 1))
+    return sock
+
+
+def test_a_body_that_does_not_arrive_is_408_and_the_connection_ends(tiny_model: Path, tmp_path: Path) -> None:
+    with serve(tmp_path, tiny_model, "--body-timeout-s", "1") as server:
+        server.wait_until_ready()
+        with begun_upload(server.port, 50) as sock:
+            answer = b""
+            while received := sock.recv(65536):
+                answer += received
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert answer.endswith(b'{"error":"the body did not arrive within 1 s"}')
+
+
+def test_bodies_that_are_too_large_together_are_503_with_a_hint(tiny_model: Path, tmp_path: Path) -> None:
+    env = {"LLMSERVE_MAX_BODY_BYTES": "200000", "LLMSERVE_MAX_BODIES_BYTES": "200000"}
+    with serve(tmp_path, tiny_model, env=env) as server:
+        server.wait_until_ready()
+        large = b"{}" + b" " * 150_000
+        assert post(server.port, "/completions", large).status == 400
+        with begun_upload(server.port, 90_000):
+            wait_until(lambda: post(server.port, "/completions", large).status == 503)
+            refused = post(server.port, "/v1/chat/completions", large)
+            assert (refused.status, refused.header("retry-after")) == (503, "1")
+            assert refused.json["error"]["code"] == "bodies_full"
+            # What is small still passes.
+            assert post(server.port, "/completions", b"{}").status == 400
+        # The client has left.
+        wait_until(lambda: post(server.port, "/completions", large).status == 400)
+
+
 def test_unknown_routes_and_methods(server: ServerProcess) -> None:
     for path in ("/nope", "/health/", "/completions/x", "//", "/docs/../etc"):
         answer = get(server.port, path)

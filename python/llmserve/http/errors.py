@@ -14,7 +14,13 @@ from llmserve.http.counters import HttpCounters
 from llmserve.http.error_table import INTERNAL, Rule, retry_after, rule_for
 from llmserve.http.request_id import current_request_id
 from llmserve.http.sse import AnswerFailedError, ClientStalledError
-from llmserve.refusals import CallCancelledError, MethodNotAllowedError, NotSupportedError, UnauthorizedError
+from llmserve.refusals import (
+    BodyTimeoutError,
+    CallCancelledError,
+    MethodNotAllowedError,
+    NotSupportedError,
+    UnauthorizedError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +83,9 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
         headers.append((b"retry-after", seconds.encode()))
     if isinstance(fault.error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(fault.error.allowed).encode()))
+    if isinstance(fault.error, BodyTimeoutError):
+        # RFC 9110, section 15.5.9: else the rest of the body would be read for as long as it takes.
+        headers.append((b"connection", b"close"))
     if isinstance(fault.error, UnauthorizedError):
         # RFC 6750, section 3: the code only where a key was sent.
         detail = b', error="invalid_token"' if fault.error.was_given else b""

@@ -14,7 +14,6 @@ from llmserve.http.endpoint import Endpoint
 from llmserve.http.errors import ErrorShape, fault_of
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import DONE
 from llmserve.registry import LoadTicket
@@ -72,7 +71,7 @@ class LlamaCppApi:
 
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
-        parsed = read(LoadModelRequest, await exchange.read_object())
+        parsed = await exchange.read(LoadModelRequest)
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
         with self._services.registry.load(path, DIALECT, kind="generation") as ticket:
             await exchange.send_events(
@@ -81,7 +80,7 @@ class LlamaCppApi:
 
     async def complete(self, exchange: Exchange) -> None:
         """`POST /completions`."""
-        parsed = read(CompletionRequest, await exchange.read_object())
+        parsed = await exchange.read(CompletionRequest)
         with self._completions.begin(parsed, header_session(exchange.request.scope)) as call:
             headers = {**_headers(call.ignored), "X-LLMServe-Seed": str(call.params.seed)}
             if call.wants_tokens:

@@ -19,7 +19,6 @@ from llmserve.apis.openai.running import choice_plans, running_turns
 from llmserve.apis.openai.sampling import ignored_fields
 from llmserve.assistant import TurnPlan, plan_turn
 from llmserve.http.exchange import Exchange
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import DONE
 from llmserve.lifecycle import Lifecycle
@@ -37,7 +36,7 @@ class ChatApi:
 
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/chat/completions`."""
-        parsed = read(ChatRequest, await exchange.read_object())
+        parsed = await exchange.read(ChatRequest)
         request = parsed.value
         conversation = conversation_of(request)
         params = await with_grammar(request, chat_params(request))
@@ -78,9 +77,7 @@ def check_plan(plan: TurnPlan, field: str = "response_format") -> None:
 class _Run:
     """All choices of a request as one answer."""
 
-    def __init__(
-        self, lifecycle: Lifecycle, envelope: Envelope, choices: Sequence[ChatChoice]
-    ) -> None:
+    def __init__(self, lifecycle: Lifecycle, envelope: Envelope, choices: Sequence[ChatChoice]) -> None:
         self._lifecycle = lifecycle
         self._envelope = envelope
         self._choices = choices

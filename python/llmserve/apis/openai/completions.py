@@ -19,7 +19,6 @@ from llmserve.apis.openai.schema import MAX_CHOICES
 from llmserve.engine import Engine
 from llmserve.http.acceptance import accepted_within
 from llmserve.http.exchange import Exchange
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import DONE
 from llmserve.lifecycle import Lifecycle
@@ -39,7 +38,7 @@ class CompletionsApi:
 
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/completions`."""
-        parsed = read(OpenAiCompletionRequest, await exchange.read_object())
+        parsed = await exchange.read(OpenAiCompletionRequest)
         request = parsed.value
         params = await with_grammar(request, _params(request))
         ignored = [*parsed.unknown, *ignored_fields(request, params)]

@@ -15,7 +15,6 @@ from llmserve.apis.openai.model_choice import chosen_model
 from llmserve.apis.openai.native_schema import NativeCompletionRequest
 from llmserve.apis.openai.sampling import ignored_fields, sampling_params, schema_text
 from llmserve.http.exchange import Exchange
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.lifecycle import Lifecycle
 from llmserve.refusals import FieldError
@@ -49,7 +48,7 @@ class NativeCompletionApi:
 
     async def serve(self, exchange: Exchange) -> None:
         """`POST /completion`."""
-        parsed = read(NativeCompletionRequest, await exchange.read_object())
+        parsed = await exchange.read(NativeCompletionRequest)
         native = parsed.value
         if len(native.prompt) != 1:
             raise FieldError("prompt", f"must be one text, got {len(native.prompt)}")

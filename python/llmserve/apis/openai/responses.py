@@ -21,7 +21,6 @@ from llmserve.apis.openai.running import running_turns
 from llmserve.assistant import Turn, TurnEnd, TurnPlan, plan_turn
 from llmserve.http.errors import fault_of
 from llmserve.http.exchange import Exchange
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import data_frame
 from llmserve.lifecycle import Lifecycle
@@ -36,7 +35,7 @@ class ResponsesApi:
 
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/responses`."""
-        parsed = read(ResponsesRequest, await exchange.read_object())
+        parsed = await exchange.read(ResponsesRequest)
         request = parsed.value
         conversation, params = conversation_of(request), response_params(request)
         session = header_session(exchange.request.scope)

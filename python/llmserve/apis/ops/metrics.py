@@ -125,7 +125,8 @@ def _http_lines(http: HttpCounters) -> Iterator[str]:
         _HTTP_SECONDS, (({"route": route}, seconds) for route, seconds in sorted(http.seconds.items()))
     )
     yield from _metric_lines(
-        _HTTP_LATE_ERRORS, (({"status": str(status)}, count) for status, count in sorted(http.late_errors.items()))
+        _HTTP_LATE_ERRORS,
+        (({"status": str(status)}, count) for status, count in sorted(http.late_errors.items())),
     )
 
 

@@ -1,0 +1,83 @@
+"""Reads request bodies: each within a time, all of them together within a budget of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+import orjson
+from starlette.requests import Request
+
+from llmserve.http.schema import kind_of
+from llmserve.refusals import BodiesFullError, BodyTimeoutError, MalformedBodyError
+
+T = TypeVar("T")
+
+SMALL_BYTES = 256 << 10
+"""Larger bodies are read beside the event loop: fields are checked by Python code, between whose steps the loop
+runs. orjson itself holds the interpreter's lock: 16 MiB of text take it 25 ms, of numbers 250 ms."""
+
+
+class Bodies:
+    """Reads the bodies of all requests, of which at most ``max_bytes`` are held at once.
+
+    A body is held until it has been made into something: routes run without it.
+    """
+
+    def __init__(self, timeout_s: float, max_bytes: int) -> None:
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self.num_bytes = 0
+
+    async def read(self, request: Request, make: Callable[[bytes], T]) -> T:
+        """What ``make`` makes of a request's body; it is called on another thread where that is large.
+
+        Raises:
+            BodyTimeoutError: It does not arrive in time.
+            BodiesFullError: All bodies together are too large.
+            BodyTooLargeError: It is over the limit of one.
+        """
+        taken: list[bytes] = []
+        try:
+            with anyio.move_on_after(self._timeout_s) as patience:
+                await self._take(request, taken)
+            if patience.cancelled_caught:
+                raise BodyTimeoutError(self._timeout_s)
+            body = b"".join(taken)
+            if len(body) <= SMALL_BYTES:
+                return make(body)
+            return await anyio.to_thread.run_sync(make, body)
+        finally:
+            self.num_bytes -= sum(map(len, taken))
+
+    async def _take(self, request: Request, taken: list[bytes]) -> None:
+        async with aclosing(request.stream()) as chunks:
+            async for chunk in chunks:
+                if self.num_bytes + len(chunk) > self._max_bytes:
+                    raise BodiesFullError(self._max_bytes)
+                self.num_bytes += len(chunk)
+                taken.append(chunk)
+
+
+def parse_object(body: bytes, *, may_be_empty: bool = False) -> dict[str, Any]:
+    """A body as a JSON object (RFC 8259; UTF-8, no NaN or infinity).
+
+    An empty body is read as an empty object where it ``may_be_empty``.
+
+    Raises:
+        MalformedBodyError: It is not one.
+    """
+    if not body:
+        if may_be_empty:
+            return {}
+        raise MalformedBodyError("the body must be a JSON object, got an empty body")
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise MalformedBodyError(f"the body is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise MalformedBodyError(f"the body must be a JSON object, got {kind_of(value)}")
+    return value
