@@ -71,7 +71,8 @@ class LlamaCppApi:
 
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
-        parsed = await exchange.read(LoadModelRequest)
+        # No body at all has no path.
+        parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
         with self._services.registry.load(path, DIALECT, kind="generation") as ticket:
             await exchange.send_events(
@@ -129,7 +130,7 @@ async def _no_frames() -> AsyncGenerator[bytes, None]:
 
 
 def _render_load_error(error: Exception) -> bytes:
-    return convert.fault_frame(convert.load_message(fault_of(error, DIALECT)))
+    return convert.fault_frame(fault_of(error, DIALECT).message)
 
 
 def _render_completion_error(error: Exception) -> bytes:
