@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from serving import Answer, RawStream, ServerProcess, get, post, serve, wait_until
+from serving.openai_requests import MODEL
 
 MAX_BODY_BYTES = 200_000  # as the fixture `server` sets it
 
@@ -41,6 +42,41 @@ def test_a_body_just_below_the_limit_is_read(server: ServerProcess) -> None:
     assert (answer.status, answer.json) == (400, {"error": "model is required"})
     answer = post(server.port, "/completions", b" " * (MAX_BODY_BYTES - 1) + b"{}")
     assert answer.status == 413
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        "/completions",
+        "/models/load",
+        "/v1/generation/generateJson",
+        "/v1/generation/session/reset",
+        f"/v1/generate/{MODEL}",
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/v1/completions",
+        "/v1/embeddings",
+        "/completion",
+        "/tokenize",
+    ],
+)
+def test_a_body_that_is_nested_too_deeply_is_400(server: ServerProcess, route: str) -> None:
+    for depth in (200, 1000, 5000):
+        answer = post(server.port, route, f'{{"x":{"[" * depth}{"]" * depth}}}'.encode())
+        assert answer.status == 400
+        assert "at most 128 levels" in answer.text or "depth limit" in answer.text
+
+
+def test_as_deep_as_bodies_may_be(server: ServerProcess) -> None:
+    deep = "[" * 100 + "]" * 100
+    call = f'{{"function":{{"name":"f","arguments":{{"a":{deep}}}}}}}'
+    turns = f'{{"role":"user","content":"a"}},{{"role":"assistant","tool_calls":[{call}]}}'
+    body = f'{{"model":"{MODEL}","max_tokens":1,"messages":[{turns},{{"role":"user","content":"b"}}]}}'
+    assert post(server.port, "/v1/chat/completions", body.encode()).status == 200
+    schema = '{"items":' * 100 + "{}" + "}" * 100
+    wanted = f'{{"type":"json_schema","json_schema":{{"schema":{schema}}}}}'
+    body = f'{{"model":"{MODEL}","max_tokens":300,"prompt":"a","response_format":{wanted}}}'
+    assert post(server.port, "/v1/completions", body.encode()).status == 200
 
 
 def begun_upload(port: int, num_bytes: int) -> socket.socket:

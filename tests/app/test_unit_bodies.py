@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from llmserve.http.bodies import SMALL_BYTES, Bodies, parse_object
+from llmserve.http.bodies import MAX_DEPTH, SMALL_BYTES, Bodies, parse_object
 from llmserve.http.error_table import rule_for
 from llmserve.http.errors import fault_headers, fault_of
 from llmserve.refusals import BodiesFullError, BodyTimeoutError, MalformedBodyError
@@ -122,6 +122,23 @@ def test_large_bodies_are_read_beside_the_event_loop(size: int, is_beside: bool)
 def test_what_is_not_an_object_is_refused(body: bytes, reason: str) -> None:
     with pytest.raises(MalformedBodyError, match=reason):
         parse_object(body)
+
+
+def test_the_depth_is_bounded() -> None:
+    def nested(depth: int, opening: str, closing: str) -> bytes:
+        # One level is the body itself. Brackets beside it and in texts do not count.
+        wide = '[],{"b":[]},"[[{{",' * MAX_DEPTH
+        return f'{{"a":[{wide}{opening * (depth - 2)}1{closing * (depth - 2)}]}}'.encode()
+
+    for opening, closing in (("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")):
+        levels = opening.count("[") + opening.count("{")
+        deepest = MAX_DEPTH // levels + 2 - 2 // levels
+        assert "a" in parse_object(nested(deepest, opening, closing))
+        with pytest.raises(MalformedBodyError, match="at most 128 levels"):
+            parse_object(nested(deepest + 1, opening, closing))
+        # Deeper than the parser itself goes.
+        with pytest.raises(MalformedBodyError):
+            parse_object(nested(100_000, opening, closing))
 
 
 def test_an_empty_body_can_be_an_empty_object() -> None:
