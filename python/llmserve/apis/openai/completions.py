@@ -54,14 +54,21 @@ class CompletionsApi:
 
     @asynccontextmanager
     async def submitted(
-        self, request: OpenAiCompletionRequest, params: SamplingParams, session: str | None
+        self,
+        request: OpenAiCompletionRequest,
+        params: SamplingParams,
+        session: str | None,
+        tokens_field: str = "max_tokens",
     ) -> AsyncGenerator[tuple[UsedModel, list[Choice]], None]:
-        """The choices of a request, which run within the context.
+        """The choices of a request, which run within the context. `tokens_field` names `max_tokens` on the wire.
 
         Raises:
-            FieldError: There are too many.
+            FieldError: There are too many, or they may have no token and must be a document.
             LlmserveError: The request is refused.
         """
+        if request.max_tokens == 0 and params.json_schema is not None:
+            # As the engine refuses every budget that does not hold the shortest document.
+            raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0")
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
             raise FieldError("prompt", f"and n must ask for at most {MAX_CHOICES} texts, got {num_choices}")

@@ -62,7 +62,7 @@ class NativeCompletionApi:
         params = await with_grammar(request, params)
         session = header_session(exchange.request.scope)
         headers = answers.headers(params.seed, [*parsed.unknown, *ignored_fields(request, params)])
-        async with self._completions.submitted(request, params, session) as (used, (choice,)):
+        async with self._completions.submitted(request, params, session, "n_predict") as (used, (choice,)):
             run = _Run(self._services.lifecycle, used.entry.id, native, choice)
             if native.stream:
                 await exchange.send_events(run.frames(), answers.render_error, headers=headers)
