@@ -130,6 +130,17 @@ def test_unknown_routes_and_methods(server: ServerProcess) -> None:
     assert get(server.port, "/health", method="DELETE").status == 405
 
 
+@pytest.mark.parametrize("protocol", ["websocket", "h2c"])
+def test_requests_for_a_protocol_upgrade_are_served_and_advised_of_once(
+    server: ServerProcess, protocol: str
+) -> None:
+    headers = {"Connection": "Upgrade", "Upgrade": protocol}
+    for _ in range(5):
+        assert get(server.port, "/health", headers=headers).status == 200
+    assert server.log.count("Unsupported upgrade request.") == 1
+    assert server.log.count("No supported WebSocket library") <= 1
+
+
 def test_a_full_queue_is_503_with_a_hint_and_drains(model_path: Path, tmp_path: Path) -> None:
     arguments = ("--max-sequences", "1", "--max-queued-requests", "2")
     with serve(tmp_path, model_path, *arguments) as server:
