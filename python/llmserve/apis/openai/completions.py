@@ -60,7 +60,7 @@ class CompletionsApi:
         session: str | None,
         tokens_field: str = "max_tokens",
     ) -> AsyncGenerator[tuple[UsedModel, list[Choice]], None]:
-        """The choices of a request, which run within the context. `tokens_field` names `max_tokens` on the wire.
+        """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
 
         Raises:
             FieldError: There are too many, or they may have no token and must be a document.
