@@ -39,3 +39,15 @@ def test_readers_that_stop_are_cut_off_while_others_are_served(
             assert server.log.count("its client stopped reading") == 3
             assert "ERROR" not in server.log
             assert post(server.port, "/completions", small).status == 200
+
+
+def test_a_reader_of_a_large_answer_that_stops_is_cut_off(tiny_model: Path, tmp_path: Path) -> None:
+    env = {"LLMSERVE_MODEL": str(tiny_model), "LLMSERVE_STALL_S": "1"}
+    with serve_with_small_buffers(tmp_path, env=env) as server:
+        server.wait_until_ready()
+        body = {"model": tiny_model.stem, "content": "sea " * 300_000}
+        assert len(post(server.port, "/tokenize", body).body) > 1_000_000
+        with RawStream(server.port, "/tokenize", body, receive_buffer=4096) as stream:
+            stream.wait_until_reset()
+        assert "its client stopped reading" in server.log
+        assert "ERROR" not in server.log

@@ -6,15 +6,18 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, TypeVar
 
+import anyio
 import orjson
 from starlette.requests import Request
-from starlette.types import Send
+from starlette.types import Message, Send
 
 from llmserve.http.bodies import Bodies, parse_object
 from llmserve.http.schema import Parsed, read
-from llmserve.http.sse import EventWriter, StreamLimits
+from llmserve.http.sse import ClientStalledError, EventWriter, StreamLimits
 
 T = TypeVar("T")
+
+_PIECE_BYTES = 64 << 10
 
 Headers = Mapping[str, str]
 
@@ -62,14 +65,29 @@ class Exchange:
     async def send_bytes(
         self, body: bytes, media_type: str, *, status: int = 200, headers: Headers | None = None
     ) -> None:
-        """Answers with a body that is complete."""
+        """Answers with a body that is complete.
+
+        Raises:
+            ClientStalledError: The client stopped reading.
+        """
         raw = [
             (b"content-type", media_type.encode()),
             (b"content-length", str(len(body)).encode()),
             *_encode(headers),
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        # The server takes the next piece of a large body once the client has read of those before.
+        rest = memoryview(body)
+        while len(rest) > _PIECE_BYTES:
+            piece, rest = bytes(rest[:_PIECE_BYTES]), rest[_PIECE_BYTES:]
+            await self._send_in_time({"type": "http.response.body", "body": piece, "more_body": True})
+        await self._send_in_time({"type": "http.response.body", "body": bytes(rest), "more_body": False})
+
+    async def _send_in_time(self, message: Message) -> None:
+        with anyio.move_on_after(self._limits.stall_s) as patience:
+            await self._send(message)
+        if patience.cancelled_caught:
+            raise ClientStalledError
 
     async def send_events(
         self,

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.requests import Request
+from starlette.types import Message
+
+from llmserve.http.bodies import Bodies
+from llmserve.http.exchange import Exchange
+from llmserve.http.sse import ClientStalledError, StreamLimits
+
+
+class Reader:
+    """A client that reads so many bytes of a body and then stops."""
+
+    def __init__(self, num_bytes: int) -> None:
+        self._num_bytes = num_bytes
+        self.body = b""
+        self.num_ends = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            return
+        if len(self.body) >= self._num_bytes:
+            await asyncio.Event().wait()
+        self.body += message["body"]
+        self.num_ends += not message["more_body"]
+
+
+async def nothing() -> Message:
+    raise AssertionError
+
+
+def exchange(reader: Reader, stall_s: float) -> Exchange:
+    request = Request({"type": "http", "method": "POST", "headers": []}, nothing)
+    return Exchange(request, reader.send, StreamLimits(ping_s=60, stall_s=stall_s), Bodies(60, 1000))
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 1_000_000])
+def test_a_body_is_sent_whole(size: int) -> None:
+    body = bytes(range(256)) * (size // 256 + 1)
+    reader = Reader(1 << 30)
+    asyncio.run(exchange(reader, 60).send_bytes(body[:size], "text/plain"))
+    assert (reader.body, reader.num_ends) == (body[:size], 1)
+
+
+def test_a_client_that_stops_reading_a_whole_answer_is_cut_off_too() -> None:
+    reader = Reader(100_000)
+    with pytest.raises(ClientStalledError):
+        asyncio.run(exchange(reader, 0.01).send_bytes(bytes(1_000_000), "text/plain"))
+    assert len(reader.body) < 200_000
