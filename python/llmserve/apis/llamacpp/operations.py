@@ -57,6 +57,7 @@ LOAD_RESPONSES: Mapping[int, Content] = {
     403: Content(
         "Paths are taken from local requests only, or the request came from a foreign page.", _ERROR
     ),
+    408: Content("The body did not arrive in time.", _ERROR),
     413: _TOO_LARGE,
     503: Content("The server is draining; see `Retry-After`.", _ERROR),
 }
@@ -96,6 +97,7 @@ COMPLETION_RESPONSES: Mapping[int, Content] = {
     410: Content(
         "The session that `X-LLMServe-Session` names has expired; the next call begins it anew.", _ERROR
     ),
+    408: Content("The body did not arrive in time.", _ERROR),
     413: _TOO_LARGE,
     500: Content("Prediction failed.", _ERROR),
     503: _UNAVAILABLE,
