@@ -184,7 +184,7 @@ def _build_http(services: Services) -> ASGIApp:
     app = DrainMiddleware(app, services.lifecycle, always_open=(HEALTH, METRICS))
     app = ApiKeyMiddleware(app, services.settings.api_key, always_open=(HEALTH,))
     app = BrowserMiddleware(app, services.settings.cors_origins)
-    app = ErrorMiddleware(app, shapes, services.http_counters)
+    app = ErrorMiddleware(app, shapes, services.http_counters, services.settings.stall_s)
     app = AnswerHeadersMiddleware(app)
     if services.settings.cors_origins:
         app = CORSMiddleware(

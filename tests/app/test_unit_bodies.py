@@ -77,7 +77,7 @@ def test_all_bodies_together_keep_to_the_budget() -> None:
 
 
 def test_a_reader_that_leaves_or_fails_gives_its_bytes_back() -> None:
-    def fail(body: bytes) -> None:
+    def fail(body: bytearray) -> None:
         raise ValueError("broken")
 
     async def main() -> None:
@@ -98,7 +98,7 @@ def test_a_reader_that_leaves_or_fails_gives_its_bytes_back() -> None:
 
 @pytest.mark.parametrize(("size", "is_beside"), [(SMALL_BYTES, False), (SMALL_BYTES + 1, True)])
 def test_large_bodies_are_read_beside_the_event_loop(size: int, is_beside: bool) -> None:
-    def make(body: bytes) -> int:
+    def make(body: bytearray) -> int:
         assert len(body) == size
         return threading.get_ident()
 

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
 from starlette.requests import Request
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope, Send
 
 from llmserve.http.bodies import Bodies
+from llmserve.http.counters import HttpCounters
+from llmserve.http.errors import ErrorMiddleware
 from llmserve.http.exchange import Exchange
 from llmserve.http.sse import ClientStalledError, StreamLimits
+from llmserve.refusals import RouteNotFoundError
 
 
 class Reader:
@@ -50,3 +54,38 @@ def test_a_client_that_stops_reading_a_whole_answer_is_cut_off_too() -> None:
     with pytest.raises(ClientStalledError):
         asyncio.run(exchange(reader, 0.01).send_bytes(bytes(1_000_000), "text/plain"))
     assert len(reader.body) < 200_000
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_client_that_takes_not_even_the_head_is_cut_off(is_stream: bool) -> None:
+    """As one does that has sent its requests at once and read none of the answers."""
+
+    async def send(message: Message) -> None:
+        assert message["type"] == "http.response.start"
+        await asyncio.Event().wait()
+
+    async def frames() -> AsyncGenerator[bytes, None]:
+        yield b"data: 1\n\n"
+
+    async def main() -> None:
+        request = Request({"type": "http", "method": "POST", "headers": []}, nothing)
+        answering = Exchange(request, send, StreamLimits(ping_s=60, stall_s=0.01), Bodies(60, 1000))
+        with pytest.raises(ClientStalledError):
+            if is_stream:
+                await answering.send_events(frames(), lambda error: b"")
+            else:
+                await answering.send_json({})
+
+    asyncio.run(main())
+
+
+def test_a_client_that_does_not_take_an_error_is_cut_off() -> None:
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RouteNotFoundError
+
+    async def send(message: Message) -> None:
+        await asyncio.Event().wait()
+
+    middleware = ErrorMiddleware(refuse, (), HttpCounters(), stall_s=0.01)
+    with pytest.raises(ClientStalledError):
+        asyncio.run(middleware({"type": "http", "path": "/"}, nothing, send))

@@ -36,7 +36,7 @@ class Bodies:
         self._max_bytes = max_bytes
         self.num_bytes = 0
 
-    async def read(self, request: Request, make: Callable[[bytes], T]) -> T:
+    async def read(self, request: Request, make: Callable[[bytearray], T]) -> T:
         """What ``make`` makes of a request's body; it is called on another thread where that is large.
 
         Raises:
@@ -44,29 +44,28 @@ class Bodies:
             BodiesFullError: All bodies together are too large.
             BodyTooLargeError: It is over the limit of one.
         """
-        taken: list[bytes] = []
+        body = bytearray()
         try:
             with anyio.move_on_after(self._timeout_s) as patience:
-                await self._take(request, taken)
+                await self._take(request, body)
             if patience.cancelled_caught:
                 raise BodyTimeoutError(self._timeout_s)
-            body = b"".join(taken)
             if len(body) <= SMALL_BYTES:
                 return make(body)
             return await anyio.to_thread.run_sync(make, body)
         finally:
-            self.num_bytes -= sum(map(len, taken))
+            self.num_bytes -= len(body)
 
-    async def _take(self, request: Request, taken: list[bytes]) -> None:
+    async def _take(self, request: Request, body: bytearray) -> None:
         async with aclosing(request.stream()) as chunks:
             async for chunk in chunks:
                 if self.num_bytes + len(chunk) > self._max_bytes:
                     raise BodiesFullError(self._max_bytes)
                 self.num_bytes += len(chunk)
-                taken.append(chunk)
+                body += chunk
 
 
-def parse_object(body: bytes, *, may_be_empty: bool = False) -> dict[str, Any]:
+def parse_object(body: bytes | bytearray, *, may_be_empty: bool = False) -> dict[str, Any]:
     """A body as a JSON object (RFC 8259; UTF-8, no NaN or infinity).
 
     An empty body is read as an empty object where it ``may_be_empty``.

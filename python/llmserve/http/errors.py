@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from llmserve.http.counters import HttpCounters
 from llmserve.http.error_table import INTERNAL, Rule, retry_after, rule_for
 from llmserve.http.request_id import current_request_id
-from llmserve.http.sse import AnswerFailedError, ClientStalledError
+from llmserve.http.sse import AnswerFailedError, ClientStalledError, send_in_time
 from llmserve.refusals import (
     BodyTimeoutError,
     CallCancelledError,
@@ -99,8 +99,11 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
 class ErrorMiddleware:
     """Answers exceptions of the application; once an answer has begun, they are logged and counted."""
 
-    def __init__(self, app: ASGIApp, shapes: Sequence[ErrorShape], counters: HttpCounters) -> None:
+    def __init__(
+        self, app: ASGIApp, shapes: Sequence[ErrorShape], counters: HttpCounters, stall_s: float
+    ) -> None:
         self._app = app
+        self._stall_s = stall_s
         self._counters = counters
         # The longest prefix is the nearest.
         self._shapes = sorted(shapes, key=lambda shape: -len(shape.prefix))
@@ -129,7 +132,7 @@ class ErrorMiddleware:
             if has_started:
                 self._note(error, shape.dialect)
             else:
-                await _answer(fault, shape, send)
+                await self._answer(fault, shape, send)
 
     def _note(self, error: Exception, dialect: str) -> None:
         """Logs and counts an error that no status tells of. An unexpected one is in the log already."""
@@ -144,14 +147,16 @@ class ErrorMiddleware:
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
         return next((shape for shape in self._shapes if path.startswith(shape.prefix)), DEFAULT_SHAPE)
 
-
-async def _answer(fault: Fault, shape: ErrorShape, send: Send) -> None:
-    body = orjson.dumps(shape.render(fault))
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        *fault_headers(fault),
-        *shape.headers(fault),
-    ]
-    await send({"type": "http.response.start", "status": fault.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    async def _answer(self, fault: Fault, shape: ErrorShape, send: Send) -> None:
+        body = orjson.dumps(shape.render(fault))
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            *fault_headers(fault),
+            *shape.headers(fault),
+        ]
+        start = {"type": "http.response.start", "status": fault.status, "headers": headers}
+        await send_in_time(send, start, self._stall_s)
+        await send_in_time(
+            send, {"type": "http.response.body", "body": body, "more_body": False}, self._stall_s
+        )

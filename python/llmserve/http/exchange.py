@@ -6,14 +6,13 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, TypeVar
 
-import anyio
 import orjson
 from starlette.requests import Request
 from starlette.types import Message, Send
 
 from llmserve.http.bodies import Bodies, parse_object
 from llmserve.http.schema import Parsed, read
-from llmserve.http.sse import ClientStalledError, EventWriter, StreamLimits
+from llmserve.http.sse import EventWriter, StreamLimits, send_in_time
 
 T = TypeVar("T")
 
@@ -75,7 +74,7 @@ class Exchange:
             (b"content-length", str(len(body)).encode()),
             *_encode(headers),
         ]
-        await self._send({"type": "http.response.start", "status": status, "headers": raw})
+        await self._send_in_time({"type": "http.response.start", "status": status, "headers": raw})
         # The server takes the next piece of a large body once the client has read of those before.
         rest = memoryview(body)
         while len(rest) > _PIECE_BYTES:
@@ -84,10 +83,7 @@ class Exchange:
         await self._send_in_time({"type": "http.response.body", "body": bytes(rest), "more_body": False})
 
     async def _send_in_time(self, message: Message) -> None:
-        with anyio.move_on_after(self._limits.stall_s) as patience:
-            await self._send(message)
-        if patience.cancelled_caught:
-            raise ClientStalledError
+        await send_in_time(self._send, message, self._limits.stall_s)
 
     async def send_events(
         self,
