@@ -34,7 +34,9 @@ from llmserve.apis.sie.headers import AnswerHeadersMiddleware
 from llmserve.apis.sie.routes import SieApi
 from llmserve.apis.unsupported import routes as unsupported
 from llmserve.first_model import FirstModel, StartObserver
+from llmserve.http.bodies import Bodies
 from llmserve.http.counters import CountMiddleware, RouteLabels
+from llmserve.http.cutting import CutOffMiddleware
 from llmserve.http.disconnect import ConnectionMiddleware
 from llmserve.http.draining import DrainMiddleware
 from llmserve.http.endpoint import build_router
@@ -186,11 +188,12 @@ def _build_http(services: Services) -> ASGIApp:
     limits = StreamLimits(services.settings.sse_ping_s, services.settings.stall_s)
     shapes = (*llamacpp.SHAPES, *llamatik.SHAPES, *openai_errors.SHAPES, *sie_errors.SHAPES)
     # From the inside out. Errors are answered inside CORS, so that browsers may read them.
-    app: ASGIApp = build_router(endpoints, limits)
+    bodies = Bodies(services.settings.body_timeout_s, services.settings.max_bodies_bytes)
+    app: ASGIApp = build_router(endpoints, limits, bodies)
     app = ConnectionMiddleware(app, services.settings.max_body_bytes)
     app = DrainMiddleware(app, services.lifecycle, always_open=_PROBES)
     app = GateMiddleware(app, _rules(services.settings))
-    app = ErrorMiddleware(app, shapes)
+    app = ErrorMiddleware(app, shapes, services.http_counters, services.settings.stall_s)
     app = AnswerHeadersMiddleware(app)
     if services.settings.cors_origins:
         app = CORSMiddleware(
@@ -201,7 +204,8 @@ def _build_http(services: Services) -> ASGIApp:
             expose_headers=_EXPOSED_HEADERS,
         )
     app = RequestIdMiddleware(app)
-    return CountMiddleware(app, services.http_counters, RouteLabels(endpoint.path for endpoint in endpoints))
+    labels = RouteLabels(endpoint.path for endpoint in endpoints)
+    return CutOffMiddleware(CountMiddleware(app, services.http_counters, labels))
 
 
 def _rules(settings: Settings) -> list[Rule]:

@@ -8,9 +8,12 @@ come in through ``loop.call_soon_threadsafe``.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
+
+logger = logging.getLogger(__name__)
 
 State = Literal["serving", "draining", "stopping"]
 
@@ -50,7 +53,11 @@ class Lifecycle:
         """Take no new requests and abort the running ones."""
         self._set_state("stopping")
         for abort in list(self._aborts):
-            abort()
+            try:
+                abort()
+            except Exception:
+                # The others still run, and nobody else would end them.
+                logger.exception("a running request could not be aborted")
 
     def _set_state(self, state: State) -> None:
         self._state = state

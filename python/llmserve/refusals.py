@@ -7,7 +7,7 @@ native log lines.
 
     LlmserveError
      └── Refusal
-          ├── MalformedBodyError, BodyTooLargeError
+          ├── MalformedBodyError, BodyTooLargeError, BodyTimeoutError, BodiesFullError
           ├── FieldError
           │    └── UnsupportedFieldError, FieldTooLongError
           ├── UnsafeModelIdError
@@ -77,6 +77,26 @@ class BodyTooLargeError(Refusal):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the body exceeds the limit of {limit} bytes")
+        self.limit = limit
+
+
+class BodyTimeoutError(Refusal):
+    """The body did not arrive in time."""
+
+    code = "body_timeout"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the body did not arrive within {seconds:g} s")
+        self.seconds = seconds
+
+
+class BodiesFullError(Refusal):
+    """The bodies of all requests that are being read would be more bytes than the limit."""
+
+    code = "bodies_full"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the bodies that are being read would exceed {limit} bytes together")
         self.limit = limit
 
 
@@ -216,7 +236,7 @@ class CallCancelledError(Refusal):
 
     code = "call_cancelled"
 
-    def __init__(self, message: str = "the call was cancelled before it had a whole document") -> None:
+    def __init__(self, message: str = "the call was cancelled in its session") -> None:
         super().__init__(message)
 
 

@@ -30,8 +30,33 @@ def _escaped(character: str) -> str:
     return character
 
 
+class OncePerText(logging.Filter):
+    """Lets a warning that always has the same text pass once: clients can cause it as often as they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record says something new."""
+        if record.levelno != logging.WARNING or record.args:
+            return True
+        text = record.getMessage()
+        if text in self._passed:
+            return False
+        # uvicorn has a handful of them.
+        self._passed.add(text)
+        return True
+
+
+_ONCE_PER_TEXT = OncePerText()
+
+
 def configure_logging(level: str) -> None:
-    """Sends llmserve's records to standard error, unless the program has set up logging by itself."""
+    """Sends llmserve's records to standard error, unless the program has set up logging by itself.
+
+    uvicorn then gives advice, such as that on protocol upgrades, once and not with every request.
+    """
     logger = logging.getLogger("llmserve")
     logger.setLevel(level.upper())
     # llama.cpp tells dozens of lines for each load: they are for those who look for something.
@@ -45,3 +70,4 @@ def configure_logging(level: str) -> None:
     handler.setFormatter(OneLineFormatter(_FORMAT))
     handler.addFilter(RequestIdFilter())
     logger.addHandler(handler)
+    logging.getLogger("uvicorn.error").addFilter(_ONCE_PER_TEXT)

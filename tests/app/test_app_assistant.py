@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from llmserve import BudgetTooSmallError, Engine, InvalidParameterError, SamplingParams
+from llmserve import BudgetTooSmallError, Engine, InvalidParameterError, QueueFullError, SamplingParams
 from llmserve.assistant import CallArguments, CallBegin, Piece, Reasoning, Tool, Turn, TurnPlan, Words
 from llmserve.assistant.checking import check_tools
 from llmserve.assistant.reasoning import ReasoningTags
@@ -86,6 +87,32 @@ def test_a_turn_that_is_aborted_says_so(engine: Engine) -> None:
     assert pieces
     assert turn.end.finish_reason == "cancelled"
     assert turn.end.completion_tokens < 1000
+
+
+def test_a_turn_that_waits_for_a_place_in_the_queue_is_aborted_too(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_asked = 0
+
+    async def scenario() -> Turn:
+        turn = Turn(engine, await plan(engine, tools=TOOLS, mode="required", format=FORMAT))
+        await turn.begin()
+
+        async def accepted() -> int:
+            nonlocal num_asked
+            num_asked += 1
+            assert num_asked == 1, "it was asked again after the abort"
+            asyncio.get_running_loop().call_soon(turn.abort)
+            raise QueueFullError("full", retry_after_s=1000)
+
+        stream = SimpleNamespace(accepted=accepted, abort=lambda: None)
+        monkeypatch.setattr(turn, "_start", lambda request: SimpleNamespace(stream=stream))
+        async for _ in turn.pieces():
+            pass
+        return turn
+
+    turn = asyncio.run(scenario())
+    assert (turn.end.finish_reason, num_asked) == ("cancelled", 1)
 
 
 @pytest.mark.parametrize("max_tokens", range(3, 30, 4))

@@ -97,7 +97,7 @@ def test_a_client_that_does_not_read_does_not_hold_the_end_up(tiny_model: Path, 
         "LLMSERVE_STALL_S": "1000",
         "LLMSERVE_GRACE_S": "1",
     }
-    with serve_with_small_buffers(tmp_path, env) as server:
+    with serve_with_small_buffers(tmp_path, env=env) as server:
         server.wait_until_ready()
         generate = {**body(tiny_model, 29_000), "prompt": "sea"}
         label = f'{{model="{tiny_model.stem}"}}'

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from serving import Answer, RawStream, ServerProcess, get, post, serve, wait_until
+from serving.openai_requests import MODEL
 
 MAX_BODY_BYTES = 200_000  # as the fixture `server` sets it
 
@@ -43,6 +44,77 @@ def test_a_body_just_below_the_limit_is_read(server: ServerProcess) -> None:
     assert answer.status == 413
 
 
+@pytest.mark.parametrize(
+    "route",
+    [
+        "/completions",
+        "/models/load",
+        "/v1/generation/generateJson",
+        "/v1/generation/session/reset",
+        f"/v1/generate/{MODEL}",
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/v1/completions",
+        "/v1/embeddings",
+        "/completion",
+        "/tokenize",
+    ],
+)
+def test_a_body_that_is_nested_too_deeply_is_400(server: ServerProcess, route: str) -> None:
+    for depth in (200, 1000, 5000):
+        answer = post(server.port, route, f'{{"x":{"[" * depth}{"]" * depth}}}'.encode())
+        assert answer.status == 400
+        assert "at most 128 levels" in answer.text or "depth limit" in answer.text
+
+
+def test_as_deep_as_bodies_may_be(server: ServerProcess) -> None:
+    deep = "[" * 100 + "]" * 100
+    call = f'{{"function":{{"name":"f","arguments":{{"a":{deep}}}}}}}'
+    turns = f'{{"role":"user","content":"a"}},{{"role":"assistant","tool_calls":[{call}]}}'
+    body = f'{{"model":"{MODEL}","max_tokens":1,"messages":[{turns},{{"role":"user","content":"b"}}]}}'
+    assert post(server.port, "/v1/chat/completions", body.encode()).status == 200
+    schema = '{"items":' * 100 + "{}" + "}" * 100
+    wanted = f'{{"type":"json_schema","json_schema":{{"schema":{schema}}}}}'
+    body = f'{{"model":"{MODEL}","max_tokens":300,"prompt":"a","response_format":{wanted}}}'
+    assert post(server.port, "/v1/completions", body.encode()).status == 200
+
+
+def begun_upload(port: int, num_bytes: int) -> socket.socket:
+    """A request that declares a body twice as large as what it sends of it."""
+    sock = socket.create_connection(("127.0.0.1", port), timeout=120)
+    head = f"POST /completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {2 * num_bytes}\r\n\r\n"
+    sock.sendall(head.encode() + b"{" + b" " * (num_bytes - 1))
+    return sock
+
+
+def test_a_body_that_does_not_arrive_is_408_and_the_connection_ends(tiny_model: Path, tmp_path: Path) -> None:
+    with serve(tmp_path, tiny_model, "--body-timeout-s", "1") as server:
+        server.wait_until_ready()
+        with begun_upload(server.port, 50) as sock:
+            answer = b""
+            while received := sock.recv(65536):
+                answer += received
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert answer.endswith(b'{"error":"the body did not arrive within 1 s"}')
+
+
+def test_bodies_that_are_too_large_together_are_503_with_a_hint(tiny_model: Path, tmp_path: Path) -> None:
+    env = {"LLMSERVE_MAX_BODY_BYTES": "200000", "LLMSERVE_MAX_BODIES_BYTES": "200000"}
+    with serve(tmp_path, tiny_model, env=env) as server:
+        server.wait_until_ready()
+        large = b"{}" + b" " * 150_000
+        assert post(server.port, "/completions", large).status == 400
+        with begun_upload(server.port, 90_000):
+            wait_until(lambda: post(server.port, "/completions", large).status == 503)
+            refused = post(server.port, "/v1/chat/completions", large)
+            assert (refused.status, refused.header("retry-after")) == (503, "1")
+            assert refused.json["error"]["code"] == "bodies_full"
+            # What is small still passes.
+            assert post(server.port, "/completions", b"{}").status == 400
+        # The client has left.
+        wait_until(lambda: post(server.port, "/completions", large).status == 400)
+
+
 def test_unknown_routes_and_methods(server: ServerProcess) -> None:
     for path in ("/nope", "/health/", "/completions/x", "//", "/docs/../etc"):
         answer = get(server.port, path)
@@ -56,6 +128,17 @@ def test_unknown_routes_and_methods(server: ServerProcess) -> None:
     assert answer.header("allow") == "GET, HEAD"
     assert get(server.port, "/health", method="HEAD").status == 200
     assert get(server.port, "/health", method="DELETE").status == 405
+
+
+@pytest.mark.parametrize("protocol", ["websocket", "h2c"])
+def test_requests_for_a_protocol_upgrade_are_served_and_advised_of_once(
+    server: ServerProcess, protocol: str
+) -> None:
+    headers = {"Connection": "Upgrade", "Upgrade": protocol}
+    for _ in range(5):
+        assert get(server.port, "/health", headers=headers).status == 200
+    assert server.log.count("Unsupported upgrade request.") == 1
+    assert server.log.count("No supported WebSocket library") <= 1
 
 
 def test_a_full_queue_is_503_with_a_hint_and_drains(model_path: Path, tmp_path: Path) -> None:

@@ -219,6 +219,22 @@ def test_a_session_goes_on_with_raw_prompts(server: ServerProcess) -> None:
     assert refused.status == 400
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_no_tokens_for_a_document_are_refused_like_too_few(server: ServerProcess, is_stream: bool) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    wanted = {"type": "json_schema", "json_schema": {"schema": schema}}
+    for num_tokens in (0, 1, 4):
+        refused = complete(server, max_tokens=num_tokens, response_format=wanted, stream=is_stream)
+        assert refused.status == 400
+        assert "max_tokens" in refused.json["error"]["message"]
+        body = {"prompt": "a", "json_schema": schema, "n_predict": num_tokens, "stream": is_stream}
+        refused = post(server.port, "/completion", body)
+        assert refused.status == 400
+        assert num_tokens > 0 or refused.json["error"]["param"] == "n_predict"
+    # Without a document there is nothing that must be whole.
+    assert complete(server, max_tokens=0, stream=is_stream).status == 200
+
+
 def test_props(server: ServerProcess) -> None:
     props = get(server.port, "/props").json
     assert (props["model_alias"], props["total_slots"]) == (MODEL, 4)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from llmserve.apis.llamacpp.routes import LlamaCppApi
+from llmserve.http.bodies import Bodies
 from llmserve.http.exchange import Exchange
 from llmserve.http.sse import StreamLimits
 from llmserve.refusals import ServerStoppingError
@@ -39,7 +40,8 @@ def test_a_request_that_is_aborted_before_it_is_accepted_is_refused(
             await ticket.wait()
         services.lifecycle.stop()
         scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/completions", "headers": []}
-        exchange = Exchange(Request(scope, receive), send, StreamLimits(ping_s=60, stall_s=60))
+        limits = StreamLimits(ping_s=60, stall_s=60)
+        exchange = Exchange(Request(scope, receive), send, limits, Bodies(60, 1 << 20))
         with pytest.raises(ServerStoppingError):
             await LlamaCppApi(services).complete(exchange)
         await services.registry.close()

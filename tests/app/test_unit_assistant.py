@@ -189,6 +189,14 @@ def test_tools_of_a_model_without_tools_are_text() -> None:
     assert with_tools(messages, ())[0] == messages[0]
 
 
+def test_arguments_can_be_nested_to_any_depth() -> None:
+    for depth in range(900, 1100):
+        # At one of them, what could be read cannot be written.
+        call = {"function": {"name": "f", "arguments": "[" * depth + "]" * depth}}
+        (message,) = with_tools([{"role": "assistant", "tool_calls": [call]}], ())
+        assert "[" * depth in message["content"]
+
+
 def test_a_tool_without_parameters_takes_none() -> None:
     assert Tool(name="f").schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert Tool(name="f", parameters={}).schema == {"type": "object"}

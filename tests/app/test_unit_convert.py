@@ -167,9 +167,9 @@ def test_a_prompt_is_refused_by_the_limit_that_it_exceeds(
     assert (fault.status, convert.completion_message(fault)) == (400, message)
 
 
-def test_a_load_has_messages_of_its_own() -> None:
+def test_the_messages_of_loads_and_completions() -> None:
     malformed = fault_of(MalformedBodyError("the body is not valid JSON"), "llamacpp")
-    assert convert.render_load_fault(malformed) == {"error": "path is required"}
+    assert convert.render_load_fault(malformed) == {"error": "the body is not valid JSON"}
     assert convert.render_completion_fault(malformed) == {"error": "the body is not valid JSON"}
     internal = fault_of(RuntimeError("x"), "llamacpp")
     assert convert.render_load_fault(internal) == {"error": "internal error (request -)"}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -27,6 +28,23 @@ def test_states_and_aborts() -> None:
         assert lifecycle.is_stopping
 
     asyncio.run(main())
+
+
+def test_an_abort_that_fails_keeps_nobody_from_being_aborted(caplog: pytest.LogCaptureFixture) -> None:
+    aborted: list[str] = []
+
+    def fail() -> None:
+        aborted.append("failing")
+        raise RuntimeError("no")
+
+    lifecycle = Lifecycle()
+    with ExitStack() as stack:
+        for number in range(3):
+            stack.enter_context(lifecycle.running(lambda number=number: aborted.append(str(number))))  # type: ignore[misc]
+        stack.enter_context(lifecycle.running(fail))
+        lifecycle.stop()
+    assert sorted(aborted) == ["0", "1", "2", "failing"]
+    assert "could not be aborted" in caplog.text
 
 
 def test_idle_means_no_open_exchange() -> None:

@@ -26,6 +26,7 @@ def test_the_exposition_is_well_formed() -> None:
     http = HttpCounters()
     http.requests["/completions", "POST", 200] += 2
     http.seconds["/completions"] += 1.5
+    http.late_errors[409] += 1
     rpc = RpcCounters()
     rpc.requests["proto.LLMServer/Predict", "OK"] += 3
     rpc.seconds["proto.LLMServer/Predict"] += 2.5
@@ -45,6 +46,7 @@ def test_the_exposition_is_well_formed() -> None:
     assert len(names) == len(set(names))
     assert 'llmserve_http_requests_total{route="/completions",method="POST",status="200"} 2' in text
     assert 'llmserve_http_request_seconds_total{route="/completions"} 1.5' in text
+    assert 'llmserve_http_late_errors_total{status="409"} 1' in text
     assert 'llmserve_grpc_requests_total{method="proto.LLMServer/Predict",status="OK"} 3' in text
     assert 'llmserve_grpc_request_seconds_total{method="proto.LLMServer/Predict"} 2.5' in text
     assert "llmserve_grpc_requests_open 0" in text

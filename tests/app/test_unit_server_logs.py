@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from llmserve.server_logs import OneLineFormatter
+from llmserve.server_logs import OncePerText, OneLineFormatter
 
 
 def written(message: str, *, has_error: bool = False) -> str:
@@ -35,3 +35,16 @@ def test_tracebacks_keep_their_lines() -> None:
     lines = written("a\nb", has_error=True).splitlines()
     assert lines[0] == "WARNING loading a\\nb failed"
     assert lines[-1] == "RuntimeError: why"
+
+
+def test_a_warning_of_one_text_passes_once() -> None:
+    once = OncePerText()
+
+    def passes(text: str, *arguments: object, level: int = logging.WARNING) -> bool:
+        return once.filter(logging.LogRecord("a", level, "f", 1, text, arguments, None))
+
+    assert [passes("advice") for _ in range(3)] == [True, False, False]
+    assert passes("other advice")
+    # What tells of one request or of a fault is said each time.
+    assert all(passes("request %s", number) for number in (1, 1))
+    assert all(passes("broken", level=logging.ERROR) for _ in range(2))

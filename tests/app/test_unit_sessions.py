@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from llmserve import Engine, InvalidParameterError, ModelConfig
 from llmserve.refusals import SessionExpiredError, SessionsFullError
-from llmserve.registry import Model, Registry, SessionMoves, SessionTable
+from llmserve.registry import Model, Registry, SessionCall, SessionMoves, SessionTable
 from llmserve.registry.sessions import MAX_EXPIRED
 from synthetic import main_file
 
@@ -205,6 +206,49 @@ def test_cancel_reaches_calls_before_and_after_they_are_submitted(tiny_model: Pa
             assert (await late.result()).finish_reason == "cancelled"
             assert (first.is_cancelled, second.is_cancelled, third.is_cancelled) == (True, True, False)
         world.table.cancel("nobody", "one", None)
+
+    run(tiny_model, scenario)
+
+
+def test_cancel_reaches_calls_that_wait_behind_another(tiny_model: Path) -> None:
+    async def scenario(world: World) -> None:
+        table, model = world.table, world.model
+        reached: list[str] = []
+
+        async def submit(call: SessionCall, name: str) -> None:
+            async with call.submitting() as session:
+                reached.append(name)
+                is_the_session = session is call.session
+                assert is_the_session is not call.is_cancelled
+                assert session.num_tokens == 0 or is_the_session
+
+        async def save(call: SessionCall) -> None:
+            async with call.in_order() as session:
+                assert session is call.session
+                reached.append("save")
+
+        with ExitStack() as stack:
+            first, second, third, saving, late = (
+                stack.enter_context(table.call(model, "a", "one", goes_on=True)) for _ in range(5)
+            )
+            async with first.submitting():
+                waiting = [
+                    asyncio.create_task(work)
+                    for work in (submit(second, "second"), submit(third, "third"), save(saving))
+                ]
+                await asyncio.sleep(0)
+                second.cancel()
+                await waiting[0]
+                saving.cancel()
+                await asyncio.sleep(0)
+                # A cancelled call is not behind the others; one that nothing cancels keeps its place.
+                assert reached == ["second"]
+                late.cancel()
+                await submit(late, "late")
+            await asyncio.gather(*waiting)
+            assert reached == ["second", "late", "third", "save"]
+            async with first.submitting() as session:
+                assert session is first.session
 
     run(tiny_model, scenario)
 

@@ -20,6 +20,7 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     )
     assert (settings.host, settings.port) == ("127.0.0.1", 8082)
     assert settings.max_body_bytes == 16 * 1024 * 1024
+    assert (settings.max_bodies_bytes, settings.body_timeout_s) == (256 * 1024 * 1024, 60)
     assert (settings.sse_ping_s, settings.grace_s, settings.stall_s) == (10, 10, 60)
     assert (settings.model, settings.models_dir, settings.sessions_dir) == (None, None, None)
     assert settings.cors_origins == ()
@@ -103,6 +104,10 @@ def test_options_win_over_the_environment() -> None:
         (
             {"LLMSERVE_DRAFT": "eagle"},
             "LLMSERVE_DRAFT must be one of off, auto, mtp, prompt_lookup, got 'eagle'",
+        ),
+        (
+            {"LLMSERVE_MAX_BODY_BYTES": "5000", "LLMSERVE_MAX_BODIES_BYTES": "4000"},
+            "LLMSERVE_MAX_BODIES_BYTES must be at least the 5000 of one body, got 4000",
         ),
         ({"LLMSERVE_DRAFT_LEN": "9"}, "LLMSERVE_DRAFT_LEN must be from 1 to 8, got 9"),
         ({"LLMSERVE_METADATA_OVERRIDES": "[]"}, "LLMSERVE_METADATA_OVERRIDES must be a JSON object"),

@@ -9,6 +9,7 @@ from starlette.types import Message
 from llmserve.http.sse import (
     DONE,
     PING,
+    AnswerFailedError,
     ClientStalledError,
     EventWriter,
     StreamLimits,
@@ -72,7 +73,9 @@ def test_a_fault_becomes_the_last_frame() -> None:
 
     async def main() -> Wire:
         wire = Wire()
-        await EventWriter(wire.send, PATIENT, render).write(frames(), [])
+        with pytest.raises(AnswerFailedError, match="broken") as failed:
+            await EventWriter(wire.send, PATIENT, render).write(frames(), [])
+        assert isinstance(failed.value.error, ValueError)
         return wire
 
     wire = asyncio.run(main())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -56,15 +58,24 @@ def post(port: int, path: str, body: object, *, headers: Mapping[str, str] | Non
 class RawStream:
     """A POST whose answer is read line by line; leaving the context closes the socket at once."""
 
-    def __init__(self, port: int, path: str, body: object, *, receive_buffer: int | None = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        path: str,
+        body: object,
+        *,
+        receive_buffer: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         raw = json.dumps(body).encode()
         self._socket = socket.socket()
         if receive_buffer is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self._socket.settimeout(TIMEOUT_S)
         self._socket.connect(("127.0.0.1", port))
-        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {len(raw)}\r\n\r\n"
-        self._socket.sendall(head.encode() + raw)
+        fields = {"Host": f"127.0.0.1:{port}", "Content-Length": str(len(raw)), **(headers or {})}
+        lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+        self._socket.sendall("\r\n".join(lines).encode() + raw)
         self._file = self._socket.makefile("rb")
 
     def __enter__(self) -> RawStream:
@@ -79,6 +90,13 @@ class RawStream:
         """Leaves."""
         self._file.close()
         self._socket.close()
+
+    def wait_until_reset(self) -> None:
+        """Waits for the server to cut the connection off, without reading what it has sent."""
+        events = select.poll()
+        events.register(self._socket, select.POLLERR)
+        assert events.poll(TIMEOUT_S * 1000), "the connection still stands"
+        assert self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET
 
     def read_head(self) -> tuple[int, dict[str, str]]:
         """Status and headers, as soon as they are there."""

@@ -146,7 +146,9 @@ def serve_with_uvicorn(
 
 
 @contextmanager
-def serve_with_small_buffers(folder: Path, env: Mapping[str, str]) -> Iterator[ServerProcess]:
+def serve_with_small_buffers(
+    folder: Path, *arguments: str, env: Mapping[str, str]
+) -> Iterator[ServerProcess]:
     """uvicorn whose connections hold a few KiB instead of some MiB: a client that does not read is felt "
     "soon."""
     with socket.socket() as listener:
@@ -154,6 +156,6 @@ def serve_with_small_buffers(folder: Path, env: Mapping[str, str]) -> Iterator[S
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         descriptor, port = listener.fileno(), listener.getsockname()[1]
-        command = [sys.executable, "-m", "uvicorn", "llmserve.app:app", "--fd", str(descriptor)]
+        command = [sys.executable, "-m", "uvicorn", "llmserve.app:app", "--fd", str(descriptor), *arguments]
         with _running(command, {**SMALL, **env}, port, folder, [descriptor]) as server:
             yield server

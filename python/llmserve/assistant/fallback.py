@@ -57,9 +57,13 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
 def _call(call: Any) -> str:
     function = call.get("function", call) if isinstance(call, Mapping) else {}
     arguments = function.get("arguments", {}) if isinstance(function, Mapping) else {}
-    if isinstance(arguments, str):
-        # What a model wrote need not be JSON.
-        with contextlib.suppress(ValueError, RecursionError):
-            arguments = json.loads(arguments or "{}")
     name = function.get("name") if isinstance(function, Mapping) else None
+    if isinstance(arguments, str):
+        # What a model wrote need not be JSON, nor JSON that can be written again.
+        with contextlib.suppress(ValueError, RecursionError):
+            return _shown_call(name, json.loads(arguments or "{}"))
+    return _shown_call(name, arguments)
+
+
+def _shown_call(name: Any, arguments: Any) -> str:
     return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)

@@ -38,7 +38,7 @@ class Turn:
         self._requests = SegmentRequests(engine, plan, self._state)
         self._ledger = Ledger(plan.params.max_tokens)
         self._segment: Segment | None = None
-        self._is_aborted = False
+        self._aborted = anyio.Event()
         self._end: TurnEnd | None = None
 
     async def begin(self) -> Segment:
@@ -52,13 +52,13 @@ class Turn:
 
     def abort(self) -> None:
         """Ends the turn within one step."""
-        self._is_aborted = True
+        self._aborted.set()
         if self._segment is not None:
             self._segment.stream.abort()
 
     async def aclose(self) -> None:
         """Ends what runs without waiting."""
-        self._is_aborted = True
+        self._aborted.set()
         if self._segment is not None:
             await self._segment.stream.aclose()
 
@@ -98,14 +98,18 @@ class Turn:
                 return False
             except QueueFullError as error:
                 # The turn had its place in the queue, and what it has generated is not to be lost.
-                await anyio.sleep(min(error.retry_after_s, _MAX_WAIT_S))
+                with anyio.move_on_after(min(error.retry_after_s, _MAX_WAIT_S)):
+                    await self._aborted.wait()
+                if self._aborted.is_set():
+                    self._finish("cancelled")
+                    return True
             else:
                 self._state.num_segments += 1
                 return True
 
     def _start(self, request: SegmentRequest) -> Segment:
         self._segment = Segment(self._engine, request, self._plan.session)
-        if self._is_aborted:
+        if self._aborted.is_set():
             self._segment.stream.abort()
         return self._segment
 

@@ -23,6 +23,8 @@ class HttpCounters:
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
         """Time from a request's head to the end of its answer, by route."""
+        self.late_errors: Counter[int] = Counter()
+        """Errors of answers that had begun, by the status that they would have had."""
 
 
 class RouteLabels:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
+from llmserve.http.bodies import Bodies
 from llmserve.http.exchange import Exchange
 from llmserve.http.sse import StreamLimits
 from llmserve.refusals import MethodNotAllowedError, RouteNotFoundError
@@ -51,9 +52,10 @@ class Endpoint:
 class MethodTable:
     """The endpoints of one path, as an ASGI application. ``HEAD`` is served as ``GET``."""
 
-    def __init__(self, endpoints: Iterable[Endpoint], limits: StreamLimits) -> None:
+    def __init__(self, endpoints: Iterable[Endpoint], limits: StreamLimits, bodies: Bodies) -> None:
         self._by_method = {endpoint.method: endpoint for endpoint in endpoints}
         self._limits = limits
+        self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request.
@@ -68,15 +70,17 @@ class MethodTable:
         if endpoint is None:
             allowed = [*self._by_method, *(["HEAD"] if "GET" in self._by_method else [])]
             raise MethodNotAllowedError(method, tuple(sorted(allowed)))
-        await endpoint.serve(Exchange(Request(scope, receive), send, self._limits))
+        await endpoint.serve(Exchange(Request(scope, receive), send, self._limits, self._bodies))
 
 
-def build_router(endpoints: Iterable[Endpoint], limits: StreamLimits) -> Router:
+def build_router(endpoints: Iterable[Endpoint], limits: StreamLimits, bodies: Bodies) -> Router:
     """A router over all paths; unknown ones raise :class:`RouteNotFoundError`."""
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, []).append(endpoint)
-    routes: list[BaseRoute] = [Route(path, MethodTable(group, limits)) for path, group in by_path.items()]
+    routes: list[BaseRoute] = [
+        Route(path, MethodTable(group, limits, bodies)) for path, group in by_path.items()
+    ]
     return Router(routes, default=_not_found, redirect_slashes=False)
 
 

@@ -72,6 +72,8 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.FieldError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     refusals.FieldTooLongError: Rule(413, _INVALID, "INVALID_ARGUMENT"),
     refusals.BodyTooLargeError: Rule(413, _INVALID, "INVALID_ARGUMENT"),
+    refusals.BodyTimeoutError: Rule(408, _INVALID, "DEADLINE_EXCEEDED"),
+    refusals.BodiesFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
     refusals.PathNotAllowedError: Rule(
         403, "permission_error", "PERMISSION_DENIED", dialects={"llamacpp": 400, "llamatik": 400}
     ),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from starlette.requests import Request
-from starlette.types import Send
+from starlette.types import Message, Send
 
-from llmserve.http.schema import kind_of
-from llmserve.http.sse import EventWriter, StreamLimits
-from llmserve.refusals import MalformedBodyError
+from llmserve.http.bodies import Bodies, parse_object
+from llmserve.http.schema import Parsed, read
+from llmserve.http.sse import EventWriter, StreamLimits, send_in_time
+
+T = TypeVar("T")
+
+_PIECE_BYTES = 64 << 10
 
 Headers = Mapping[str, str]
 
@@ -23,32 +28,34 @@ class Exchange:
     the client leaves, it is cancelled.
     """
 
-    def __init__(self, request: Request, send: Send, limits: StreamLimits) -> None:
+    def __init__(self, request: Request, send: Send, limits: StreamLimits, bodies: Bodies) -> None:
         self.request = request
+        self._bodies = bodies
         self._send = send
         self._limits = limits
 
-    async def read_object(self, *, may_be_empty: bool = False) -> dict[str, Any]:
-        """The body, a JSON object (RFC 8259; UTF-8, no NaN or infinity). The content type is not looked at.
+    async def read(self, cls: type[T], *, may_be_empty: bool = False) -> Parsed[T]:
+        """The body, a JSON object, as the dataclass ``cls``.
+
+        Raises what `read_as` raises.
+        """
+        return await self.read_as(functools.partial(read, cls), may_be_empty=may_be_empty)
+
+    async def read_as(self, make: Callable[[dict[str, Any]], T], *, may_be_empty: bool = False) -> T:
+        """What ``make`` makes of the body, a JSON object. The content type is not looked at.
 
         An empty body is read as an empty object where it ``may_be_empty``.
 
         Raises:
-            MalformedBodyError: It is none.
+            MalformedBodyError: It is not one.
+            FieldError: A field of it is wrong.
             BodyTooLargeError: It is over the limit.
+            BodyTimeoutError: It does not arrive in time.
+            BodiesFullError: All bodies together are too large.
         """
-        body = await self.request.body()
-        if not body:
-            if may_be_empty:
-                return {}
-            raise MalformedBodyError("the body must be a JSON object, got an empty body")
-        try:
-            value = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise MalformedBodyError(f"the body is not valid JSON: {error}") from None
-        if not isinstance(value, dict):
-            raise MalformedBodyError(f"the body must be a JSON object, got {kind_of(value)}")
-        return value
+        return await self._bodies.read(
+            self.request, lambda body: make(parse_object(body, may_be_empty=may_be_empty))
+        )
 
     async def send_json(self, value: object, *, status: int = 200, headers: Headers | None = None) -> None:
         """Answers with JSON."""
@@ -57,14 +64,26 @@ class Exchange:
     async def send_bytes(
         self, body: bytes, media_type: str, *, status: int = 200, headers: Headers | None = None
     ) -> None:
-        """Answers with a body that is complete."""
+        """Answers with a body that is complete.
+
+        Raises:
+            ClientStalledError: The client stopped reading.
+        """
         raw = [
             (b"content-type", media_type.encode()),
             (b"content-length", str(len(body)).encode()),
             *_encode(headers),
         ]
-        await self._send({"type": "http.response.start", "status": status, "headers": raw})
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        await self._send_in_time({"type": "http.response.start", "status": status, "headers": raw})
+        # The server takes the next piece of a large body once the client has read of those before.
+        rest = memoryview(body)
+        while len(rest) > _PIECE_BYTES:
+            piece, rest = bytes(rest[:_PIECE_BYTES]), rest[_PIECE_BYTES:]
+            await self._send_in_time({"type": "http.response.body", "body": piece, "more_body": True})
+        await self._send_in_time({"type": "http.response.body", "body": bytes(rest), "more_body": False})
+
+    async def _send_in_time(self, message: Message) -> None:
+        await send_in_time(self._send, message, self._limits.stall_s)
 
     async def send_events(
         self,
@@ -77,6 +96,7 @@ class Exchange:
 
         Raises:
             ClientStalledError: The client stopped reading.
+            AnswerFailedError: The last frame is a fault.
         """
         await EventWriter(self._send, self._limits, render_error).write(frames, _encode(headers))
 

@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from starlette.types import Send
+import anyio
+from starlette.types import Message, Send
 
 from llmserve.http.tasks import end_task
 
@@ -37,6 +38,26 @@ def error_frame(payload: bytes) -> bytes:
 
 class ClientStalledError(Exception):
     """The client has read nothing for too long."""
+
+
+async def send_in_time(send: Send, message: Message, stall_s: float) -> None:
+    """Sends one message.
+
+    Raises:
+        ClientStalledError: The client takes nothing of what was sent before.
+    """
+    with anyio.move_on_after(stall_s) as patience:
+        await send(message)
+    if patience.cancelled_caught:
+        raise ClientStalledError
+
+
+class AnswerFailedError(Exception):
+    """An answer that had begun ended with an error. Its client was told; whoever logs and counts was not."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +91,10 @@ class EventWriter:
 
         Raises:
             ClientStalledError: The client stopped reading; the response is left unfinished.
+            AnswerFailedError: The last frame is a fault; the response is complete.
         """
-        await self._send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
-        await self._send_body(b"", more=True)  # so that the head leaves before the first frame is there
-        writing = asyncio.create_task(self._write_frames(frames))
+        head = {"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]}
+        writing = asyncio.create_task(self._write_frames(head, frames))
         watching = asyncio.create_task(self._watch())
         try:
             await asyncio.wait({writing, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -86,19 +107,28 @@ class EventWriter:
             watching.result()
         writing.result()
 
-    async def _write_frames(self, frames: AsyncGenerator[bytes, None]) -> None:
+    async def _write_frames(self, head: Message, frames: AsyncGenerator[bytes, None]) -> None:
+        failure: Exception | None = None
         async with aclosing(frames):
+            await self._send_message(head)
+            await self._send_body(b"", more=True)  # so that the head leaves before the first frame is there
             try:
                 async for frame in frames:
                     await self._send_body(frame, more=True)
             except Exception as error:
+                failure = error
                 await self._send_body(self._render_error(error), more=True)
         await self._send_body(b"", more=False)
+        if failure is not None:
+            raise AnswerFailedError(failure)
 
     async def _send_body(self, body: bytes, *, more: bool) -> None:
+        await self._send_message({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def _send_message(self, message: Message) -> None:
         async with self._lock:
             self._sending_since = self._clock()
-            await self._send({"type": "http.response.body", "body": body, "more_body": more})
+            await self._send(message)
             self._sent_at = self._clock()
             self._sending_since = None
 

@@ -12,11 +12,13 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Protocol
+
+import anyio
 
 from llmserve.refusals import SessionExpiredError, SessionsFullError
 from llmserve.registry.model import Model
 from llmserve.session import Session
-from llmserve.stream import Stream
 
 MAX_EXPIRED = 10_000
 """How many names of expired sessions are remembered."""
@@ -54,6 +56,13 @@ class NamedSession:
             self.idle.set()
 
 
+class Abortable(Protocol):
+    """What a call runs: a stream, or a turn of several."""
+
+    def abort(self) -> None:
+        """Ends it within one step."""
+
+
 class SessionCall:
     """One call of a session. It can be cancelled from its beginning on."""
 
@@ -62,7 +71,8 @@ class SessionCall:
         self.dialect = dialect
         self.named = named
         self.is_cancelled = False
-        self._stream: Stream | None = None
+        self._running: Abortable | None = None
+        self._waiting = anyio.CancelScope()
 
     @property
     def session(self) -> Session:
@@ -76,23 +86,57 @@ class SessionCall:
 
     @asynccontextmanager
     async def submitting(self) -> AsyncGenerator[Session, None]:
-        """The session, for what the call gives to the engine. Calls come here in their order."""
-        async with self.named.order:
-            if self.named.copying is not None:
-                await asyncio.wait({self.named.copying})
-            yield self.named.session
+        """The session, for what the call gives to the engine. Calls come here in their order.
 
-    def attach(self, stream: Stream) -> None:
-        """Tells which stream a cancellation aborts."""
-        self._stream = stream
+        A call that is cancelled before its turn gets an empty session instead: what it submits is aborted as
+        soon as it is attached, and then ends as a cancelled call does, without waiting for those before it.
+        """
+        if not await self._wait_for_turn():
+            yield _empty_session(self.model)
+            return
+        try:
+            yield self.named.session
+        finally:
+            self.named.order.release()
+
+    @asynccontextmanager
+    async def in_order(self) -> AsyncGenerator[Session, None]:
+        """Like `submitting`, for what no cancellation ends, such as saving the session."""
+        await self._take_turn()
+        try:
+            yield self.named.session
+        finally:
+            self.named.order.release()
+
+    def attach(self, running: Abortable) -> None:
+        """Tells what a cancellation aborts: all that the call runs, not only its first part."""
+        self._running = running
         if self.is_cancelled:
-            stream.abort()
+            running.abort()
 
     def cancel(self) -> None:
         """Ends the call within one step."""
         self.is_cancelled = True
-        if self._stream is not None:
-            self._stream.abort()
+        self._waiting.cancel()
+        if self._running is not None:
+            self._running.abort()
+
+    async def _wait_for_turn(self) -> bool:
+        """Whether it is the call's turn; false where it was cancelled before."""
+        if not self.is_cancelled:
+            with self._waiting:
+                await self._take_turn()
+                return True
+        return False
+
+    async def _take_turn(self) -> None:
+        await self.named.order.acquire()
+        try:
+            if self.named.copying is not None:
+                await asyncio.wait({self.named.copying})
+        except asyncio.CancelledError:
+            self.named.order.release()
+            raise
 
 
 class SessionTable:
@@ -200,9 +244,7 @@ class SessionTable:
             if goes_on:
                 raise SessionExpiredError
         self._make_room()
-        if model.engine is None:
-            raise RuntimeError("the model is not loaded")
-        return self.add(model, name, model.engine.session())
+        return self.add(model, name, _empty_session(model))
 
     def _expire(self) -> None:
         latest = self._clock() - self._ttl_s
@@ -221,3 +263,9 @@ class SessionTable:
                 self.expire(*key)
                 return
         raise SessionsFullError(self._max_sessions)
+
+
+def _empty_session(model: Model) -> Session:
+    if model.engine is None:
+        raise RuntimeError("the model is not loaded")
+    return model.engine.session()

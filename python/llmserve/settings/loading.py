@@ -42,6 +42,8 @@ class Settings:
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int
+    max_bodies_bytes: int
+    body_timeout_s: float
     sse_ping_s: float
     stall_s: float
     grace_s: float
@@ -75,12 +77,23 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     server["grpc_host"] = server["grpc_host"] or server["host"]
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
     server["allowed_hosts"] = server["allowed_hosts"] or ()
+    server["max_bodies_bytes"] = _max_bodies_bytes(server["max_bodies_bytes"], server["max_body_bytes"])
     server["cors_origins"] = server["cors_origins"] or ()
     server["api_key"] = server["api_key"] or ApiKeys()
     draft = {variable.name: _value(variable, environ, overrides) for variable in DRAFT_VARIABLES}
     return Settings(
         **server, drafting=DraftSettings(**draft), model_config=config, notices=environment.notices
     )
+
+
+def _max_bodies_bytes(given: int | None, of_one: int) -> int:
+    if given is None:
+        return 16 * of_one
+    if given < of_one:
+        raise SettingsError(
+            f"LLMSERVE_MAX_BODIES_BYTES must be at least the {of_one} of one body, got {given}"
+        )
+    return given
 
 
 def default_cache_dir(environ: Mapping[str, str]) -> Path:

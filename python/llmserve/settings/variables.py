@@ -108,13 +108,30 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
     ),
     Variable("max_body_bytes", integer(1024, 2**40), str(16 << 20), "The largest request body, in bytes."),
     Variable(
+        "max_bodies_bytes",
+        integer(1024, 2**44),
+        "",
+        "The most bytes of all request bodies that are being read together; beyond, requests get 503. Unset: "
+        "16 of the largest.",
+    ),
+    Variable(
+        "body_timeout_s",
+        number(1, 86400),
+        "60",
+        "How long a request body may take to arrive, in seconds; a request that takes longer gets 408.",
+    ),
+    Variable(
         "sse_ping_s",
         number(0.1, 3600),
         "10",
         "A stream that sent nothing for so many seconds gets a comment.",
     ),
     Variable(
-        "stall_s", number(1, 86400), "60", "A client that reads nothing for so many seconds is cut off."
+        "stall_s",
+        number(1, 86400),
+        "60",
+        "A client that takes nothing of its answer for so many seconds is cut off: its request ends, and its "
+        "connection is reset.",
     ),
     Variable(
         "grace_s", number(0, 86400), "10", "How long running requests may go on after SIGTERM, in seconds."

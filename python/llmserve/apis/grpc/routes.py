@@ -88,7 +88,7 @@ class LlmServer:
         if not call.request.stream:
             yield convert.whole_answer(completion.text)
         if completion.finish_reason == "cancelled":
-            raise CallCancelledError("the call was cancelled in its session")
+            raise CallCancelledError
 
 
 async def _progress_messages(ticket: LoadTicket) -> AsyncGenerator[pb.LoadModelResponse, None]:

@@ -10,7 +10,6 @@ import orjson
 from llmserve.apis.completions.convert import fault_message
 from llmserve.http.errors import Fault
 from llmserve.http.sse import data_frame, error_frame
-from llmserve.refusals import MalformedBodyError
 from llmserve.types import Delta
 
 
@@ -41,17 +40,12 @@ def progress_frame(progress: float) -> bytes:
 
 def render_load_fault(fault: Fault) -> object:
     """``{"error": "..."}`` of a load."""
-    return {"error": load_message(fault)}
+    return {"error": fault.message}
 
 
 def render_completion_fault(fault: Fault) -> object:
     """``{"error": "..."}`` of a completion."""
     return {"error": completion_message(fault)}
-
-
-def load_message(fault: Fault) -> str:
-    """The message; a body that cannot be read has no path, says the contract."""
-    return "path is required" if isinstance(fault.error, MalformedBodyError) else fault.message
 
 
 def completion_message(fault: Fault) -> str:

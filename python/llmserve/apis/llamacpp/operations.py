@@ -56,6 +56,7 @@ LOAD_RESPONSES: Mapping[int, Content] = {
         "The path is missing, the body is malformed, or the path is outside the allowed folder.", _ERROR
     ),
     403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
+    408: Content("The body did not arrive in time.", _ERROR),
     413: _TOO_LARGE,
     503: Content("The server is draining; see `Retry-After`.", _ERROR),
 }
@@ -95,6 +96,7 @@ COMPLETION_RESPONSES: Mapping[int, Content] = {
     410: Content(
         "The session that `X-LLMServe-Session` names has expired; the next call begins it anew.", _ERROR
     ),
+    408: Content("The body did not arrive in time.", _ERROR),
     413: _TOO_LARGE,
     500: Content("Prediction failed.", _ERROR),
     503: _UNAVAILABLE,

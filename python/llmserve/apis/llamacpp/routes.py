@@ -14,7 +14,6 @@ from llmserve.http.endpoint import Endpoint
 from llmserve.http.errors import ErrorShape, fault_of
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import DONE
 from llmserve.registry import LoadTicket
@@ -72,7 +71,8 @@ class LlamaCppApi:
 
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
-        parsed = read(LoadModelRequest, await exchange.read_object())
+        # No body at all has no path.
+        parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
         with self._services.registry.load(path, DIALECT, kind="generation") as ticket:
             await exchange.send_events(
@@ -81,7 +81,7 @@ class LlamaCppApi:
 
     async def complete(self, exchange: Exchange) -> None:
         """`POST /completions`."""
-        parsed = read(CompletionRequest, await exchange.read_object())
+        parsed = await exchange.read(CompletionRequest)
         with self._completions.begin(parsed, header_session(exchange.request.scope)) as call:
             headers = {**_headers(call.ignored), "X-LLMServe-Seed": str(call.params.seed)}
             if call.wants_tokens:
@@ -130,7 +130,7 @@ async def _no_frames() -> AsyncGenerator[bytes, None]:
 
 
 def _render_load_error(error: Exception) -> bytes:
-    return convert.fault_frame(convert.load_message(fault_of(error, DIALECT)))
+    return convert.fault_frame(fault_of(error, DIALECT).message)
 
 
 def _render_completion_error(error: Exception) -> bytes:

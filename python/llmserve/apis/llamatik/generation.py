@@ -16,7 +16,6 @@ from llmserve.http.acceptance import accepted_within
 from llmserve.http.errors import fault_of
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
-from llmserve.http.schema import read
 from llmserve.http.session_names import session_of
 from llmserve.refusals import CallCancelledError, ServerStoppingError
 from llmserve.registry import SessionCall
@@ -42,7 +41,7 @@ class Generation:
 
     async def serve(self, exchange: Exchange, route: GenerationRoute) -> None:
         """Generates, in the request's session."""
-        parsed = read(route.body, await exchange.read_object(may_be_empty=True))
+        parsed = await exchange.read(route.body, may_be_empty=True)
         request = parsed.value
         scope = exchange.request.scope
         name = session_of(scope, request.session_id, "sessionId") or DEFAULT_SESSION
@@ -94,7 +93,7 @@ class Generation:
         if self._services.lifecycle.is_stopping:
             raise ServerStoppingError
         if plan.params.json_schema is not None and not completion.is_complete:
-            raise CallCancelledError
+            raise CallCancelledError("the call was cancelled before it had a whole document")
 
 
 @dataclass(frozen=True, slots=True)

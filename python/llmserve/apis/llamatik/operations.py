@@ -97,6 +97,7 @@ _NO_MODEL = Content("`init` has not succeeded yet.", _ERROR)
 _COMMON: Mapping[int, Content] = {
     400: _BAD,
     403: Content(FORBIDDEN, _ERROR),
+    408: Content("The body did not arrive in time.", _ERROR),
     413: Content("The body is over the limit.", _ERROR),
     503: Content("The server is draining; see `Retry-After`.", _ERROR),
 }

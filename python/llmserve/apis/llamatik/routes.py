@@ -32,7 +32,7 @@ from llmserve.http.endpoint import Endpoint, Serve
 from llmserve.http.errors import ErrorShape
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
-from llmserve.http.schema import dump, read
+from llmserve.http.schema import dump
 from llmserve.http.session_names import session_of
 from llmserve.http.tasks import end_task
 from llmserve.services import Services
@@ -77,7 +77,7 @@ class LlamatikApi:
 
     async def init(self, exchange: Exchange) -> None:
         """`POST init`."""
-        parsed = read(InitRequest, await exchange.read_object())
+        parsed = await exchange.read(InitRequest)
         path = self._services.models_folder.admit(parsed.value.model_path, exchange.request.scope)
         former = self._model.current
         await self._model.init(path, lambda: self._params.config)
@@ -87,7 +87,7 @@ class LlamatikApi:
 
     async def set_params(self, exchange: Exchange) -> None:
         """`POST params`."""
-        parsed = read(ParamsFields, await exchange.read_object())
+        parsed = await exchange.read(ParamsFields)
         given = parsed.value
         self._params.check(given)
         if convert.load_options(given):
@@ -105,14 +105,14 @@ class LlamatikApi:
 
     async def cancel(self, exchange: Exchange) -> None:
         """`POST cancel`."""
-        parsed = read(SessionRequest, await exchange.read_object(may_be_empty=True))
+        parsed = await exchange.read(SessionRequest, may_be_empty=True)
         name = _session_name(exchange, parsed.value)
         self._services.sessions.cancel(name, DIALECT, self._model.current)
         await _send_ok(exchange, parsed.unknown)
 
     async def shutdown(self, exchange: Exchange) -> None:
         """`POST shutdown`."""
-        parsed = read(EmptyRequest, await exchange.read_object(may_be_empty=True))
+        parsed = await exchange.read(EmptyRequest, may_be_empty=True)
         former = self._model.current
         self._model.shutdown()
         if former is not None:
@@ -122,20 +122,20 @@ class LlamatikApi:
 
     async def reset_session(self, exchange: Exchange) -> None:
         """`POST session/reset`."""
-        parsed = read(SessionRequest, await exchange.read_object(may_be_empty=True))
+        parsed = await exchange.read(SessionRequest, may_be_empty=True)
         await self._session_call(exchange, parsed.value, lambda session: session.reset())
         await _send_ok(exchange, parsed.unknown)
 
     async def save_session(self, exchange: Exchange) -> None:
         """`POST session/save`."""
-        parsed = read(SessionFileRequest, await exchange.read_object())
+        parsed = await exchange.read(SessionFileRequest)
         path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
         await self._session_call(exchange, parsed.value, lambda session: session.save(path), goes_on=True)
         await _send_ok(exchange, parsed.unknown)
 
     async def load_session(self, exchange: Exchange) -> None:
         """`POST session/load`."""
-        parsed = read(SessionFileRequest, await exchange.read_object())
+        parsed = await exchange.read(SessionFileRequest)
         path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
         await self._session_call(exchange, parsed.value, lambda session: session.load(path))
         await _send_ok(exchange, parsed.unknown)
@@ -154,7 +154,7 @@ class LlamatikApi:
 
     async def apply_chat_template(self, exchange: Exchange) -> None:
         """`POST model/applyChatTemplate`."""
-        parsed = read(ChatTemplateRequest, await exchange.read_object())
+        parsed = await exchange.read(ChatTemplateRequest)
         request = parsed.value
         with self._model.use() as (_, engine):
             prompt = await prompts.rendered(engine, request.messages, request.add_assistant_prefix)
@@ -163,7 +163,7 @@ class LlamatikApi:
 
     async def init_mtp(self, exchange: Exchange) -> None:
         """`POST mtp/init`."""
-        parsed = read(MtpInitRequest, await exchange.read_object())
+        parsed = await exchange.read(MtpInitRequest)
         request = parsed.value
         path = self._services.models_folder.admit(request.model_path, exchange.request.scope)
         await self._mtp.init(path, request.draft_len, request.adaptive)
@@ -171,7 +171,7 @@ class LlamatikApi:
 
     async def shutdown_mtp(self, exchange: Exchange) -> None:
         """`POST mtp/shutdown`."""
-        parsed = read(EmptyRequest, await exchange.read_object(may_be_empty=True))
+        parsed = await exchange.read(EmptyRequest, may_be_empty=True)
         await self._mtp.shutdown()
         await _send_ok(exchange, parsed.unknown)
 
@@ -208,7 +208,7 @@ class LlamatikApi:
         job: asyncio.Task[None] | None = None
         with self._model.use() as (model, _), sessions.call(model, name, DIALECT, goes_on=goes_on) as call:
             try:
-                async with call.submitting() as session:
+                async with call.in_order() as session:
                     job = asyncio.create_task(run(session))
                     await asyncio.sleep(0)  # in its first step it is given to the engine
                 await job

@@ -133,11 +133,6 @@ def _rate(name: str, num_tokens: int, seconds: float) -> dict[str, float]:
     }
 
 
-def finish_reason(reason: str) -> str:
-    """As OpenAI names it: what another caller of the session cut short is `length`."""
-    return "length" if reason == "cancelled" else reason
-
-
 def headers(seed: int | None, ignored: Iterable[str]) -> dict[str, str]:
     """The headers of an answer."""
     names = list(ignored)

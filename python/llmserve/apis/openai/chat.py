@@ -12,15 +12,16 @@ from llmserve.apis.openai.answers import Envelope
 from llmserve.apis.openai.chat_choice import ChatChoice
 from llmserve.apis.openai.chat_schema import ChatRequest
 from llmserve.apis.openai.conversations import chat_params, conversation_of
+from llmserve.apis.openai.ends import check_end
 from llmserve.apis.openai.grammar import with_grammar
 from llmserve.apis.openai.merging import merged
-from llmserve.apis.openai.running import check_end, choice_plans, running_turns
+from llmserve.apis.openai.running import choice_plans, running_turns
 from llmserve.apis.openai.sampling import ignored_fields
 from llmserve.assistant import TurnPlan, plan_turn
 from llmserve.http.exchange import Exchange
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import DONE
+from llmserve.lifecycle import Lifecycle
 from llmserve.refusals import FieldError
 from llmserve.services import Services
 
@@ -35,7 +36,7 @@ class ChatApi:
 
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/chat/completions`."""
-        parsed = read(ChatRequest, await exchange.read_object())
+        parsed = await exchange.read(ChatRequest)
         request = parsed.value
         conversation = conversation_of(request)
         params = await with_grammar(request, chat_params(request))
@@ -51,7 +52,7 @@ class ChatApi:
                     ChatChoice(index, turn, used.engine, has_logprobs=request.logprobs)
                     for index, turn in enumerate(turns)
                 ]
-                run = _Run(self._services, envelope, plan, choices)
+                run = _Run(self._services.lifecycle, envelope, choices)
                 if request.stream:
                     frames = run.frames(with_usage=request.stream_options.include_usage)
                     await exchange.send_events(frames, answers.render_error, headers=headers)
@@ -76,12 +77,9 @@ def check_plan(plan: TurnPlan, field: str = "response_format") -> None:
 class _Run:
     """All choices of a request as one answer."""
 
-    def __init__(
-        self, services: Services, envelope: Envelope, plan: TurnPlan, choices: Sequence[ChatChoice]
-    ) -> None:
-        self._services = services
+    def __init__(self, lifecycle: Lifecycle, envelope: Envelope, choices: Sequence[ChatChoice]) -> None:
+        self._lifecycle = lifecycle
         self._envelope = envelope
-        self._plan = plan
         self._choices = choices
 
     async def answer(self) -> dict[str, Any]:
@@ -90,7 +88,7 @@ class _Run:
             async for _ in pieces:
                 pass
         for choice in self._choices:
-            check_end(self._services, self._plan, choice.turn.end)
+            check_end(self._lifecycle, choice.turn.end.finish_reason)
         shown = [await choice.whole() for choice in self._choices]
         whole = self._envelope.fields(self._envelope.kind, shown)
         return {**whole, "usage": self._usage(), "timings": self._timings(self._choices[0])}
@@ -106,7 +104,7 @@ class _Run:
                 if shown is not None:
                     yield self._frame([shown], **usage)
                     continue
-                check_end(self._services, self._plan, choice.turn.end)
+                check_end(self._lifecycle, choice.turn.end.finish_reason)
                 yield self._frame([await choice.last()], **usage, timings=self._timings(choice))
         if with_usage:
             yield self._frame([], usage=self._usage())

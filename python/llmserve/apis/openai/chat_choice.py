@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llmserve.apis.openai import answers, logprobs
+from llmserve.apis.openai import logprobs
 from llmserve.assistant import CallArguments, CallBegin, Piece, Reasoning, Turn, Words
 from llmserve.engine import Engine
 
@@ -98,7 +98,7 @@ class ChatChoice:
         end = self.turn.end
         if end.finish_reason == "stop" and end.num_calls:
             return "tool_calls"
-        return answers.finish_reason(end.finish_reason)
+        return end.finish_reason
 
     def _chunk(self, delta: dict[str, Any], shown: dict[str, Any] | None = None) -> dict[str, Any]:
         return {"index": self.index, "delta": delta, "logprobs": shown, "finish_reason": None}

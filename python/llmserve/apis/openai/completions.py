@@ -10,6 +10,7 @@ from typing import Any
 from llmserve.apis.openai import answers, logprobs
 from llmserve.apis.openai.answers import Cost, Envelope
 from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.apis.openai.ends import check_end
 from llmserve.apis.openai.errors import DIALECT
 from llmserve.apis.openai.grammar import with_grammar
 from llmserve.apis.openai.merging import merged
@@ -18,10 +19,10 @@ from llmserve.apis.openai.schema import MAX_CHOICES
 from llmserve.engine import Engine
 from llmserve.http.acceptance import accepted_within
 from llmserve.http.exchange import Exchange
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import DONE
-from llmserve.refusals import CallCancelledError, FieldError, ServerStoppingError
+from llmserve.lifecycle import Lifecycle
+from llmserve.refusals import FieldError, ServerStoppingError
 from llmserve.registry.on_demand import UsedModel
 from llmserve.sampling_params import SamplingParams
 from llmserve.services import Services
@@ -37,7 +38,7 @@ class CompletionsApi:
 
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/completions`."""
-        parsed = read(OpenAiCompletionRequest, await exchange.read_object())
+        parsed = await exchange.read(OpenAiCompletionRequest)
         request = parsed.value
         params = await with_grammar(request, _params(request))
         ignored = [*parsed.unknown, *ignored_fields(request, params)]
@@ -45,7 +46,7 @@ class CompletionsApi:
         async with self.submitted(request, params, session) as (used, choices):
             envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
             headers = answers.headers(params.seed, ignored)
-            run = _Run(self._services, envelope, request, choices)
+            run = _Run(self._services.lifecycle, envelope, request, choices)
             if request.stream:
                 await exchange.send_events(run.frames(), answers.render_error, headers=headers)
             else:
@@ -53,14 +54,21 @@ class CompletionsApi:
 
     @asynccontextmanager
     async def submitted(
-        self, request: OpenAiCompletionRequest, params: SamplingParams, session: str | None
+        self,
+        request: OpenAiCompletionRequest,
+        params: SamplingParams,
+        session: str | None,
+        tokens_field: str = "max_tokens",
     ) -> AsyncGenerator[tuple[UsedModel, list[Choice]], None]:
-        """The choices of a request, which run within the context.
+        """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
 
         Raises:
-            FieldError: There are too many.
+            FieldError: There are too many, or they may have no token and must be a document.
             LlmserveError: The request is refused.
         """
+        if request.max_tokens == 0 and params.json_schema is not None:
+            # As the engine refuses every budget that does not hold the shortest document.
+            raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0")
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
             raise FieldError("prompt", f"and n must ask for at most {MAX_CHOICES} texts, got {num_choices}")
@@ -199,12 +207,12 @@ class _Run:
 
     def __init__(
         self,
-        services: Services,
+        lifecycle: Lifecycle,
         envelope: Envelope,
         request: OpenAiCompletionRequest,
         choices: Sequence[Choice],
     ) -> None:
-        self._services = services
+        self._lifecycle = lifecycle
         self._envelope = envelope
         self._request = request
         self._choices = choices
@@ -218,14 +226,13 @@ class _Run:
                 shown.append(_choice(index, choice.echoed, choice.echoed_logprobs, "length"))
                 continue
             completion = await choice.stream.result()
-            self._check(choice, completion)
+            check_end(self._lifecycle, completion.finish_reason)
             choice.cost = answers.completion_cost(completion)
             delta = Delta(text=completion.text, tokens=completion.tokens)
             lists = await choice.logprobs_of(delta, completion.stop, is_last=True)
             if lists is not None and choice.echoed_logprobs is not None:
                 lists = logprobs.joined(choice.echoed_logprobs, lists)
-            reason = answers.finish_reason(completion.finish_reason)
-            shown.append(_choice(index, choice.echoed + completion.text, lists, reason))
+            shown.append(_choice(index, choice.echoed + completion.text, lists, completion.finish_reason))
         whole = self._envelope.fields(self._envelope.kind, shown)
         return {**whole, "usage": self._usage(), "timings": self._timings(0)}
 
@@ -255,14 +262,10 @@ class _Run:
             if not part.text and not has_tokens:
                 return b""
             return self._frame(_choice(index, part.text, lists, None))
-        self._check(choice, part)
+        check_end(self._lifecycle, part.finish_reason)
         choice.cost = answers.completion_cost(part)
         rest = await choice.logprobs_of(Delta(text="", tokens=()), part.stop, is_last=True)
-        reason = answers.finish_reason(part.finish_reason)
-        return self._frame(_choice(index, "", rest, reason), timings=self._timings(index))
-
-    def _check(self, choice: Choice, completion: Completion) -> None:
-        check_completion(self._services, choice.base, completion)
+        return self._frame(_choice(index, "", rest, part.finish_reason), timings=self._timings(index))
 
     def _frame(self, choice: dict[str, Any], **extra: Any) -> bytes:
         usage = {"usage": None} if self._request.stream_options.include_usage else {}
@@ -278,21 +281,6 @@ class _Run:
     def _timings(self, index: int) -> dict[str, Any] | None:
         cost = self._choices[index].cost
         return None if cost is None else answers.timings(cost)
-
-
-def check_completion(services: Services, params: SamplingParams, completion: Completion) -> None:
-    """Refuses to show what was cancelled as if it were an answer.
-
-    Raises:
-        ServerStoppingError: The server cancelled it.
-        CallCancelledError: Another caller of the session did, and the document is not whole.
-    """
-    if completion.finish_reason != "cancelled":
-        return
-    if services.lifecycle.is_stopping:
-        raise ServerStoppingError
-    if params.json_schema is not None and not completion.is_complete:
-        raise CallCancelledError
 
 
 async def _parts(stream: Stream) -> AsyncGenerator[_Part, None]:

@@ -13,7 +13,6 @@ from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
-from llmserve.http.schema import read
 from llmserve.refusals import FieldError, ModelKindError, ServerStoppingError
 from llmserve.services import Services
 
@@ -31,7 +30,7 @@ class EmbeddingsApi:
 
     async def embeddings(self, exchange: Exchange) -> None:
         """`POST /v1/embeddings`."""
-        parsed = read(EmbeddingsRequest, await exchange.read_object())
+        parsed = await exchange.read(EmbeddingsRequest)
         request = parsed.value
         async with self._services.on_demand.use_embedder(request.model) as used:
             embeddings = await self._embed(used.embedder, request.input, request.dimensions)
@@ -41,7 +40,7 @@ class EmbeddingsApi:
 
     async def embedding(self, exchange: Exchange) -> None:
         """`POST /embedding`."""
-        parsed = read(EmbeddingRequest, await exchange.read_object())
+        parsed = await exchange.read(EmbeddingRequest)
         request = parsed.value
         inputs = request.input if request.content is None else request.content
         if inputs is None:

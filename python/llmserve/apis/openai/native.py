@@ -7,15 +7,16 @@ from contextlib import aclosing
 from typing import Any
 
 from llmserve.apis.openai import answers
-from llmserve.apis.openai.completions import Choice, CompletionsApi, check_completion
+from llmserve.apis.openai.completions import Choice, CompletionsApi
 from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.apis.openai.ends import check_end
 from llmserve.apis.openai.grammar import with_grammar
 from llmserve.apis.openai.model_choice import chosen_model
 from llmserve.apis.openai.native_schema import NativeCompletionRequest
 from llmserve.apis.openai.sampling import ignored_fields, sampling_params, schema_text
 from llmserve.http.exchange import Exchange
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
+from llmserve.lifecycle import Lifecycle
 from llmserve.refusals import FieldError
 from llmserve.services import Services
 from llmserve.types import Completion, Delta
@@ -47,7 +48,7 @@ class NativeCompletionApi:
 
     async def serve(self, exchange: Exchange) -> None:
         """`POST /completion`."""
-        parsed = read(NativeCompletionRequest, await exchange.read_object())
+        parsed = await exchange.read(NativeCompletionRequest)
         native = parsed.value
         if len(native.prompt) != 1:
             raise FieldError("prompt", f"must be one text, got {len(native.prompt)}")
@@ -61,8 +62,8 @@ class NativeCompletionApi:
         params = await with_grammar(request, params)
         session = header_session(exchange.request.scope)
         headers = answers.headers(params.seed, [*parsed.unknown, *ignored_fields(request, params)])
-        async with self._completions.submitted(request, params, session) as (used, (choice,)):
-            run = _Run(self._services, used.entry.id, native, choice)
+        async with self._completions.submitted(request, params, session, "n_predict") as (used, (choice,)):
+            run = _Run(self._services.lifecycle, used.entry.id, native, choice)
             if native.stream:
                 await exchange.send_events(run.frames(), answers.render_error, headers=headers)
             else:
@@ -73,9 +74,9 @@ class _Run:
     """One answer."""
 
     def __init__(
-        self, services: Services, model: str, request: NativeCompletionRequest, choice: Choice
+        self, lifecycle: Lifecycle, model: str, request: NativeCompletionRequest, choice: Choice
     ) -> None:
-        self._services = services
+        self._lifecycle = lifecycle
         self._model = model
         self._request = request
         self._choice = choice
@@ -108,7 +109,7 @@ class _Run:
         if self._choice.stream is None:
             return None
         completion = await self._choice.stream.result()
-        check_completion(self._services, self._choice.base, completion)
+        check_end(self._lifecycle, completion.finish_reason)
         return completion
 
     def _part(self, delta: Delta) -> dict[str, Any]:

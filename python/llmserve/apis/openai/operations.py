@@ -26,6 +26,7 @@ _REFUSALS: Mapping[int, Content] = {
     401: Content("The server wants an API key.", _ERROR),
     403: Content(FORBIDDEN, _ERROR),
     404: Content("There is no such model.", _ERROR),
+    408: Content("The body did not arrive in time.", _ERROR),
     413: Content("The body is over the limit.", _ERROR),
     500: Content("Generation failed.", _ERROR),
     502: Content("The model cannot be loaded.", _ERROR),

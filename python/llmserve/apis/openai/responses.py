@@ -13,16 +13,17 @@ import orjson
 
 from llmserve.apis.openai import answers, errors
 from llmserve.apis.openai.chat import check_plan
+from llmserve.apis.openai.ends import check_end
 from llmserve.apis.openai.responses_input import conversation_of, response_params
 from llmserve.apis.openai.responses_items import Event, OutputItems
 from llmserve.apis.openai.responses_schema import ResponsesRequest
-from llmserve.apis.openai.running import check_end, running_turns
+from llmserve.apis.openai.running import running_turns
 from llmserve.assistant import Turn, TurnEnd, TurnPlan, plan_turn
 from llmserve.http.errors import fault_of
 from llmserve.http.exchange import Exchange
-from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import data_frame
+from llmserve.lifecycle import Lifecycle
 from llmserve.services import Services
 
 
@@ -34,7 +35,7 @@ class ResponsesApi:
 
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/responses`."""
-        parsed = read(ResponsesRequest, await exchange.read_object())
+        parsed = await exchange.read(ResponsesRequest)
         request = parsed.value
         conversation, params = conversation_of(request), response_params(request)
         session = header_session(exchange.request.scope)
@@ -43,7 +44,7 @@ class ResponsesApi:
             plan = replace(await plan_turn(used.engine, conversation, params), at_end=not request.stream)
             check_plan(plan, "text.format")
             async with running_turns(self._services, used, [plan], session) as (turn,):
-                run = _Run(self._services, request, used.entry.id, plan, turn)
+                run = _Run(self._services.lifecycle, request, used.entry.id, plan, turn)
                 if request.stream:
                     await exchange.send_events(run.frames(), run.render_error, headers=headers)
                 else:
@@ -54,10 +55,9 @@ class _Run:
     """One response."""
 
     def __init__(
-        self, services: Services, request: ResponsesRequest, model: str, plan: TurnPlan, turn: Turn
+        self, lifecycle: Lifecycle, request: ResponsesRequest, model: str, plan: TurnPlan, turn: Turn
     ) -> None:
-        self._services = services
-        self._plan = plan
+        self._lifecycle = lifecycle
         self._turn = turn
         self._items = OutputItems()
         self._head = _head(request, model, plan)
@@ -87,7 +87,7 @@ class _Run:
                 for event in self._items.add(piece):
                     yield event
         end = self._turn.end
-        check_end(self._services, self._plan, end)
+        check_end(self._lifecycle, end.finish_reason)
         for event in self._items.close("completed" if end.finish_reason == "stop" else "incomplete"):
             yield event
 

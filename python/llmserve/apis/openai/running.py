@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 from llmserve.apis.openai.errors import DIALECT
-from llmserve.assistant import Turn, TurnEnd, TurnPlan
+from llmserve.assistant import Turn, TurnPlan
 from llmserve.http.acceptance import accepted_within
-from llmserve.refusals import CallCancelledError, FieldError, ServerStoppingError
+from llmserve.refusals import FieldError, ServerStoppingError
 from llmserve.registry.on_demand import UsedModel
 from llmserve.services import Services
 
@@ -28,6 +28,7 @@ async def running_turns(
     async with AsyncExitStack() as stack:
         turns: list[Turn] = []
         segments = []
+        call = None
         if session is not None:
             if len(plans) > 1:
                 raise FieldError("n", f"must be 1 where a session is named, got {len(plans)}")
@@ -37,12 +38,12 @@ async def running_turns(
             plans = [replace(plan, session=opened) for plan in plans]
         for plan in plans:
             turn = Turn(used.engine, plan)
+            if call is not None:
+                call.attach(turn)
             stack.push_async_callback(turn.aclose)
             stack.enter_context(lifecycle.running(turn.abort))
             segments.append(await turn.begin())
             turns.append(turn)
-        if session is not None:
-            call.attach(segments[0].stream)
         for plan, segment in zip(plans, segments, strict=True):
             # Refusals are raised here, while the answer can still have their status.
             await accepted_within(segment.stream, None if plan.at_end else services.settings.sse_ping_s)
@@ -54,18 +55,3 @@ async def running_turns(
 def choice_plans(plan: TurnPlan, n: int) -> list[TurnPlan]:
     """Plans of `n` choices, which differ in what keys their draws."""
     return [replace(plan, params=plan.params.replace(choice_index=index)) for index in range(n)]
-
-
-def check_end(services: Services, plan: TurnPlan, end: TurnEnd) -> None:
-    """Refuses to show what was cancelled as if it were an answer.
-
-    Raises:
-        ServerStoppingError: The server cancelled it.
-        CallCancelledError: Another caller of the session did, and the document is not whole.
-    """
-    if end.finish_reason != "cancelled":
-        return
-    if services.lifecycle.is_stopping:
-        raise ServerStoppingError
-    if plan.is_constrained and not end.is_complete:
-        raise CallCancelledError

@@ -12,7 +12,6 @@ from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
-from llmserve.http.schema import read
 from llmserve.refusals import FieldError
 from llmserve.registry.on_demand import UsedHandle
 from llmserve.services import Services
@@ -30,7 +29,7 @@ class TokensApi:
 
     async def tokenize(self, exchange: Exchange) -> None:
         """`POST /tokenize`."""
-        parsed = read(TokenizeRequest, await exchange.read_object())
+        parsed = await exchange.read(TokenizeRequest)
         request = parsed.value
         text = request.prompt if request.content is None else request.content
         if text is None:
@@ -45,7 +44,7 @@ class TokensApi:
 
     async def detokenize(self, exchange: Exchange) -> None:
         """`POST /detokenize`."""
-        parsed = read(DetokenizeRequest, await exchange.read_object())
+        parsed = await exchange.read(DetokenizeRequest)
         async with self._use(parsed.value.model) as used:
             text = await used.handle.detokenize(parsed.value.tokens, render_special=True)
         await exchange.send_json({"content": text}, headers=_ignored(parsed.unknown))

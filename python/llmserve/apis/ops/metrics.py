@@ -77,6 +77,9 @@ _ACCEPTANCE = _gauge(
 _HTTP_OPEN = _gauge("http_requests_open", "HTTP requests whose answer is not complete.")
 _HTTP_REQUESTS = _counter("http_requests", "Answered HTTP requests; status 499: the client left before.")
 _HTTP_SECONDS = _counter("http_request_seconds", "Seconds from a request's head to the end of its answer.")
+_HTTP_LATE_ERRORS = _counter(
+    "http_late_errors", "Answers that ended with an error after they had begun, by the status it stands for."
+)
 _GRPC_OPEN = _gauge("grpc_requests_open", "gRPC calls whose answer is not complete.")
 _GRPC_REQUESTS = _counter("grpc_requests", "Answered gRPC calls, by the name of their status.")
 _GRPC_SECONDS = _counter("grpc_request_seconds", "Seconds from a gRPC call's head to its status.")
@@ -120,6 +123,10 @@ def _http_lines(http: HttpCounters) -> Iterator[str]:
     )
     yield from _metric_lines(
         _HTTP_SECONDS, (({"route": route}, seconds) for route, seconds in sorted(http.seconds.items()))
+    )
+    yield from _metric_lines(
+        _HTTP_LATE_ERRORS,
+        (({"status": str(status)}, count) for status, count in sorted(http.late_errors.items())),
     )
 
 

@@ -69,10 +69,7 @@ def _check_grammar(grammar: GenerateGrammar, raw: object) -> None:
             "grammar",
             f"must have exactly one of json_schema, regex and ebnf, got {' and '.join(given) or 'none'}",
         )
-    try:
-        num_bytes = len(orjson.dumps(raw))
-    except orjson.JSONEncodeError:
-        raise FieldError("grammar", "is nested too deeply") from None
+    num_bytes = len(orjson.dumps(raw))
     if num_bytes > MAX_GRAMMAR_BYTES:
         raise FieldError("grammar", f"must have at most {MAX_GRAMMAR_BYTES} bytes of JSON, got {num_bytes}")
 

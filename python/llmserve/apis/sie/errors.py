@@ -25,6 +25,7 @@ _CODES: Mapping[type[BaseException], str] = MappingProxyType(
         errors.ContextExceededError: "context_exceeded",
         errors.QueueFullError: "QUEUE_FULL",
         refusals.SessionsFullError: "QUEUE_FULL",
+        refusals.BodiesFullError: "QUEUE_FULL",
         # The client comes back after `Retry-After`, perhaps to the next instance: nothing has begun here.
         refusals.ServerDrainingError: "QUEUE_FULL",
         refusals.ServerStoppingError: "generation_cancelled",

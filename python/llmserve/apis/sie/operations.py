@@ -58,6 +58,7 @@ _RESPONSES: Mapping[int, Content] = {
     401: Content("`unauthorized`: the server wants an API key.", _ERROR),
     404: Content("`MODEL_NOT_FOUND`: there is no such model.", _ERROR),
     410: Content("`session_expired`: the next call begins the session anew.", _ERROR),
+    408: Content("The body did not arrive in time.", _ERROR),
     413: Content("`INPUT_TOO_LONG`: the prompt or the body is over its limit.", _ERROR),
     500: Content("`inference_error`: the model failed to compute.", _ERROR),
     502: Content("`MODEL_LOAD_FAILED`: the model cannot be loaded.", _ERROR),

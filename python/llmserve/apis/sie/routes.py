@@ -54,7 +54,7 @@ class SieApi:
             raise UnsafeModelIdError(safe_id(model_id))
         check_headers(scope)
         session = header_session(scope)
-        request = convert.read_request(await exchange.read_object())
+        request = await exchange.read_as(convert.read_request)
         lark = await _lark(request)
         wait_s = request.options.first_chunk_timeout_s or math.inf
         async with self._services.on_demand.use(model_id, wait_s=wait_s) as used:
