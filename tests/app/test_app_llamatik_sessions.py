@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from llmserve.stale_files import remove_stale_files
 from serving import Llamatik, ServerProcess, events, post, serve, wait_until
 from serving.llamatik import joined, parsed, rest
 
@@ -262,6 +263,18 @@ def test_a_file_that_is_no_session_is_not_replaced(api: Llamatik, tmp_path: Path
     assert api.post("session/save", {"path": str(path)}).status == 400
     assert path.read_text() == "precious"
     assert api.post("session/save", {"path": str(tmp_path / "no" / "folder.bin")}).status == 400
+
+
+def test_no_file_is_saved_under_a_name_that_a_later_start_would_remove(
+    api: Llamatik, tmp_path: Path
+) -> None:
+    api.text("generate", prompt="Once", **SHORT)
+    (tmp_path / "link.bin").symlink_to(tmp_path / ".llmserve-linked.tmp")
+    for name in (".llmserve-mine.tmp", "link.bin"):
+        answer = api.post("session/save", {"path": str(tmp_path / name)})
+        assert (answer.status, answer.json) == (400, {"error": "path is not allowed"})
+    api.ok("session/save", {"path": str(tmp_path / "llmserve-mine.tmp")})
+    assert remove_stale_files(tmp_path) == 0
 
 
 def test_a_session_is_the_same_at_completions(
