@@ -143,7 +143,8 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
         "max_sequences",
         integer(1, 256),
         "",
-        "Sequences in the batch at once. Unset: 16, or what memory holds.",
+        "The most sequences that are computed together. Unset: four for each thread, from 4 to 16, or 16 with "
+        "a GPU, as far as the memory holds them; 64 for embedding models.",
     ),
     Variable(
         "kv_cells",
