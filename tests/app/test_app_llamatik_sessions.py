@@ -275,9 +275,7 @@ def test_a_file_that_is_no_session_is_not_replaced(api: Llamatik, tmp_path: Path
     assert api.post("session/save", {"path": str(tmp_path / "no" / "folder.bin")}).status == 400
 
 
-def test_no_file_is_saved_under_a_name_that_a_later_start_would_remove(
-    api: Llamatik, tmp_path: Path
-) -> None:
+def test_no_file_is_saved_under_a_name_that_a_later_start_would_remove(api: Llamatik, tmp_path: Path) -> None:
     api.text("generate", prompt="Once", **SHORT)
     (tmp_path / "link.bin").symlink_to(tmp_path / ".llmserve-linked.tmp")
     for name in (".llmserve-mine.tmp", "link.bin"):

@@ -18,6 +18,9 @@ from llmserve.types import ModelConfig, Stats
 
 logger = logging.getLogger(__name__)
 
+IDLE_PIN = "until its memory is needed"
+"""The pin of what clients loaded, by path or by id: it keeps a model that nobody uses as long as there is room."""
+
 ModelState = Literal["loading", "ready", "busy", "failed"]
 
 
@@ -31,6 +34,8 @@ class Model:
         self.load = load
         self.pins: set[str] = set()
         self.num_uses = 0
+        self.has_begun = False
+        """Whether it takes memory: before, its load may wait until there is room."""
         self.handle: Engine | Embedder | None = None
         """What was loaded."""
         self.failure: BaseException | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +64,8 @@ class Registry:
         self._closing: set[asyncio.Task[None]] = set()
         self.on_retire: list[Callable[[Model], object]] = []
         """Called with each model that goes for good."""
+        self.before_load: Callable[[Model], Awaitable[object]] | None = None
+        """Awaited before a model is loaded; where it raises, the load has failed and is not remembered."""
         self.on_ready: list[Callable[[Model], object]] = []
         """Called with each model that has been loaded."""
         self.drafting_of: Callable[[Path, ModelConfig], DraftSettings] = lambda path, config: DraftSettings()
@@ -226,6 +228,9 @@ class Registry:
         return model
 
     async def _load(self, model: Model, on_progress: Callable[[float], object]) -> Engine | Embedder:
+        if self.before_load is not None:
+            await self.before_load(model)
+        model.has_begun = True
         async with Loading(model.path, model.config) as loading:
             async for progress in loading:
                 on_progress(progress)
@@ -248,7 +253,7 @@ class Registry:
             for tell in self.on_ready:
                 tell(model)
             self._retire_if_unused(model)
-        elif isinstance(failure, LoadAbandonedError | ServerStoppingError):
+        elif not model.has_begun or isinstance(failure, LoadAbandonedError | ServerStoppingError):
             self._forget(model)
         else:
             # The engine has logged a `LoadError`, with llama.cpp's own words.

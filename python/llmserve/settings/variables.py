@@ -77,8 +77,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "model_memory_bytes",
         integer(1, 2**50),
         "",
-        "Memory for models and their KV caches. Beyond, models that were loaded on demand and are idle are "
-        "unloaded, the longest unused first. Unset: no limit.",
+        "Memory for models and their KV caches. Beyond it, idle models that clients loaded, by path or by id, "
+        "are unloaded, the longest unused first. Unset: no limit.",
     ),
     Variable(
         "api_key",

@@ -17,7 +17,7 @@ from llmserve.http.headers import ignored_header
 from llmserve.http.schema import read
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import DONE
-from llmserve.registry import LoadTicket
+from llmserve.registry import IDLE_PIN, LoadTicket
 from llmserve.services import Services
 from llmserve.stream import Stream
 
@@ -74,7 +74,7 @@ class LlamaCppApi:
         """`POST /models/load`."""
         parsed = read(LoadModelRequest, await exchange.read_object())
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
-        with self._services.registry.load(path, DIALECT, kind="generation") as ticket:
+        with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
             await exchange.send_events(
                 _progress_frames(ticket), _render_load_error, headers=_headers(parsed.unknown)
             )

@@ -97,6 +97,25 @@ class ModelList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadRequest:
+    """Which model to give back."""
+
+    model: Annotated[
+        str,
+        Field(
+            "An id of `GET /v1/models`, or the path of a loaded model.", example="Org/Name", non_empty=True
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadAnswer:
+    """The model is not kept any more for those who load by path or by id."""
+
+    success: Annotated[bool, Field("Always true.")] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsError:
     """Why there is no answer: `error` with `message`, `type`, `param` and `code`."""
 
