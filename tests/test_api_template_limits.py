@@ -12,6 +12,7 @@ from llmserve import Engine, InvalidParameterError, ModelConfig, SamplingParams,
 from llmserve.assistant.planning import Conversation, plan_turn
 from llmserve.templates import environment, limits, render
 from llmserve.templates.capabilities import capabilities
+from llmserve.templates.sandbox import BoundedEnvironment
 
 USER = {"role": "user", "content": "Hi"}
 
@@ -131,13 +132,13 @@ LONG_SOURCES = {
 def test_what_is_compiled_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source, message = LONG_SOURCES[name]
     tried = []
-    from_string = environment.BoundedEnvironment.from_string
+    from_string = BoundedEnvironment.from_string
 
     def counted(self: Any, text: str) -> Any:
         tried.append(text)
         return from_string(self, text)
 
-    monkeypatch.setattr(environment.BoundedEnvironment, "from_string", counted)
+    monkeypatch.setattr(BoundedEnvironment, "from_string", counted)
     with pytest.raises(TemplateError, match=f"^the chat template failed: the template {message}$"):
         render(source, [USER], True)
     # Not for each conversation that finds out what it takes.
@@ -156,13 +157,13 @@ async def test_templates_are_compiled_on_other_threads(
 ) -> None:
     environment._compile.cache_clear()
     threads = set()
-    from_string = environment.BoundedEnvironment.from_string
+    from_string = BoundedEnvironment.from_string
 
     def watched(self: Any, text: str) -> Any:
         threads.add(threading.current_thread())
         return from_string(self, text)
 
-    monkeypatch.setattr(environment.BoundedEnvironment, "from_string", watched)
+    monkeypatch.setattr(BoundedEnvironment, "from_string", watched)
     config = ModelConfig(context_length=256, max_sequences=1, threads=1)
     async with await Engine.load(tiny_model, config) as engine:
         await engine.chat_prompt([USER], template="{{ messages[0].content }}")

@@ -42,6 +42,7 @@ class Services:
         registry.on_ready.append(moves.bring_back)
         catalogue = Catalogue(settings, registry)
         registry.drafting_of = catalogue.drafting_of
+        registry.is_named = catalogue.names
         if settings.model_memory_bytes is not None:
             MemoryLimit(registry, moves, settings.model_memory_bytes)
         return cls(

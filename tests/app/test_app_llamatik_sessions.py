@@ -323,7 +323,7 @@ def test_expired_sessions_are_told_of_once(tiny_model: Path, tmp_path: Path) -> 
         router = build_router(LlamatikApi(services).endpoints(), StreamLimits(ping_s=60, stall_s=60))
         transport = httpx.ASGITransport(ErrorMiddleware(router, SHAPES), client=("127.0.0.1", 1))
         url = f"http://127.0.0.1{PREFIX}"
-        async with httpx.AsyncClient(transport=transport, base_url=url, timeout=None) as client:
+        async with httpx.AsyncClient(transport=transport, base_url=url, timeout=60) as client:
 
             async def call(route: str, **body: Any) -> httpx.Response:
                 return await client.post(route, json=body)

@@ -117,6 +117,27 @@ def test_what_cannot_be_given_back(listing: ServerProcess, body: object, status:
     assert answer.json["error"]["param"] == "model"
 
 
+def test_models_of_one_file_are_told_apart(listing: ServerProcess) -> None:
+    def of_file(name: str) -> dict[str, object]:
+        data = get(listing.port, "/v1/models").json["data"]
+        return {model["id"]: model["options"] for model in data if model["id"].startswith(name)}
+
+    # The catalogue's id keeps its options.
+    post(listing.port, "/v1/generation/params", {"contextLength": 128})
+    post(listing.port, "/v1/generation/init", {"modelPath": "Org/Name.gguf"})
+    post(listing.port, "/models/load", {"path": "Org/Name.gguf"})
+    assert of_file("Org/Name") == {"Org/Name": {}}
+    (other,) = of_file("Name")
+    assert of_file("Name") == {other: {"context_length": 128}}
+    body = {"model": other, "prompt": "x", "max_tokens": 1}
+    assert post(listing.port, "/v1/completions", body).status == 200
+    # Other options make another engine under the same id.
+    post(listing.port, "/v1/generation/params", {"contextLength": 256})
+    assert of_file("Name")[other] == {"context_length": 256}
+    assert get(listing.port, f"/v1/models/{other}").json["options"] == {"context_length": 256}
+    post(listing.port, "/v1/generation/shutdown", {})
+
+
 def test_the_document_describes_both_routes(listing: ServerProcess) -> None:
     document = get(listing.port, "/openapi.json").json
     OpenAPIV31SpecValidator(document).validate()

@@ -82,9 +82,9 @@ def unload_endpoint(serve: Serve) -> Endpoint:
         operation_id="unloadModel",
         summary="Give a model back",
         description=(
-            "Ends the use of a model that was loaded by `/models/load`, over gRPC, or for a request that named "
-            "it. Its memory is free when the answer comes, unless requests still run, which end first, or "
-            "the server's start or `/v1/generation/init` keeps it. A model that is not loaded is no error."
+            "Ends the use of a model that was loaded by `/models/load`, over gRPC, or for a request that "
+            "named it. Its memory is free when the answer comes, unless requests still run, which end first, "
+            "or the server's start or `/v1/generation/init` keeps it. A model that is not loaded is no error."
         ),
         body=UnloadRequest,
         responses={

@@ -37,11 +37,12 @@ class ModelsApi:
         times = await asyncio.to_thread(_changed_at, entries)
         state = self._services.on_demand.state
         kinds = await self._services.on_demand.kinds.of_all(entries)
+        default = self._services.registry.default_config
         await exchange.send_json(
             {
                 "object": "list",
                 "data": [
-                    convert.openai_model(entry, created)
+                    convert.openai_model(entry, created, default)
                     for entry, created in zip(entries, times, strict=True)
                 ],
                 "models": [
@@ -57,7 +58,9 @@ class ModelsApi:
         (created,) = await asyncio.to_thread(_changed_at, (entry,))
         state = self._services.on_demand.state(entry)
         kind = await self._services.on_demand.kinds.of(entry)
-        await exchange.send_json(convert.whole_model(entry, state, kind, created))
+        await exchange.send_json(
+            convert.whole_model(entry, state, kind, created, self._services.registry.default_config)
+        )
 
     async def unload_model(self, exchange: Exchange) -> None:
         """`POST /models/unload`."""

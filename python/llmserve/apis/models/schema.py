@@ -18,6 +18,14 @@ class ModelObject:
     object: Annotated[str, Field("Always `model`.")] = "model"
     created: Annotated[int, Field("When its file changed last, in seconds since 1970; 0: unknown.")] = 0
     owned_by: Annotated[str, Field("Always `llmserve`.")] = "llmserve"
+    options: Annotated[
+        Any,
+        Field(
+            "The load options in which it differs from the server's settings.",
+            schema={"type": "object"},
+            example={"context_length": 8192},
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
