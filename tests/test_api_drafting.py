@@ -194,11 +194,15 @@ def test_the_engine_without_an_event_loop_drafts_too(tiny_model: Path) -> None:
         assert engine.drafting is None
 
 
-async def test_stats_count_drafts(tiny: Engine) -> None:
-    stats = tiny.stats()
-    assert stats.accepted_tokens <= stats.draft_tokens
-    assert stats.draft_seconds >= 0
-    if stats.draft_tokens == 0:
-        assert stats.acceptance is None
-    else:
+async def test_stats_count_drafts(tiny_model: Path) -> None:
+    async with await Engine.load(tiny_model, CONFIG) as engine:
+        await greedy(engine)
+        assert engine.stats().acceptance is None
+        async with await engine.open_drafting("prompt_lookup", adaptive=False) as drafting:
+            usages = [(await greedy(engine, drafting=drafting)).usage for _ in range(2)]
+        stats = engine.stats()
+        assert stats.draft_tokens == sum(usage.draft_tokens for usage in usages) > 0
+        assert stats.accepted_tokens == sum(usage.accepted_tokens for usage in usages) > 0
         assert stats.acceptance == stats.accepted_tokens / stats.draft_tokens
+        # Prompt lookup has no draft context to spend time in.
+        assert stats.draft_seconds == 0

@@ -1,4 +1,4 @@
-"""Public chat templates: the texts that transformers make, and what a conversation goes on with."""
+"""Chat templates: the texts that transformers make, and what a conversation goes on with."""
 
 from __future__ import annotations
 
@@ -20,16 +20,27 @@ from llmserve.types import ModelInfo
 DATA = Path(__file__).parent / "data" / "templates"
 MANIFEST: list[dict[str, Any]] = json.loads((DATA / "manifest.json").read_text(encoding="utf-8"))
 CASES: dict[str, dict[str, Any]] = json.loads((DATA / "cases.json").read_text(encoding="utf-8"))
+NOTICE = (DATA / "NOTICE").read_text(encoding="utf-8")
 NAMES = [entry["name"] for entry in MANIFEST]
 ENTRIES = dict(zip(NAMES, MANIFEST, strict=True))
 
 TURNS: dict[str, dict[str, str]] = json.loads((DATA / "turns.json").read_text(encoding="utf-8"))
 
 # Variants for tools, which fail without.
-NEED_TOOLS = {"hermes-2-pro-tool-use", "command-r-plus-tool-use"}
+NEED_TOOLS = {"own-signatures", "own-python-tools"}
 # The model itself writes this before its words, as the template has it in earlier turns.
 ANSWER_BEGINS = {
-    **dict.fromkeys(("llama-2", "llama-2-strict", "mistral-v3", "mistral-v7", "deepseek-v2", "vicuna"), " "),
+    **dict.fromkeys(
+        (
+            "own-inst-sys",
+            "own-inst-alternating",
+            "own-inst-tools",
+            "own-inst-system",
+            "own-user-assistant",
+            "own-colon",
+        ),
+        " ",
+    ),
     **dict.fromkeys(("openchat", "rwkv-world"), " "),
     "glm-4.6": "\n<think></think>\n",
     "functionary-3.2": "all\n",
@@ -37,27 +48,27 @@ ANSWER_BEGINS = {
 }
 # Earlier answers stand without the reasoning that the assistant's turn is begun with.
 REWRITE_ANSWERS = {
-    "command-r7b-tool-use",
+    "own-documents",
     "deepseek-r1-llama",
     "gemma-4",
-    "minimax-m2",
-    "nemotron-3-nano",
-    "nemotron-nano-2",
+    "own-invoke",
+    "own-xml-calls",
+    "own-toolcall",
     "qwen-3.5",
     "qwq",
 }
 # Templates without a role for tools.
 TAKE_NO_RESULTS = {
-    "command-r-plus",
-    "deepseek-v2",
-    "gemma-1",
-    "gemma-2",
+    "own-token-turns",
+    "own-user-assistant",
+    "own-turns",
+    "own-turns-bos",
     "granite-3.0",
-    "llama-2",
-    "llama-2-strict",
+    "own-inst-sys",
+    "own-inst-alternating",
     "mistral-v1",
-    "mistral-v7",
-    "orion",
+    "own-inst-system",
+    "own-human",
     "phi-3-mini",
     "phi-3-medium",
     "phi-3.5",
@@ -92,6 +103,21 @@ def source(name: str) -> str:
 def expected(name: str) -> dict[str, dict[str, str]]:
     results: dict[str, dict[str, str]] = json.loads((DATA / "expected" / f"{name}.json").read_text("utf-8"))
     return results
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_template_may_be_here(name: str) -> None:
+    licence = ENTRIES[name]["licence"]
+    if name.startswith("own-"):
+        assert licence == "MIT OR Apache-2.0"
+        return
+    sections = dict(zip(("Apache-2.0", "MIT"), NOTICE.split("\nMIT License "), strict=True))
+    assert re.search(rf"^  {re.escape(name)} ", sections[licence], re.MULTILINE)
+
+
+def test_no_template_is_here_unnamed() -> None:
+    assert sorted(path.stem for path in (DATA / "jinja").iterdir()) == sorted(NAMES)
+    assert sorted(path.stem for path in (DATA / "expected").iterdir()) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from llmserve import InvalidParameterError, TemplateError
-from llmserve.templates import limits, render
+from llmserve import Engine, InvalidParameterError, ModelConfig, SamplingParams, TemplateError
+from llmserve.assistant.planning import Conversation, plan_turn
+from llmserve.templates import environment, limits, render
 from llmserve.templates.capabilities import capabilities
+from llmserve.templates.sandbox import BoundedEnvironment
 
 USER = {"role": "user", "content": "Hi"}
 
@@ -91,7 +95,8 @@ LASTING = {
         STEPS,
     ),
     "comparisons": (
-        "{% set a = range(100000) | list %}{% set b = range(100000) | list %}" + "{{ a == b }}" * 5000,
+        "{% set a = range(100000) | list %}{% set b = range(100000) | list %}"
+        "{% for i in a %}{{ a == b }}{% endfor %}",
         "takes longer than",
     ),
     "sorting": (
@@ -105,6 +110,68 @@ LASTING = {
         "takes longer than",
     ),
 }
+
+
+TOKENS = "has more than 10000 tokens"
+NODES = "has more than 5000 nodes"
+# What compiling them would make of a few hundred thousand characters takes seconds and up to a GB.
+LONG_SOURCES = {
+    "a chain of ~": ("{{ a" + "~a" * 127_000 + " }}", TOKENS),
+    "a chain of comparisons": ("{{ 1" + "<1" * 127_000 + " }}", TOKENS),
+    "a chain of filters": ("{{ a" + "|e" * 127_000 + " }}", TOKENS),
+    "lines": ("{{ 1 }}\n" * 31_000, TOKENS),
+    "blocks and lines": ("  {% if a %}\n  {% endif %}\n" * 9_000, TOKENS),
+    "arguments": ("{{ f(" + "a," * 127_000 + ") }}", TOKENS),
+    "items": ("{{ {" + "1:1," * 63_000 + "} }}", TOKENS),
+    "macros": ("{% macro f() %}{% endmacro %}" * 8_000, TOKENS),
+    "nodes of few tokens": ("{{ 1" + "<1" * 4_000 + " }}", NODES),
+}
+
+
+@pytest.mark.parametrize("name", LONG_SOURCES)
+def test_what_is_compiled_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, message = LONG_SOURCES[name]
+    tried = []
+    from_string = BoundedEnvironment.from_string
+
+    def counted(self: Any, text: str) -> Any:
+        tried.append(text)
+        return from_string(self, text)
+
+    monkeypatch.setattr(BoundedEnvironment, "from_string", counted)
+    with pytest.raises(TemplateError, match=f"^the chat template failed: the template {message}$"):
+        render(source, [USER], True)
+    # Not for each conversation that finds out what it takes.
+    assert capabilities(source).takes_strings
+    assert tried == [source]
+
+
+def test_a_template_may_be_as_long_as_the_bounds() -> None:
+    assert render("{{ 1 ~" + "~".join(["2"] * 4_900) + " }}", [USER], True) == "1" + "2" * 4_900
+    assert len(render("x" * 200_000 + "\n" * 50_000, [USER], True)) == 249_999
+
+
+@pytest.mark.anyio
+async def test_templates_are_compiled_on_other_threads(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment._compile.cache_clear()
+    threads = set()
+    from_string = BoundedEnvironment.from_string
+
+    def watched(self: Any, text: str) -> Any:
+        threads.add(threading.current_thread())
+        return from_string(self, text)
+
+    monkeypatch.setattr(BoundedEnvironment, "from_string", watched)
+    config = ModelConfig(context_length=256, max_sequences=1, threads=1)
+    async with await Engine.load(tiny_model, config) as engine:
+        await engine.chat_prompt([USER], template="{{ messages[0].content }}")
+        await engine.next_turn("Hi", template="{% for m in messages %}{{ m.content }}\n{% endfor %}")
+        conversation = Conversation(messages=[USER])
+        await plan_turn(engine, conversation, SamplingParams())
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 @pytest.mark.parametrize("name", GROWING)

@@ -36,8 +36,8 @@ class ModelConfig:
     """The most tokens that one sequence may hold. By default the trained length, or less where half of the
     free memory does not hold one such sequence."""
     max_sequences: int | None = None
-    """The most sequences that are computed together, 1 to 256. By default four for each
-    thread, from 4 to 16."""
+    """The most sequences that are computed together, 1 to 256. By default four for each thread, from 4 to 16,
+    or 16 with a GPU, as far as the memory holds them; 64 for embedding models."""
     kv_cells: int | None = None
     """KV cells (tokens) of all sequences together, for the layout `unified`. By default what half of the free
     memory holds."""

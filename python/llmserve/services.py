@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llmserve.http.counters import HttpCounters
 from llmserve.lifecycle import Lifecycle
 from llmserve.paths import AllowedFolder
-from llmserve.registry import Catalogue, OnDemand, Registry, SessionMoves, SessionTable
+from llmserve.registry import Catalogue, MemoryLimit, OnDemand, Registry, SessionMoves, SessionTable
 from llmserve.rpc_counters import RpcCounters
 from llmserve.settings import Settings
 
@@ -42,12 +42,14 @@ class Services:
         registry.on_ready.append(moves.bring_back)
         catalogue = Catalogue(settings, registry)
         registry.drafting_of = catalogue.drafting_of
-        wait_s, limit = settings.load_wait_s, settings.model_memory_bytes
+        registry.is_named = catalogue.names
+        if settings.model_memory_bytes is not None:
+            MemoryLimit(registry, moves, settings.model_memory_bytes)
         return cls(
             settings=settings,
             registry=registry,
             catalogue=catalogue,
-            on_demand=OnDemand(registry, catalogue, moves, wait_s=wait_s, limit=limit),
+            on_demand=OnDemand(registry, catalogue, wait_s=settings.load_wait_s),
             lifecycle=Lifecycle(),
             sessions=sessions,
             session_moves=moves,

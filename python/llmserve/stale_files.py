@@ -1,8 +1,9 @@
-"""Removes what a killed server has left half written in the folder of sessions."""
+"""Session files that are being written: which names they have, and what a killed server has left of them."""
 
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import logging
 import time
 from pathlib import Path
@@ -13,6 +14,11 @@ OLD_S = 3600.0
 """No file takes that long to write: a younger one may be another server's."""
 
 _PATTERN = ".llmserve-*.tmp"
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file has a name like those that are being written: it would be removed once it is old."""
+    return fnmatch.fnmatchcase(path.name, _PATTERN)
 
 
 def remove_stale_files(folder: Path) -> int:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from llmserve import LoadError
+from llmserve.apis.llamatik.state import GenerationModel
 from llmserve.refusals import ModelKindError, ModelLoadingError, ServerStoppingError, UnknownModelError
-from llmserve.registry import on_demand
+from llmserve.registry import IDLE_PIN, on_demand
 from llmserve.registry.memory import held_bytes, kv_bytes
 from llmserve.services import Services
 from llmserve.settings import parse_settings
@@ -173,7 +174,7 @@ def test_a_load_goes_on_without_those_who_asked(folder: Path) -> None:
         assert await say(services, "a")
         assert services.on_demand.state(entry).name == "loaded"
         (model,) = services.registry.models
-        assert model.pins == {on_demand.PIN}
+        assert model.pins == {IDLE_PIN}
 
     run(scenario, MODELS_DIR=folder)
 
@@ -263,6 +264,65 @@ def test_a_load_by_path_takes_the_memory_of_idle_models_too(folder: Path, tiny_m
     run(scenario, MODELS_DIR=folder, LLMSERVE_MODEL_MEMORY_BYTES=2 * one)
 
 
+def test_what_was_loaded_by_path_gives_way_like_others(folder: Path, tiny_model: Path) -> None:
+    one = measure(tiny_model)
+
+    async def scenario(services: Services) -> None:
+        for name in "abc":
+            await load(services, folder / f"{name}.gguf", IDLE_PIN)
+        assert [model.id for model in services.registry.models] == ["b", "c"]
+        assert held_bytes(services.registry.models) == 2 * one
+        assert await say(services, "a")
+        assert [model.id for model in services.registry.models] == ["c", "a"]
+
+    run(scenario, MODELS_DIR=folder, LLMSERVE_MODEL_MEMORY_BYTES=2 * one)
+
+
+def test_a_load_by_path_waits_for_memory_too(folder: Path, tiny_model: Path) -> None:
+    one = measure(tiny_model)
+
+    async def scenario(services: Services) -> None:
+        async with services.on_demand.use("a"):
+            # Those that wait do not wait for each other.
+            loads = [asyncio.create_task(load(services, folder / f"{name}.gguf", IDLE_PIN)) for name in "bc"]
+            with pytest.raises(ModelLoadingError):
+                async with services.on_demand.use("b", wait_s=0):
+                    pass
+            assert held_bytes(services.registry.models) == one
+        await asyncio.gather(*loads)
+        assert held_bytes(services.registry.models) == one
+
+    run(scenario, MODELS_DIR=folder, LLMSERVE_MODEL_MEMORY_BYTES=one)
+
+
+def test_a_load_by_path_that_can_never_fit_fails(folder: Path, tiny_model: Path) -> None:
+    one = measure(tiny_model)
+
+    async def scenario(services: Services) -> None:
+        await load(services, folder / "a.gguf", "other")
+        for _ in range(2):
+            with pytest.raises(LoadError, match="LLMSERVE_MODEL_MEMORY_BYTES"):
+                await load(services, folder / "b.gguf", IDLE_PIN)
+        assert [model.id for model in services.registry.models] == ["a"]
+
+    run(scenario, MODELS_DIR=folder, LLMSERVE_MODEL_MEMORY_BYTES=one)
+
+
+def test_a_model_that_its_owner_replaces_stays_until_then(folder: Path, tiny_model: Path) -> None:
+    one = measure(tiny_model)
+
+    async def scenario(services: Services) -> None:
+        generation = GenerationModel(services.registry, "llamatik")
+        await say(services, "c")
+        for name in "ab":
+            await generation.init(folder / f"{name}.gguf", lambda: services.registry.default_config)
+        # It took the memory of the idle one, and the former its own.
+        assert [model.id for model in services.registry.models] == ["b"]
+        generation.shutdown()
+
+    run(scenario, MODELS_DIR=folder, LLMSERVE_MODEL_MEMORY_BYTES=one)
+
+
 def test_models_that_are_pinned_or_used_stay(folder: Path, tiny_model: Path) -> None:
     one = measure(tiny_model)
 
@@ -274,7 +334,9 @@ def test_models_that_are_pinned_or_used_stay(folder: Path, tiny_model: Path) -> 
                     pass
             entry = await services.catalogue.find("c")
             assert services.on_demand.state(entry).name == "loading"
-            assert sorted(model.id for model in services.registry.models) == ["a", "b"]
+            states = {report.id: report.state for report in services.registry.states()}
+            assert states == {"a": "ready", "b": "busy", "c": "loading"}
+            assert held_bytes(services.registry.models) == 2 * one
         # Now b is idle.
         assert await say(services, "c")
         assert sorted(model.id for model in services.registry.models) == ["a", "c"]

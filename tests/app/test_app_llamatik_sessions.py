@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
+import dataclasses
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from serving import Llamatik, ServerProcess, events, post, serve, wait_until
-from serving.llamatik import joined, parsed, rest
+from llmserve.apis.llamatik.routes import SHAPES, LlamatikApi
+from llmserve.http.endpoint import build_router
+from llmserve.http.errors import ErrorMiddleware
+from llmserve.http.sse import StreamLimits
+from llmserve.registry import SessionTable
+from llmserve.services import Services
+from llmserve.settings import parse_settings
+from llmserve.stale_files import remove_stale_files
+from serving import Llamatik, ServerProcess, events, post, serve
+from serving.llamatik import PREFIX, joined, parsed, rest
+from serving.process import SMALL
 
 pytestmark = pytest.mark.model
 
@@ -264,6 +275,16 @@ def test_a_file_that_is_no_session_is_not_replaced(api: Llamatik, tmp_path: Path
     assert api.post("session/save", {"path": str(tmp_path / "no" / "folder.bin")}).status == 400
 
 
+def test_no_file_is_saved_under_a_name_that_a_later_start_would_remove(api: Llamatik, tmp_path: Path) -> None:
+    api.text("generate", prompt="Once", **SHORT)
+    (tmp_path / "link.bin").symlink_to(tmp_path / ".llmserve-linked.tmp")
+    for name in (".llmserve-mine.tmp", "link.bin"):
+        answer = api.post("session/save", {"path": str(tmp_path / name)})
+        assert (answer.status, answer.json) == (400, {"error": "path is not allowed"})
+    api.ok("session/save", {"path": str(tmp_path / "llmserve-mine.tmp")})
+    assert remove_stale_files(tmp_path) == 0
+
+
 def test_a_session_is_the_same_at_completions(
     api: Llamatik, running: ServerProcess, model_path: Path
 ) -> None:
@@ -292,26 +313,47 @@ def test_bad_names_at_completions(running: ServerProcess, model_path: Path) -> N
     assert answer.json["error"] == "X-LLMServe-Session must be 1 to 128 of A-Z a-z 0-9 . _ -, got 'a/b'"
 
 
-def test_expired_sessions_are_told_of_once(model_path: Path, tmp_path: Path) -> None:
-    with serve(tmp_path, model_path, "--session-ttl-s", "0.2") as running:
-        running.wait_until_ready()
-        api = Llamatik(running)
-        api.init(model_path)
-        for name in ({}, {"sessionId": "a"}):
-            api.text("generate", prompt="Once upon a time", maxTokens=1, **name)
-            end = time.monotonic() + 0.5
-            wait_until(lambda end=end: time.monotonic() > end)  # type: ignore[misc]
-            # One that begins anew does not mind.
-            if name:
-                body = {"prompt": " and", "maxTokens": 1, **name}
-                answer = api.post("continue", body)
-                assert answer.status == 410
-                assert answer.json == {"error": "the session has expired: the next call begins a new one"}
-                made = api.stream("continueStream", **body)
-                assert made[-1]["usage"]["promptTokens"] == 1
-            else:
-                assert api.post("session/save", {"path": str(tmp_path / "x.bin")}).status == 410
-                api.text("generate", prompt="Once", maxTokens=1)
+def test_expired_sessions_are_told_of_once(tiny_model: Path, tmp_path: Path) -> None:
+    now = 0.0
+
+    async def main() -> None:
+        nonlocal now
+        made = Services.create(parse_settings(SMALL))
+        services = dataclasses.replace(made, sessions=SessionTable(100, 8, lambda: now))
+        router = build_router(LlamatikApi(services).endpoints(), StreamLimits(ping_s=60, stall_s=60))
+        transport = httpx.ASGITransport(ErrorMiddleware(router, SHAPES), client=("127.0.0.1", 1))
+        url = f"http://127.0.0.1{PREFIX}"
+        async with httpx.AsyncClient(transport=transport, base_url=url, timeout=60) as client:
+
+            async def call(route: str, **body: Any) -> httpx.Response:
+                return await client.post(route, json=body)
+
+            assert (await call("init", modelPath=str(tiny_model))).json() == {"ok": True}
+            for name in ({}, {"sessionId": "a"}):
+                body = {"prompt": "sea", "maxTokens": 1, **name}
+                await call("generate", **body)
+                now += 101
+                for route, given in (("continue", body), ("session/save", {"path": "x.bin", **name})):
+                    answer = await call(route, **given)
+                    assert answer.status_code == 410
+                    assert answer.json() == {
+                        "error": "the session has expired: the next call begins a new one"
+                    }
+                    # Told once: then it begins anew.
+                    answer = await call("continue", **body)
+                    assert answer.json()["usage"]["promptTokens"] == len(await tokens(services, "sea"))
+                    now += 101
+                # A call that begins anew by itself is not told.
+                assert (await call("generate", **body)).status_code == 200
+        await services.registry.close()
+
+    asyncio.run(main())
+
+
+async def tokens(services: Services, text: str) -> list[int]:
+    (model,) = services.registry.models
+    assert model.engine is not None
+    return await model.engine.tokenize(text)
 
 
 def test_too_many_sessions_cost_the_longest_idle_one(model_path: Path, tmp_path: Path) -> None:

@@ -64,6 +64,80 @@ def test_a_model_that_was_loaded_by_path_shows_as_loaded(listing: ServerProcess)
     assert (model["loaded"], model["state"]) == (True, "loaded")
 
 
+def states(server: ServerProcess) -> dict[str, str]:
+    return {model["name"]: model["state"] for model in get(server.port, "/v1/models").json["models"]}
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_a_model_that_was_loaded_can_be_given_back(
+    listing: ServerProcess, tiny_model: Path, by_path: bool
+) -> None:
+    # A copy has an id of its own.
+    folder = listing.folder / "models"
+    shutil.copy(tiny_model, folder / "lent.gguf")
+    wait_until(lambda: "lent" in states(listing))
+    body = {"model": "lent.gguf" if by_path else "lent"}
+    answer = post(listing.port, "/models/unload", {"model": "lent"})
+    assert (answer.status, answer.json) == (200, {"success": True})
+    for _ in range(2):
+        post(listing.port, "/models/load", {"path": "lent.gguf"})
+        assert states(listing)["lent"] == "loaded"
+        answer = post(listing.port, "/models/unload", {**body, "force": 1})
+        assert (answer.status, answer.json) == (200, {"success": True})
+        assert answer.header("x-llmserve-ignored") == "force"
+        assert states(listing)["lent"] == "available"
+    asked = {"model": "lent.gguf", "prompt": "x", "max_tokens": 1}
+    assert post(listing.port, "/completions", asked).status == 400
+    (folder / "lent.gguf").unlink()
+    wait_until(lambda: "lent" not in states(listing))
+
+
+def test_what_others_use_is_not_given_back(listing: ServerProcess) -> None:
+    post(listing.port, "/v1/generation/init", {"modelPath": "Org/Name.gguf"})
+    post(listing.port, "/models/load", {"path": "Org/Name.gguf"})
+    assert post(listing.port, "/models/unload", {"model": "Org/Name"}).json == {"success": True}
+    assert states(listing)["Org/Name"] == "loaded"
+    post(listing.port, "/v1/generation/shutdown", {})
+    assert states(listing)["Org/Name"] == "available"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"model": "nothing"}, 404),
+        ({"model": "a\0b"}, 404),
+        ({}, 400),
+        ({"model": 5}, 400),
+        ({"model": ""}, 400),
+    ],
+)
+def test_what_cannot_be_given_back(listing: ServerProcess, body: object, status: int) -> None:
+    answer = post(listing.port, "/models/unload", body)
+    assert answer.status == status
+    assert answer.json["error"]["param"] == "model"
+
+
+def test_models_of_one_file_are_told_apart(listing: ServerProcess) -> None:
+    def of_file(name: str) -> dict[str, object]:
+        data = get(listing.port, "/v1/models").json["data"]
+        return {model["id"]: model["options"] for model in data if model["id"].startswith(name)}
+
+    # The catalogue's id keeps its options.
+    post(listing.port, "/v1/generation/params", {"contextLength": 128})
+    post(listing.port, "/v1/generation/init", {"modelPath": "Org/Name.gguf"})
+    post(listing.port, "/models/load", {"path": "Org/Name.gguf"})
+    assert of_file("Org/Name") == {"Org/Name": {}}
+    (other,) = of_file("Name")
+    assert of_file("Name") == {other: {"context_length": 128}}
+    body = {"model": other, "prompt": "x", "max_tokens": 1}
+    assert post(listing.port, "/v1/completions", body).status == 200
+    # Other options make another engine under the same id.
+    post(listing.port, "/v1/generation/params", {"contextLength": 256})
+    assert of_file("Name")[other] == {"context_length": 256}
+    assert get(listing.port, f"/v1/models/{other}").json["options"] == {"context_length": 256}
+    post(listing.port, "/v1/generation/shutdown", {})
+
+
 def test_the_document_describes_both_routes(listing: ServerProcess) -> None:
     document = get(listing.port, "/openapi.json").json
     OpenAPIV31SpecValidator(document).validate()

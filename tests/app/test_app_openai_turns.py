@@ -27,7 +27,7 @@ CALLING = (
     "mistral-nemo",
     "mistral-small-3.2",
     "ministral-3",
-    "llama-3.1",
+    "own-header-tools",
 )
 
 # Shows reasoning of former turns, so that the model goes on with it.
@@ -202,7 +202,7 @@ def test_calls_and_an_answer_with_a_schema(models: ServerProcess) -> None:
     messages = [{"role": "user", "content": "Name a city."}]
     choice = chat(models, "qwen-3", messages, tools=TOOLS, response_format=wanted)
     assert list(json.loads(choice["message"]["content"])) == ["city"]
-    body = {"model": "llama-3.1", "messages": messages, "tools": TOOLS, "response_format": wanted}
+    body = {"model": "own-header-tools", "messages": messages, "tools": TOOLS, "response_format": wanted}
     refused = post(models.port, "/v1/chat/completions", body)
     assert (refused.status, refused.json["error"]["param"]) == (400, "response_format")
 
@@ -216,10 +216,10 @@ def test_a_brace_begins_a_call(models: ServerProcess) -> None:
     messages = [{"role": "user", "content": "Weather in Paris?"}]
     only_paris = {"type": "object", "properties": {"city": {"enum": ["Paris"]}}, "required": ["city"]}
     tools = [{"type": "function", "function": {"name": "get_weather", "parameters": only_paris}}]
-    assert chat(models, "llama-3.1", messages, tools=tools)["finish_reason"] != "tool_calls"
+    assert chat(models, "own-header-tools", messages, tools=tools)["finish_reason"] != "tool_calls"
     # The bias makes the model begin with a brace.
-    (brace,) = post(models.port, "/tokenize", {"model": "llama-3.1", "content": "{"}).json["tokens"]
-    choice = chat(models, "llama-3.1", messages, tools=tools, logit_bias={str(brace): 100})
+    (brace,) = post(models.port, "/tokenize", {"model": "own-header-tools", "content": "{"}).json["tokens"]
+    choice = chat(models, "own-header-tools", messages, tools=tools, logit_bias={str(brace): 100})
     assert shown(choice) == ("", "", [PARIS], "tool_calls")
 
 

@@ -183,7 +183,51 @@ def test_other_options_make_another_engine_and_the_servers_own_is_preferred(tiny
         assert registry.pick(tiny_model).config == other
         await load(registry, tiny_model, "b")
         assert registry.pick(tiny_model).config == CONFIG
-        assert [report.id for report in registry.states()] == ["llama", "llama-2"]
+        assert registry.models[0].config == other
+
+    run(scenario)
+
+
+def test_the_id_stays_with_what_was_loaded_last(tiny_model: Path, tmp_path: Path) -> None:
+    configs = [ModelConfig(context_length=n, max_sequences=1, threads=1) for n in (128, 256, 512)]
+    twin = tmp_path / tiny_model.name
+    shutil.copy(tiny_model, twin)
+
+    def ids(registry: Registry) -> dict[str, int | None]:
+        return {model.id: model.config.context_length for model in registry.models}
+
+    async def scenario(registry: Registry) -> None:
+        await load(registry, tiny_model, "a", configs[0])
+        with registry.load(tiny_model, "a", configs[1]) as ticket:
+            # Not before it is there.
+            assert ids(registry) == {"llama": 128, "llama-2": 256}
+            await ticket.wait()
+        assert ids(registry) == {"llama": 256, "llama-2": 128}
+        await load(registry, tiny_model, "a", configs[2])
+        assert ids(registry) == {"llama": 512, "llama-3": 256, "llama-2": 128}
+        await load(registry, twin, "a", configs[0])
+        # A load that fails takes nothing.
+        with pytest.raises(LoadError):
+            await load(registry, tiny_model, "a", ModelConfig(context_length=0))
+        registry.unpin(tiny_model, "a", configs[2])
+        assert [model.id for model in registry.models] == ["llama-2", "llama", "llama-4", "llama-5"]
+        registry.unpin(tiny_model, "a", configs[1])
+        assert [model.id for model in registry.models] == ["llama", "llama-4", "llama-5"]
+
+    run(scenario)
+
+
+def test_an_id_of_the_catalogue_stays_with_its_options(tiny_model: Path) -> None:
+    other = ModelConfig(context_length=256, max_sequences=1, threads=1)
+
+    async def scenario(registry: Registry) -> None:
+        registry.is_named = lambda path, config: config == CONFIG
+        await load(registry, tiny_model, "a")
+        await load(registry, tiny_model, "a", other)
+        assert [(model.id, model.config) for model in registry.models] == [
+            ("llama", CONFIG),
+            ("llama-2", other),
+        ]
 
     run(scenario)
 

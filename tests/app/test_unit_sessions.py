@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -89,6 +90,23 @@ def test_a_name_is_one_session_until_it_was_idle_for_too_long(tiny_model: Path) 
             world.touch("a", goes_on=True)
         # Told once.
         assert world.touch("a", goes_on=True) is not first
+
+    run(tiny_model, scenario)
+
+
+def test_a_call_does_not_copy_the_table(tiny_model: Path) -> None:
+    async def scenario(world: World) -> None:
+        assert world.model.engine is not None
+        table, session = SessionTable(100, 20_000, world.clock), world.model.engine.session()
+        for number in range(10_000):
+            table.add(world.model, str(number), session)
+        tracemalloc.start()
+        try:
+            with table.call(world.model, "5", "test", goes_on=True):
+                pass
+            assert tracemalloc.get_traced_memory()[1] < 10_000
+        finally:
+            tracemalloc.stop()
 
     run(tiny_model, scenario)
 

@@ -24,9 +24,10 @@ logger = logging.getLogger(__name__)
 class Catalogue:
     """The model that the server was started with, and those of the catalogue's file or of ``MODELS_DIR``.
 
-    Models that a dialect loaded by a path which is none of these are in it under their registry id, as long
-    as they are loaded. Of several models with one id the first in this order counts, with one exception: an
-    entry of the file stands for the start model's file too, where both have one id.
+    Models that a dialect loaded by a path which is none of these, or with other options, are in it under
+    their registry id, as long as they are loaded. Of several models with one id the first in this order
+    counts, with one exception: an entry of the file stands for the start model's file too, where both have
+    one id.
     """
 
     def __init__(self, settings: Settings, registry: Registry) -> None:
@@ -71,6 +72,10 @@ class Catalogue:
                 return entry.drafting
         return self._drafting
 
+    def names(self, path: Path, config: ModelConfig) -> bool:
+        """Whether an id means this file with these load options, be it loaded or not."""
+        return any((entry.path, entry.config) == (path, config) for entry in self._by_safe_id.values())
+
     def _known(self, model_id: str) -> CatalogueEntry | None:
         key = safe_id(model_id)
         if (entry := self._by_safe_id.get(key)) is not None:
@@ -78,12 +83,13 @@ class Catalogue:
         return next((entry for entry in self._loaded_elsewhere() if safe_id(entry.id) == key), None)
 
     def _loaded_elsewhere(self) -> list[CatalogueEntry]:
-        """Models of the registry whose files are not in the catalogue."""
-        paths = {entry.path for entry in self._by_safe_id.values()}
+        """Models of the registry that the catalogue does not name."""
         return [
             CatalogueEntry(model.id, model.path, model.config, drafting=self._drafting)
             for model in self._registry.models
-            if model.path not in paths and model.failure is None and safe_id(model.id) not in self._by_safe_id
+            if model.failure is None
+            and safe_id(model.id) not in self._by_safe_id
+            and not self.names(model.path, model.config)
         ]
 
     async def _refresh(self) -> None:

@@ -73,13 +73,13 @@ def kv_bytes(info: ModelInfo) -> int:
 
 
 def held_bytes(models: Iterable[Model]) -> int:
-    """What models hold, loads included; one that failed holds nothing. Engines of one file share weights."""
+    """What models hold, loads that have begun included. Engines of one file share weights."""
     weights: dict[Path, int] = {}
     cells = 0
     for model in models:
         if model.handle is not None:
             weights[model.path] = max(weights.get(model.path, 0), model.handle.info.size_bytes)
             cells += kv_bytes(model.handle.info)
-        elif model.failure is None:
+        elif model.failure is None and model.has_begun:
             weights[model.path] = max(weights.get(model.path, 0), file_bytes(model.path))
     return cells + sum(weights.values())

@@ -18,21 +18,29 @@ from llmserve.types import ModelConfig, Stats
 
 logger = logging.getLogger(__name__)
 
+IDLE_PIN = "until its memory is needed"
+"""The pin of what clients loaded, by path or by id: it keeps an idle model as long as there is room."""
+
 ModelState = Literal["loading", "ready", "busy", "failed"]
 
 
 class Model:
     """A file with load options. Pins and uses keep its engine; the registry acts when both are gone."""
 
-    def __init__(self, model_id: str, path: Path, config: ModelConfig, load: SharedLoad) -> None:
-        self.id = model_id
+    def __init__(self, ids: tuple[str, str], path: Path, config: ModelConfig, load: SharedLoad) -> None:
+        """``ids`` are those of the file and of the model, see `ids`."""
+        self.file_id, self.id = ids
         self.path = path
         self.config = config
         self.load = load
         self.pins: set[str] = set()
         self.num_uses = 0
+        self.has_begun = False
+        """Whether it takes memory: before, its load may wait until there is room."""
         self.handle: Engine | Embedder | None = None
         """What was loaded."""
+        self.loaded_at = 0.0
+        """When it was loaded, in seconds of the monotonic clock; 0 before."""
         self.failure: BaseException | None = None
         self.failed_at = 0.0
         self.last_used = time.monotonic()

@@ -1,9 +1,8 @@
-"""Models by their catalogue ids: loaded when a request needs them, unloaded when others need the memory."""
+"""Models by their catalogue ids: loaded when a request needs them."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import time
 from collections.abc import AsyncGenerator
@@ -23,14 +22,8 @@ from llmserve.refusals import (
 from llmserve.registry.catalogue import Catalogue
 from llmserve.registry.entries import CatalogueEntry
 from llmserve.registry.kinds import FileKinds, ModelKind
-from llmserve.registry.memory import file_bytes, held_bytes
-from llmserve.registry.model import Model
+from llmserve.registry.model import IDLE_PIN, Model
 from llmserve.registry.registry import Registry
-from llmserve.registry.session_moves import SessionMoves
-
-logger = logging.getLogger(__name__)
-
-PIN = "on demand"
 
 RETRY_S = 10.0
 """For so many seconds a load that failed is not tried again: requests get the failure."""
@@ -76,33 +69,17 @@ class EntryState:
 class OnDemand:
     """Gives engines by catalogue id. All methods belong to the event loop's thread.
 
-    What it gives it pins under its own name, so that no dialect that loaded it can take it away. A model
-    without another pin is unloaded only where another one needs its memory, and only while nobody uses it.
+    What it gives it pins, so that no dialect that loaded it can take it away.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        catalogue: Catalogue,
-        moves: SessionMoves,
-        *,
-        wait_s: float,
-        limit: int | None,
-    ) -> None:
-        """``wait_s``: how long a request waits for a load at most; ``limit``: memory for models, in bytes."""
+    def __init__(self, registry: Registry, catalogue: Catalogue, *, wait_s: float) -> None:
+        """``wait_s``: how long a request waits for a load at most."""
         self._registry = registry
         self._catalogue = catalogue
-        self._moves = moves
         self._wait_s = wait_s
-        self._limit = limit
-        if limit is not None:
-            # Loads by path may need memory as well.
-            registry.on_ready.append(self._trim)
         self.kinds = FileKinds()
         self._loads: dict[str, asyncio.Task[None]] = {}
         self._is_stopping = False
-        self._measured: dict[str, int] = {}
-        """What models took when they were loaded last, in bytes."""
 
     @asynccontextmanager
     async def use(self, model_id: str, *, wait_s: float = math.inf) -> AsyncGenerator[UsedModel, None]:
@@ -190,7 +167,7 @@ class OnDemand:
         while True:
             model = self._registry.find(entry.path, entry.config)
             if model is not None and model.is_usable:
-                model.pins.add(PIN)
+                model.pins.add(IDLE_PIN)
                 return model
             task = self._loads.get(entry.id) or self._start(entry)
             await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
@@ -215,76 +192,14 @@ class OnDemand:
         return task
 
     async def _load(self, entry: CatalogueEntry) -> None:
-        if self._limit is not None:
-            await self._make_room(entry, self._limit)
-        with self._registry.load(entry.path, PIN, entry.config) as ticket:
+        with self._registry.load(entry.path, IDLE_PIN, entry.config) as ticket:
             await ticket.wait()
-        model = self._registry.find(entry.path, entry.config)
-        if self._limit is not None and model is not None:
-            self._measured[entry.id] = held_bytes([model])
 
     def _recent_failure(self, entry: CatalogueEntry) -> LoadError | None:
         model = self._registry.find(entry.path, entry.config)
         if model is None or not isinstance(model.failure, LoadError):
             return None
         return _fresh(model.failure) if time.monotonic() - model.failed_at < RETRY_S else None
-
-    async def _make_room(self, entry: CatalogueEntry, limit: int) -> None:
-        """Unloads what is idle until the model fits beside the others, and waits for those that are in use.
-
-        A model whose weights fit is loaded, also where its KV cache will not fit: that is chosen by its
-        options and by the memory that is free.
-        """
-        while True:
-            await self._registry.wait_closed()
-            models = self._registry.models
-            others = [m for m in models if m.path != entry.path or m.config != entry.config]
-            shares_weights = any(m.path == entry.path and m.is_usable for m in others)
-            least = 0 if shares_weights else file_bytes(entry.path)
-            wanted = max(least, self._measured.get(entry.id, 0))
-            if held_bytes(others) + wanted <= limit:
-                return
-            if held_bytes(model for model in others if not _is_ours(model)) + least > limit:
-                raise LoadError(
-                    f"the model of {least} bytes does not fit into the {limit} bytes that "
-                    "LLMSERVE_MODEL_MEMORY_BYTES leaves for models, beside those that stay loaded",
-                    reason="not_enough_memory",
-                )
-            if (idle := _longest_idle(others)) is not None:
-                self._unload(idle)
-            elif held_bytes(others) + least <= limit:
-                return
-            else:
-                await self._registry.wait_news()
-
-    def _trim(self, loaded: Model) -> None:
-        """Unloads what is idle while a model that was loaded, or its KV cache, makes it too much."""
-        while self._limit is not None and held_bytes(self._registry.models) > self._limit:
-            others = [model for model in self._registry.models if model is not loaded]
-            if (idle := _longest_idle(others)) is None:
-                logger.warning(
-                    "models take %d bytes, more than LLMSERVE_MODEL_MEMORY_BYTES (%d), and all are in use; "
-                    "context_length and max_sequences make KV caches smaller",
-                    held_bytes(self._registry.models),
-                    self._limit,
-                )
-                return
-            self._unload(idle)
-
-    def _unload(self, model: Model) -> None:
-        logger.info("unloading %s: another model needs its memory", model.id)
-        self._moves.keep(model)
-        self._registry.unload(model)
-
-
-def _is_ours(model: Model) -> bool:
-    """Whether it may be unloaded at some time: it was loaded on demand, or it is being loaded so."""
-    return model.pins == {PIN} or (model.handle is None and {t.pin for t in model.load.tickets} == {PIN})
-
-
-def _longest_idle(models: list[Model]) -> Model | None:
-    idle = [model for model in models if model.pins == {PIN} and model.state == "ready"]
-    return min(idle, key=lambda model: model.last_used, default=None)
 
 
 def _raise_failure(task: asyncio.Task[None]) -> None:

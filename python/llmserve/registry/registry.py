@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,6 @@ from llmserve.engine import Engine
 from llmserve.errors import LoadError
 from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
-from llmserve.paths import shown
 from llmserve.refusals import (
     LoadAbandonedError,
     ModelKindError,
@@ -24,6 +23,7 @@ from llmserve.refusals import (
     UnknownModelError,
 )
 from llmserve.registry.drafting import start_drafting
+from llmserve.registry.ids import new_ids, pass_id_on, take_id
 from llmserve.registry.kinds import ModelKind
 from llmserve.registry.loading import LoadTicket, SharedLoad
 from llmserve.registry.model import Model, ModelState
@@ -64,10 +64,14 @@ class Registry:
         self._closing: set[asyncio.Task[None]] = set()
         self.on_retire: list[Callable[[Model], object]] = []
         """Called with each model that goes for good."""
+        self.before_load: Callable[[Model], Awaitable[object]] | None = None
+        """Awaited before a model is loaded; where it raises, the load has failed and is not remembered."""
         self.on_ready: list[Callable[[Model], object]] = []
         """Called with each model that has been loaded."""
         self.drafting_of: Callable[[Path, ModelConfig], DraftSettings] = lambda path, config: DraftSettings()
         """How requests for a file with load options draft."""
+        self.is_named: Callable[[Path, ModelConfig], bool] = lambda path, config: False
+        """Whether a file with load options has an id of its own, which is not given to other options."""
         self._news = asyncio.Event()
 
     def load(
@@ -219,13 +223,16 @@ class Registry:
         async def load(on_progress: Callable[[float], object]) -> Engine | Embedder:
             return await self._load(model, on_progress)
 
-        model = Model(self._new_id(path), path, config, SharedLoad(load, on_end))
+        model = Model(new_ids(self._models, path), path, config, SharedLoad(load, on_end))
         if replaced is not None:
             model.pins |= replaced.pins
         self._models.append(model)
         return model
 
     async def _load(self, model: Model, on_progress: Callable[[float], object]) -> Engine | Embedder:
+        if self.before_load is not None:
+            await self.before_load(model)
+        model.has_begun = True
         async with Loading(model.path, model.config) as loading:
             async for progress in loading:
                 on_progress(progress)
@@ -245,10 +252,12 @@ class Registry:
         model.failure = failure
         if handle is not None:
             model.pins |= {ticket.pin for ticket in model.load.tickets if ticket.is_served}
+            model.loaded_at = time.monotonic()
+            take_id(model, self._models, lambda owner: not self.is_named(owner.path, owner.config))
             for tell in self.on_ready:
                 tell(model)
             self._retire_if_unused(model)
-        elif isinstance(failure, LoadAbandonedError | ServerStoppingError):
+        elif not model.has_begun or isinstance(failure, LoadAbandonedError | ServerStoppingError):
             self._forget(model)
         else:
             # The engine has logged a `LoadError`, with llama.cpp's own words.
@@ -257,15 +266,6 @@ class Registry:
             model.failed_at = time.monotonic()
             self._forget_old_failures()
         self._tell()
-
-    def _new_id(self, path: Path) -> str:
-        taken = {model.id for model in self._models}
-        name = shown(path.stem)
-        number, model_id = 1, name
-        while model_id in taken:
-            number += 1
-            model_id = f"{name}-{number}"
-        return model_id
 
     def _retire_if_unused(self, model: Model) -> None:
         if model.handle is not None and not model.pins and model.num_uses == 0:
@@ -290,6 +290,7 @@ class Registry:
     def _forget(self, model: Model) -> None:
         if model in self._models:
             self._models.remove(model)
+            pass_id_on(model, self._models)
 
     def _forget_old_failures(self) -> None:
         failed = [model for model in self._models if model.failure is not None]

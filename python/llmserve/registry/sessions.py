@@ -247,13 +247,19 @@ class SessionTable:
         return self.add(model, name, _empty_session(model))
 
     def _expire(self) -> None:
+        for key in self._too_long_idle():
+            self.expire(*key)
+
+    def _too_long_idle(self) -> list[Key]:
         latest = self._clock() - self._ttl_s
-        for key, named in list(self._sessions.items()):
+        keys = []
+        for key, named in self._sessions.items():
             if named.num_uses > 0:
                 continue
             if named.idle_since > latest:
                 break
-            self.expire(*key)
+            keys.append(key)
+        return keys
 
     def _make_room(self) -> None:
         if len(self._sessions) < self._max_sessions:

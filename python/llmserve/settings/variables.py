@@ -77,8 +77,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "model_memory_bytes",
         integer(1, 2**50),
         "",
-        "Memory for models and their KV caches. Beyond, models that were loaded on demand and are idle are "
-        "unloaded, the longest unused first. Unset: no limit.",
+        "Memory for models and their KV caches. Beyond it, idle models that clients loaded, by path or by "
+        "id, are unloaded, the longest unused first. Unset: no limit.",
     ),
     Variable(
         "api_key",
@@ -176,7 +176,8 @@ MODEL_VARIABLES: tuple[Variable, ...] = (
         "max_sequences",
         integer(1, 256),
         "",
-        "Sequences in the batch at once. Unset: 16, or what memory holds.",
+        "The most sequences that are computed together. Unset: four for each thread, from 4 to 16, or 16 "
+        "with a GPU, as far as the memory holds them; 64 for embedding models.",
     ),
     Variable(
         "kv_cells",

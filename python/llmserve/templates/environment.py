@@ -18,7 +18,7 @@ import jinja2.utils
 from llmserve.errors import InvalidParameterError, TemplateError
 from llmserve.templates.limits import weight, within_limits
 from llmserve.templates.marks import unescape_marks
-from llmserve.templates.sandbox import BoundedEnvironment
+from llmserve.templates.sandbox import BoundedEnvironment, BoundedTokens
 
 __all__ = ["now", "render"]
 
@@ -40,14 +40,19 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
         data = _plain(variables)
     except RecursionError:
         raise InvalidParameterError("messages: nested too deeply", field="messages") from None
-    try:
-        with within_limits():
-            return _compile(source).render(data)
-    except jinja2.TemplateError as error:
-        raise _failure(str(error)) from error
-    # Whatever a template runs into on messages that it does not expect is its failure.
-    except Exception as error:
-        raise _failure(f"{type(error).__name__}: {error}") from error
+    with within_limits():
+        compiled = _compile(source)
+        if isinstance(compiled, str):
+            raise _failure(compiled)
+        try:
+            return compiled.render(data)
+        # Whatever a template runs into on messages that it does not expect is its failure.
+        except Exception as error:
+            raise _failure(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: {error}"
 
 
 def _failure(message: str) -> TemplateError:
@@ -56,8 +61,12 @@ def _failure(message: str) -> TemplateError:
 
 
 @functools.lru_cache(maxsize=64)
-def _compile(source: str) -> jinja2.Template:
-    return _environment().from_string(source)
+def _compile(source: str) -> jinja2.Template | str:
+    """The template, or why there is none: dozens of conversations are tried with each source."""
+    try:
+        return _environment().from_string(source)
+    except Exception as error:
+        return _reason(error)
 
 
 @functools.lru_cache(maxsize=1)
@@ -67,7 +76,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=False,
-        extensions=["jinja2.ext.loopcontrols", _GenerationBlock],
+        extensions=["jinja2.ext.loopcontrols", _GenerationBlock, BoundedTokens],
     )
     environment.add_filter("tojson", _to_json, _json_size)
     environment.globals["raise_exception"] = _raise_exception

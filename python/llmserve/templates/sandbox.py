@@ -7,16 +7,26 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jinja2
+import jinja2.ext
+import jinja2.lexer
 import jinja2.nodes
 import jinja2.sandbox
 import jinja2.visitor
 from jinja2.runtime import Context
 
 from llmserve.templates import growth
-from llmserve.templates.limits import CONTAINERS, MAX_CHARACTERS, budget, limited, weight
+from llmserve.templates.limits import (
+    CONTAINERS,
+    MAX_CHARACTERS,
+    MAX_NODES,
+    MAX_TOKENS,
+    budget,
+    limited,
+    weight,
+)
 from llmserve.templates.marks import unescape_marks
 
-__all__ = ["BoundedEnvironment"]
+__all__ = ["BoundedEnvironment", "BoundedTokens"]
 
 # No chat template has a use for these, and their time is hard to bound.
 _LEFT_OUT_FILTERS = ("pprint", "urlize", "wordwrap")
@@ -73,9 +83,31 @@ class BoundedEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     def _generate(
         self, source: jinja2.nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
     ) -> str:
+        _check_nodes(source)
         source = _Counting().visit(source)
         source.set_environment(self)
         return super()._generate(source, name, filename, defer_init)
+
+
+class BoundedTokens(jinja2.ext.Extension):
+    """Refuses a template with too many tokens while it is parsed."""
+
+    def filter_stream(self, stream: jinja2.lexer.TokenStream) -> Iterator[jinja2.lexer.Token]:
+        """The tokens, as far as they may come."""
+        for number, token in enumerate(stream):
+            if number == MAX_TOKENS:
+                raise limited(f"has more than {MAX_TOKENS} tokens")
+            yield token
+
+
+def _check_nodes(template: jinja2.nodes.Template) -> None:
+    left: list[jinja2.nodes.Node] = [template]
+    number = 0
+    while left:
+        number += 1
+        if number > MAX_NODES:
+            raise limited(f"has more than {MAX_NODES} nodes")
+        left.extend(left.pop().iter_child_nodes())
 
 
 class _Counting(jinja2.visitor.NodeTransformer):

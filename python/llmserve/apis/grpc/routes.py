@@ -14,7 +14,7 @@ from llmserve.apis.grpc.answers import DIALECT, Context, answering, write_all
 from llmserve.apis.progress import ProgressSteps
 from llmserve.http.session_names import header_session
 from llmserve.refusals import CallCancelledError
-from llmserve.registry import LoadTicket
+from llmserve.registry import IDLE_PIN, LoadTicket
 from llmserve.services import Services
 from llmserve.stream import Stream
 
@@ -60,7 +60,7 @@ class LlmServer:
         async with answering(context, self._services.lifecycle) as scope:
             parsed = schema.read_load(data)
             path = self._services.models_folder.admit(parsed.value.path, scope)
-            with self._services.registry.load(path, DIALECT, kind="generation") as ticket:
+            with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
                 await context.send_initial_metadata(convert.head(parsed.unknown))
                 await write_all(context, _progress_messages(ticket), self._stall_s)
 

@@ -16,7 +16,7 @@ from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
 from llmserve.http.session_names import header_session
 from llmserve.http.sse import DONE
-from llmserve.registry import LoadTicket
+from llmserve.registry import IDLE_PIN, LoadTicket
 from llmserve.services import Services
 from llmserve.stream import Stream
 
@@ -74,7 +74,7 @@ class LlamaCppApi:
         # No body at all has no path.
         parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
-        with self._services.registry.load(path, DIALECT, kind="generation") as ticket:
+        with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
             await exchange.send_events(
                 _progress_frames(ticket), _render_load_error, headers=_headers(parsed.unknown)
             )

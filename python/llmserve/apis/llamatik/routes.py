@@ -35,8 +35,10 @@ from llmserve.http.headers import ignored_header
 from llmserve.http.schema import dump
 from llmserve.http.session_names import session_of
 from llmserve.http.tasks import end_task
+from llmserve.refusals import PathNotAllowedError
 from llmserve.services import Services
 from llmserve.session import Session
+from llmserve.stale_files import is_temporary
 
 SHAPES = (ErrorShape(DIALECT, PREFIX, convert.render_fault),)
 
@@ -130,6 +132,8 @@ class LlamatikApi:
         """`POST session/save`."""
         parsed = await exchange.read(SessionFileRequest)
         path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
+        if is_temporary(path):  # a later start would remove it
+            raise PathNotAllowedError
         await self._session_call(exchange, parsed.value, lambda session: session.save(path), goes_on=True)
         await _send_ok(exchange, parsed.unknown)
 

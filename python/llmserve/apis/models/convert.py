@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import Any
 
 from llmserve.apis.models.schema import ModelDetails, ModelObject
 from llmserve.errors import LoadError
 from llmserve.http.schema import dump
+from llmserve.model_config import LoraAdapter, ModelConfig
+from llmserve.paths import shown
 from llmserve.registry import CatalogueEntry, EntryState, ModelKind
 
 _GENERATION = {"streaming": True, "grammar": ("json_schema", "regex", "ebnf"), "tools": True}
 _EMBEDDING = {"streaming": False, "grammar": (), "tools": False}
 
 
-def openai_model(entry: CatalogueEntry, created: int) -> dict[str, Any]:
+def openai_model(entry: CatalogueEntry, created: int, default: ModelConfig) -> dict[str, Any]:
     """An item of ``data``; ``created`` is in seconds since 1970."""
-    return dump(ModelObject(id=entry.id, created=created))
+    return dump(ModelObject(id=entry.id, created=created, options=_options(entry.config, default)))
 
 
 def sie_model(entry: CatalogueEntry, state: EntryState, kind: ModelKind | None) -> dict[str, Any]:
@@ -42,10 +46,23 @@ def sie_model(entry: CatalogueEntry, state: EntryState, kind: ModelKind | None) 
 
 
 def whole_model(
-    entry: CatalogueEntry, state: EntryState, kind: ModelKind | None, created: int
+    entry: CatalogueEntry, state: EntryState, kind: ModelKind | None, created: int, default: ModelConfig
 ) -> dict[str, Any]:
     """One model: the fields of both shapes."""
-    return {**sie_model(entry, state, kind), **openai_model(entry, created)}
+    return {**sie_model(entry, state, kind), **openai_model(entry, created, default)}
+
+
+def _options(config: ModelConfig, default: ModelConfig) -> dict[str, Any]:
+    values = ((field.name, getattr(config, field.name)) for field in dataclasses.fields(config))
+    return {name: _shown(value) for name, value in values if value != getattr(default, name)}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_shown(item) for item in value]
+    if isinstance(value, LoraAdapter):  # its folder is the server's own business
+        return {"name": shown(Path(value.path).name), "scale": value.scale}
+    return value
 
 
 def _last_error(failure: LoadError) -> dict[str, Any]:

@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from llmserve.apis.models.schema import ModelDetails, ModelList, ModelObject, ModelsError
+from llmserve.apis.models.schema import (
+    ModelDetails,
+    ModelList,
+    ModelObject,
+    ModelsError,
+    UnloadAnswer,
+    UnloadRequest,
+)
 from llmserve.http.endpoint import Content, Endpoint, Serve
 
-RESPONSE_TYPES = (ModelDetails, ModelList, ModelObject, ModelsError)
+RESPONSE_TYPES = (ModelDetails, ModelList, ModelObject, ModelsError, UnloadAnswer)
 """Classes that responses refer to."""
 
 
@@ -62,5 +69,29 @@ def read_endpoint(serve: Serve) -> Endpoint:
             200: Content("The model.", _json(ModelObject, ModelDetails)),
             401: _UNAUTHORIZED,
             404: Content("There is no such model.", _json(ModelsError)),
+        },
+    )
+
+
+def unload_endpoint(serve: Serve) -> Endpoint:
+    """`POST /models/unload`, as llama-server's router has it."""
+    return Endpoint(
+        path="/models/unload",
+        method="POST",
+        serve=serve,
+        operation_id="unloadModel",
+        summary="Give a model back",
+        description=(
+            "Ends the use of a model that was loaded by `/models/load`, over gRPC, or for a request that "
+            "named it. Its memory is free when the answer comes, unless requests still run, which end first, "
+            "or the server's start or `/v1/generation/init` keeps it. A model that is not loaded is no error."
+        ),
+        body=UnloadRequest,
+        responses={
+            200: Content("It is given back.", _json(UnloadAnswer)),
+            400: Content("The body is malformed.", _json(ModelsError)),
+            401: _UNAUTHORIZED,
+            404: Content("There is no such model.", _json(ModelsError)),
+            503: Content("It is being loaded.", _json(ModelsError)),
         },
     )

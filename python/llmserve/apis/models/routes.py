@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from llmserve.apis.models import convert, operations
+from llmserve.apis.models.schema import UnloadAnswer, UnloadRequest
 from llmserve.http.endpoint import Endpoint
 from llmserve.http.exchange import Exchange
-from llmserve.registry import CatalogueEntry
+from llmserve.http.headers import ignored_header
+from llmserve.http.schema import dump, read
+from llmserve.refusals import ModelLoadingError, PathNotAllowedError, UnknownModelError
+from llmserve.registry import IDLE_PIN, CatalogueEntry, Model
 from llmserve.services import Services
 
 
@@ -24,6 +28,7 @@ class ModelsApi:
             operations.list_endpoint(self.list_models),
             operations.bare_list_endpoint(self.list_models),
             operations.read_endpoint(self.read_model),
+            operations.unload_endpoint(self.unload_model),
         ]
 
     async def list_models(self, exchange: Exchange) -> None:
@@ -32,11 +37,12 @@ class ModelsApi:
         times = await asyncio.to_thread(_changed_at, entries)
         state = self._services.on_demand.state
         kinds = await self._services.on_demand.kinds.of_all(entries)
+        default = self._services.registry.default_config
         await exchange.send_json(
             {
                 "object": "list",
                 "data": [
-                    convert.openai_model(entry, created)
+                    convert.openai_model(entry, created, default)
                     for entry, created in zip(entries, times, strict=True)
                 ],
                 "models": [
@@ -52,7 +58,41 @@ class ModelsApi:
         (created,) = await asyncio.to_thread(_changed_at, (entry,))
         state = self._services.on_demand.state(entry)
         kind = await self._services.on_demand.kinds.of(entry)
-        await exchange.send_json(convert.whole_model(entry, state, kind, created))
+        await exchange.send_json(
+            convert.whole_model(entry, state, kind, created, self._services.registry.default_config)
+        )
+
+    async def unload_model(self, exchange: Exchange) -> None:
+        """`POST /models/unload`."""
+        parsed = read(UnloadRequest, await exchange.read_object())
+        registry = self._services.registry
+        for model in await self._named(parsed.value.model):
+            if model.state == "loading":
+                raise ModelLoadingError
+            registry.unpin(model.path, IDLE_PIN, model.config)
+        await registry.wait_closed()
+        headers = {"X-LLMServe-Ignored": ignored_header(parsed.unknown)} if parsed.unknown else {}
+        await exchange.send_json(dump(UnloadAnswer()), headers=headers)
+
+    async def _named(self, name: str) -> list[Model]:
+        """The models of an id, which is one or none, or of a path.
+
+        Raises:
+            UnknownModelError: It is none of both.
+        """
+        registry = self._services.registry
+        try:
+            entry = await self._services.catalogue.find(name)
+        except UnknownModelError as error:
+            try:
+                path = self._services.models_folder.resolve(name)
+            except PathNotAllowedError:
+                raise error from None
+            if found := [model for model in registry.models if model.path == path]:
+                return found
+            raise
+        model = registry.find(entry.path, entry.config)
+        return [] if model is None else [model]
 
 
 def _changed_at(entries: Sequence[CatalogueEntry]) -> list[int]:

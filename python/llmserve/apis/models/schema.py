@@ -18,6 +18,14 @@ class ModelObject:
     object: Annotated[str, Field("Always `model`.")] = "model"
     created: Annotated[int, Field("When its file changed last, in seconds since 1970; 0: unknown.")] = 0
     owned_by: Annotated[str, Field("Always `llmserve`.")] = "llmserve"
+    options: Annotated[
+        Any,
+        Field(
+            "The load options in which it differs from the server's settings.",
+            schema={"type": "object"},
+            example={"context_length": 8192},
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +102,25 @@ class ModelList:
             schema={"type": "array", "items": {"$ref": "#/components/schemas/ModelDetails"}},
         ),
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadRequest:
+    """Which model to give back."""
+
+    model: Annotated[
+        str,
+        Field(
+            "An id of `GET /v1/models`, or the path of a loaded model.", example="Org/Name", non_empty=True
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadAnswer:
+    """The model is not kept any more for those who load by path or by id."""
+
+    success: Annotated[bool, Field("Always true.")] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
