@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from llmserve.apis.llamatik.routes import SHAPES, LlamatikApi
+from llmserve.http.bodies import Bodies
 from llmserve.http.endpoint import build_router
 from llmserve.http.errors import ErrorMiddleware
 from llmserve.http.sse import StreamLimits
@@ -320,8 +321,10 @@ def test_expired_sessions_are_told_of_once(tiny_model: Path, tmp_path: Path) -> 
         nonlocal now
         made = Services.create(parse_settings(SMALL))
         services = dataclasses.replace(made, sessions=SessionTable(100, 8, lambda: now))
-        router = build_router(LlamatikApi(services).endpoints(), StreamLimits(ping_s=60, stall_s=60))
-        transport = httpx.ASGITransport(ErrorMiddleware(router, SHAPES), client=("127.0.0.1", 1))
+        limits, bodies = StreamLimits(ping_s=60, stall_s=60), Bodies(timeout_s=60, max_bytes=1 << 20)
+        router = build_router(LlamatikApi(services).endpoints(), limits, bodies)
+        app = ErrorMiddleware(router, SHAPES, services.http_counters, stall_s=60)
+        transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
         url = f"http://127.0.0.1{PREFIX}"
         async with httpx.AsyncClient(transport=transport, base_url=url, timeout=60) as client:
 

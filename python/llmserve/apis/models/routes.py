@@ -10,7 +10,7 @@ from llmserve.apis.models.schema import UnloadAnswer, UnloadRequest
 from llmserve.http.endpoint import Endpoint
 from llmserve.http.exchange import Exchange
 from llmserve.http.headers import ignored_header
-from llmserve.http.schema import dump, read
+from llmserve.http.schema import dump
 from llmserve.refusals import ModelLoadingError, PathNotAllowedError, UnknownModelError
 from llmserve.registry import IDLE_PIN, CatalogueEntry, Model
 from llmserve.services import Services
@@ -64,7 +64,7 @@ class ModelsApi:
 
     async def unload_model(self, exchange: Exchange) -> None:
         """`POST /models/unload`."""
-        parsed = read(UnloadRequest, await exchange.read_object())
+        parsed = await exchange.read(UnloadRequest)
         registry = self._services.registry
         for model in await self._named(parsed.value.model):
             if model.state == "loading":
