@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llmserve.grammars.gbnf import read_gbnf
-from llmserve.grammars.nodes import Chars, Choice, Grammar, Lexeme, Node, Ref, Repeat, Sequence, Text
+from llmserve.server.grammars.gbnf import read_gbnf
+from llmserve.server.grammars.nodes import Chars, Choice, Grammar, Lexeme, Node, Ref, Repeat, Sequence, Text
 
 
 def matches(gbnf: str, text: str) -> bool:

@@ -12,14 +12,7 @@ import numpy as np
 import pytest
 
 from bert_reference import Bert, word_pieces
-from llmserve import (
-    Embedder,
-    Embeddings,
-    InputTooLongError,
-    InvalidParameterError,
-    ModelConfig,
-    SyncEmbedder,
-)
+from llmserve import Embedder, Embeddings, InputTooLongError, InvalidParameterError, ModelConfig, SyncEmbedder
 from synthetic.embedding_models import CONTEXT, SEP, TOKENS, WIDTH
 from vectors import COMPANY, TOLERANCE, letters, matrix
 

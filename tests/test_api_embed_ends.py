@@ -16,12 +16,7 @@ import numpy as np
 import pytest
 
 from bert_reference import Bert, word_pieces
-from llmserve import (
-    Embedder,
-    EngineClosedError,
-    ModelConfig,
-    QueueFullError,
-)
+from llmserve import Embedder, EngineClosedError, ModelConfig, QueueFullError
 from synthetic.embedding_models import CONTEXT, WIDTH
 from vectors import TOLERANCE, letters, matrix
 

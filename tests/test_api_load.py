@@ -12,14 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from llmserve import (
-    Engine,
-    EngineClosedError,
-    LoadError,
-    LoraAdapter,
-    ModelConfig,
-    sync,
-)
+from llmserve import Engine, EngineClosedError, LoadError, LoraAdapter, ModelConfig, sync
 from llmserve.loading import WholePercents
 from synthetic import main_file
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import trio
 
-from llmserve import Completion, Engine, EngineClosedError, ModelConfig, wakeups
-from llmserve.transcript import PIECE, Transcript
+from llmserve import Completion, Engine, EngineClosedError, ModelConfig
+from llmserve._binding import wakeups
+from llmserve._binding.transcript import PIECE, Transcript
 
 # Generous: it ends a hanging test, it times nothing.
 PATIENCE_S = 120

@@ -162,7 +162,7 @@ ENDS = {
         engine = SyncEngine.load(PATH, CONFIG)
         atexit._clear()  # So that it was registered before llmserve's own.
         atexit.register(late)
-        from llmserve import logs
+        from llmserve._binding import logs
         atexit.register(logs._end)
         """,
         0,

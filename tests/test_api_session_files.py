@@ -22,9 +22,9 @@ from llmserve import (
     SessionError,
     SyncEngine,
     SyncSession,
-    cli,
     inspect_session,
 )
+from llmserve.server import cli
 from synthetic import KINDS, Kind, main_file
 
 CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llmserve import Engine, InvalidParameterError, ModelConfig, SamplingParams, TemplateError
-from llmserve.assistant.planning import Conversation, plan_turn
+from llmserve.server.conversation.planning import Conversation, plan_turn
 from llmserve.templates import environment, limits, render
 from llmserve.templates.capabilities import capabilities
 from llmserve.templates.sandbox import BoundedEnvironment

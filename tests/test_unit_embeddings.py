@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from llmserve import Embeddings
-from llmserve.apis.openai import embeddings_convert as convert
+from llmserve.server.apis.openai import embeddings_convert as convert
 
 # Zeros, both ends of the floats, one without a short decimal, and where the notation changes.
 VALUES = [0.0, -0.0, 1e-45, -3.4028235e38, 0.1, 1 / 3, 1e-4, 9.99e-5, 123456.0, 1.0]

@@ -8,12 +8,13 @@ from types import TracebackType
 
 import anyio.lowlevel
 
-from llmserve import _core, native_calls
+from llmserve import _core
+from llmserve._binding import native_calls
+from llmserve._binding.model_handle import ModelHandle
+from llmserve._binding.wakeups import Mailbox
 from llmserve.embeddings import Embeddings, Inputs, fill
 from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
-from llmserve.model_handle import ModelHandle
-from llmserve.wakeups import Mailbox
 
 __all__ = ["Embedder"]
 

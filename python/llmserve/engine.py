@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 import anyio.to_thread
 
-from llmserve import _core, native_calls
-from llmserve.chat import ChatPrompt, NextTurn
-from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
-from llmserve.loaded import (
+from llmserve import _core
+from llmserve._binding import native_calls
+from llmserve._binding.loaded import (
     LoadedModel,
     Prompt,
     check_length,
@@ -20,14 +19,16 @@ from llmserve.loaded import (
     sampling_params,
     text_arguments,
 )
+from llmserve._binding.schemas import JsonSchema, parsed
+from llmserve._binding.wakeups import Mailbox
+from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
 from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
-from llmserve.schemas import JsonSchema, parsed
 from llmserve.session import Session
 from llmserve.stream import Stream
 from llmserve.types import ChatMessage, Completion
-from llmserve.wakeups import Mailbox
 
 __all__ = ["Engine"]
 

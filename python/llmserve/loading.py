@@ -10,10 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from llmserve import _core, logs
+from llmserve import _core
+from llmserve._binding import logs
+from llmserve._binding.wakeups import Mailbox
 from llmserve.errors import LoadError, WrongModelKindError
 from llmserve.model_config import ModelConfig
-from llmserve.wakeups import Mailbox
 
 if TYPE_CHECKING:
     from llmserve.embedder import Embedder

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from llmserve import _core
-from llmserve.schemas import JsonSchema, schema_text
+from llmserve._binding.schemas import JsonSchema, schema_text
 
 __all__ = ["SamplingParams"]
 

@@ -7,7 +7,7 @@ import os
 import anyio.lowlevel
 
 from llmserve import _core
-from llmserve.wakeups import Mailbox
+from llmserve._binding.wakeups import Mailbox
 
 __all__ = ["Session"]
 

@@ -9,10 +9,10 @@ from types import TracebackType
 import anyio.lowlevel
 
 from llmserve import _core
+from llmserve._binding.transcript import PIECE, Transcript
+from llmserve._binding.wakeups import Mailbox
 from llmserve.errors import ContextExceededError
-from llmserve.transcript import PIECE, Transcript
 from llmserve.types import Completion, Delta
-from llmserve.wakeups import Mailbox
 
 __all__ = ["Stream"]
 

@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
-from llmserve import _core, blocking
-from llmserve.blocking import Mailbox as _Mailbox
-from llmserve.blocking import wait_for_load
-from llmserve.chat import ChatPrompt, NextTurn
-from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
-from llmserve.errors import ContextExceededError, WrongModelKindError
-from llmserve.loaded import (
+from llmserve import _core
+from llmserve._binding import blocking
+from llmserve._binding.blocking import Mailbox as _Mailbox
+from llmserve._binding.blocking import wait_for_load
+from llmserve._binding.loaded import (
     LoadedModel,
     Prompt,
     check_length,
@@ -23,10 +21,13 @@ from llmserve.loaded import (
     sampling_params,
     text_arguments,
 )
+from llmserve._binding.schemas import JsonSchema, parsed
+from llmserve._binding.transcript import PIECE, Transcript
+from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
+from llmserve.errors import ContextExceededError, WrongModelKindError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
-from llmserve.schemas import JsonSchema, parsed
-from llmserve.transcript import PIECE, Transcript
 from llmserve.types import ChatMessage, Completion, Delta
 
 __all__ = ["SyncEngine", "SyncSession", "SyncStream", "load"]

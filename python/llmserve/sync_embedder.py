@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Literal
 
-from llmserve import _core, blocking
-from llmserve.blocking import Mailbox, wait_for_load
+from llmserve import _core
+from llmserve._binding import blocking
+from llmserve._binding.blocking import Mailbox, wait_for_load
+from llmserve._binding.model_handle import ModelHandle
 from llmserve.embeddings import Embeddings, Inputs, fill
 from llmserve.errors import WrongModelKindError
 from llmserve.model_config import ModelConfig
-from llmserve.model_handle import ModelHandle
 
 __all__ = ["SyncEmbedder"]
 

@@ -10,11 +10,20 @@ from typing import Any
 import pytest
 
 from llmserve import BudgetTooSmallError, Engine, InvalidParameterError, QueueFullError, SamplingParams
-from llmserve.assistant import CallArguments, CallBegin, Piece, Reasoning, Tool, Turn, TurnPlan, Words
-from llmserve.assistant.checking import check_tools
-from llmserve.assistant.reasoning import ReasoningTags
-from llmserve.assistant.segments import find_cues
-from llmserve.assistant.tool_formats import ToolFormat
+from llmserve.server.conversation import (
+    CallArguments,
+    CallBegin,
+    Piece,
+    Reasoning,
+    Tool,
+    Turn,
+    TurnPlan,
+    Words,
+)
+from llmserve.server.conversation.checking import check_tools
+from llmserve.server.conversation.reasoning import ReasoningTags
+from llmserve.server.conversation.segments import find_cues
+from llmserve.server.conversation.tool_formats import ToolFormat
 
 pytestmark = pytest.mark.model
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from llmserve import LoadError
-from llmserve.apis.llamatik.state import GenerationModel
-from llmserve.refusals import ModelKindError, ModelLoadingError, ServerStoppingError, UnknownModelError
-from llmserve.registry import IDLE_PIN, on_demand
-from llmserve.registry.memory import held_bytes, kv_bytes
-from llmserve.services import Services
-from llmserve.settings import parse_settings
+from llmserve.server.apis.llamatik.state import GenerationModel
+from llmserve.server.models import IDLE_PIN, on_demand
+from llmserve.server.models.memory import held_bytes, kv_bytes
+from llmserve.server.refusals import ModelKindError, ModelLoadingError, ServerStoppingError, UnknownModelError
+from llmserve.server.services import Services
+from llmserve.server.settings import parse_settings
 
 SMALL = {"LLMSERVE_CONTEXT_LENGTH": "256", "LLMSERVE_MAX_SEQUENCES": "1", "LLMSERVE_THREADS": "1"}
 Scenario = Callable[[Services], Awaitable[None]]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from llmserve import LoadError
-from llmserve.first_model import FirstModel
-from llmserve.registry import Model
-from llmserve.services import Services
-from llmserve.settings import parse_settings
+from llmserve.server.first_model import FirstModel
+from llmserve.server.models import Model
+from llmserve.server.services import Services
+from llmserve.server.settings import parse_settings
 
 
 class Observer:
@@ -58,9 +58,12 @@ def test_a_load_that_fails_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, is_observed: bool
 ) -> None:
     observer = Observer()
-    with caplog.at_level(logging.INFO, "llmserve.first_model"):
+    name = "llmserve.server.first_model"
+    with caplog.at_level(logging.INFO, name):
         load(tmp_path / "missing.gguf", observer if is_observed else None)
-    logged = [record.getMessage() for record in caplog.records if record.name == "llmserve.first_model"]
+    logged = [
+        record.getMessage() for record in caplog.records if record.name == "llmserve.server.first_model"
+    ]
     if is_observed:
         (failure,) = observer.failures
         assert isinstance(failure, LoadError)
@@ -72,7 +75,8 @@ def test_a_load_that_fails_is_told_once(
 
 def test_no_fault_is_lost(tiny_model: Path, caplog: pytest.LogCaptureFixture) -> None:
     observer = Observer(is_broken=True)
-    with caplog.at_level(logging.INFO, "llmserve.first_model"):
+    name = "llmserve.server.first_model"
+    with caplog.at_level(logging.INFO, name):
         load(tiny_model, observer)
     assert [str(failure) for failure in observer.failures] == ["cannot be shown"]
     assert "cannot be shown" in caplog.text

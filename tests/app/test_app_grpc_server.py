@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from llmserve.apis.grpc import llmserver_pb2
+from llmserve.server.apis.grpc import llmserver_pb2
 from serving import ServerProcess, free_port, get, post, serve, serve_with_uvicorn, wait_until
 from serving.grpc_client import GrpcClient, connect, failure
 from serving.process import environment
@@ -361,7 +361,7 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
-from llmserve.cli import main
+from llmserve.server.cli import main
 
 sys.exit(main(sys.argv[1:]))
 """

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from llmserve.app import Application
-from llmserve.settings import parse_settings
+from llmserve.server.application import Application
+from llmserve.server.settings import parse_settings
 from serving import Answer, Llamatik, ServerProcess, post, serve, serve_with_uvicorn
 
 pytestmark = pytest.mark.model

@@ -12,15 +12,15 @@ from typing import Any
 import httpx
 import pytest
 
-from llmserve.apis.llamatik.routes import SHAPES, LlamatikApi
-from llmserve.http.bodies import Bodies
-from llmserve.http.endpoint import build_router
-from llmserve.http.errors import ErrorMiddleware
-from llmserve.http.sse import StreamLimits
-from llmserve.registry import SessionTable
-from llmserve.services import Services
-from llmserve.settings import parse_settings
-from llmserve.stale_files import remove_stale_files
+from llmserve.server.apis.llamatik.routes import SHAPES, LlamatikApi
+from llmserve.server.models import SessionTable
+from llmserve.server.services import Services
+from llmserve.server.settings import parse_settings
+from llmserve.server.stale_files import remove_stale_files
+from llmserve.server.web.bodies import Bodies
+from llmserve.server.web.endpoint import build_router
+from llmserve.server.web.errors import ErrorMiddleware
+from llmserve.server.web.sse import StreamLimits
 from serving import Llamatik, ServerProcess, events, post, serve
 from serving.llamatik import PREFIX, joined, parsed, rest
 from serving.process import SMALL

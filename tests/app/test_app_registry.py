@@ -16,11 +16,16 @@ import orjson
 import pytest
 
 from llmserve import Engine, EngineClosedError, LoadError, ModelConfig
-from llmserve.apis.ops import metrics
-from llmserve.http.counters import HttpCounters
-from llmserve.refusals import LoadAbandonedError, ModelLoadingError, ServerStoppingError, UnknownModelError
-from llmserve.registry import ModelReport, Registry
-from llmserve.rpc_counters import RpcCounters
+from llmserve.server.apis.ops import metrics
+from llmserve.server.models import ModelReport, Registry
+from llmserve.server.refusals import (
+    LoadAbandonedError,
+    ModelLoadingError,
+    ServerStoppingError,
+    UnknownModelError,
+)
+from llmserve.server.rpc_counters import RpcCounters
+from llmserve.server.web.counters import HttpCounters
 
 CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)
 Scenario = Callable[[Registry], Awaitable[None]]
@@ -144,9 +149,9 @@ def test_a_load_that_fails_is_logged_by_the_engine_alone(
         with pytest.raises(LoadError):
             await load(registry, tmp_path / "missing.gguf", "a")
 
-    with caplog.at_level(logging.INFO, "llmserve.registry"):
+    with caplog.at_level(logging.INFO, "llmserve.server.models"):
         run(scenario)
-    assert [record for record in caplog.records if record.name.startswith("llmserve.registry")] == []
+    assert [record for record in caplog.records if record.name.startswith("llmserve.server.models")] == []
 
 
 def test_failures_reach_every_caller_and_can_be_tried_again(tiny_model: Path, tmp_path: Path) -> None:
@@ -263,7 +268,7 @@ DEAD = """
     import asyncio, os, sys
     from pathlib import Path
     from llmserve import ModelConfig
-    from llmserve.registry import Registry
+    from llmserve.server.models import Registry
 
     async def main():
         registry = Registry(ModelConfig(context_length=512, max_sequences=1, threads=1))

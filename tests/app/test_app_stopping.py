@@ -11,13 +11,13 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from llmserve.apis.llamacpp.routes import LlamaCppApi
-from llmserve.http.bodies import Bodies
-from llmserve.http.exchange import Exchange
-from llmserve.http.sse import StreamLimits
-from llmserve.refusals import ServerStoppingError
-from llmserve.services import Services
-from llmserve.settings import parse_settings
+from llmserve.server.apis.llamacpp.routes import LlamaCppApi
+from llmserve.server.refusals import ServerStoppingError
+from llmserve.server.services import Services
+from llmserve.server.settings import parse_settings
+from llmserve.server.web.bodies import Bodies
+from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.sse import StreamLimits
 
 
 @pytest.mark.parametrize("is_stream", [True, False])

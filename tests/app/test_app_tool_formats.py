@@ -13,9 +13,9 @@ import jsonschema
 import pytest
 
 from llmserve import BudgetTooSmallError, Engine, ModelConfig, SamplingParams
-from llmserve.assistant import CallArguments, CallBegin, Tool, Turn, TurnPlan
-from llmserve.assistant.checking import check_tools, price_arguments
-from llmserve.assistant.tool_formats import (
+from llmserve.server.conversation import CallArguments, CallBegin, Tool, Turn, TurnPlan
+from llmserve.server.conversation.checking import check_tools, price_arguments
+from llmserve.server.conversation.tool_formats import (
     DEEPSEEK,
     GLM_XML,
     HERMES,

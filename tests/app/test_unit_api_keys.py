@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from llmserve.api_keys import ApiKeys
-from llmserve.command_line import without_api_key
-from llmserve.http.errors import fault_headers, fault_of
-from llmserve.refusals import UnauthorizedError
-from llmserve.settings import Settings, SettingsError, parse_settings
-from llmserve.trust.keys import KeyRule
+from llmserve.server.command_line import without_api_key
+from llmserve.server.refusals import UnauthorizedError
+from llmserve.server.settings import Settings, SettingsError, parse_settings
+from llmserve.server.trust.keys import KeyRule
+from llmserve.server.web.errors import fault_headers, fault_of
 
 KEYS = ApiKeys(["first-key", "second-key"])
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from llmserve.assistant import Tool
-from llmserve.assistant.argument_rules import Choice, Document, FreeText, Number, Rule, arguments_of
-from llmserve.assistant.argument_values import ValueWriter, constraint_of
-from llmserve.assistant.tool_formats import GLM_XML, QWEN_XML, literal
 from llmserve.errors import GenerationError
+from llmserve.server.conversation import Tool
+from llmserve.server.conversation.argument_rules import Choice, Document, FreeText, Number, Rule, arguments_of
+from llmserve.server.conversation.argument_values import ValueWriter, constraint_of
+from llmserve.server.conversation.tool_formats import GLM_XML, QWEN_XML, literal
 
 TEXT = {"type": "string"}
 BOOLEAN = Choice((("true", "true"), ("false", "false"), ("True", "true"), ("False", "false")))

@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from llmserve.assistant import Tool, closed
-from llmserve.assistant.fallback import with_tools
-from llmserve.assistant.reasoning import tags_of
-from llmserve.assistant.tool_formats import (
+from llmserve.server.conversation import Tool, closed
+from llmserve.server.conversation.fallback import with_tools
+from llmserve.server.conversation.reasoning import tags_of
+from llmserve.server.conversation.tool_formats import (
     DEEPSEEK,
     DEEPSEEK_FENCED,
     FUNCTION_TAG,
@@ -32,7 +32,7 @@ from llmserve.assistant.tool_formats import (
     ToolFormat,
     format_of,
 )
-from llmserve.assistant.trim import Trim
+from llmserve.server.conversation.trim import Trim
 
 DATA = Path(__file__).parent.parent / "data" / "templates"
 TEMPLATES, EXPECTED = DATA / "jinja", DATA / "expected"

@@ -9,10 +9,10 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from llmserve.http.bodies import MAX_DEPTH, SMALL_BYTES, Bodies, parse_object
-from llmserve.http.error_table import rule_for
-from llmserve.http.errors import fault_headers, fault_of
-from llmserve.refusals import BodiesFullError, BodyTimeoutError, MalformedBodyError
+from llmserve.server.refusals import BodiesFullError, BodyTimeoutError, MalformedBodyError
+from llmserve.server.web.bodies import MAX_DEPTH, SMALL_BYTES, Bodies, parse_object
+from llmserve.server.web.error_table import rule_for
+from llmserve.server.web.errors import fault_headers, fault_of
 
 
 class Upload:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from llmserve.model_config import LoraAdapter, ModelConfig
-from llmserve.registry import CatalogueEntry
-from llmserve.registry.catalogue_file import read_catalogue
-from llmserve.settings import DraftSettings, SettingsError
+from llmserve.server.models import CatalogueEntry
+from llmserve.server.models.catalogue_file import read_catalogue
+from llmserve.server.settings import DraftSettings, SettingsError
 
 DEFAULTS = ModelConfig(threads=3, context_length=2048)
 DRAFTING = DraftSettings(draft="prompt_lookup", draft_len=2)

@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from llmserve.http.disconnect import ConnectionMiddleware
-from llmserve.refusals import BodyTooLargeError
+from llmserve.server.refusals import BodyTooLargeError
+from llmserve.server.web.disconnect import ConnectionMiddleware
 
 OK: Message = {"type": "http.response.body", "body": b"ok", "more_body": False}
 
@@ -112,7 +112,7 @@ def test_a_receive_that_gives_the_body_for_ever_is_asked_once_more_and_reported_
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert num_asked == 4
-    assert [record.name for record in caplog.records] == ["llmserve.http.disconnect"]
+    assert [record.name for record in caplog.records] == ["llmserve.server.web.disconnect"]
 
 
 def test_faults_of_the_work_come_through() -> None:

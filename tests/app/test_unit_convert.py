@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from llmserve import ContextExceededError, Delta, InvalidParameterError, ModelInfo, SamplingParams, Token
-from llmserve.apis.completions import convert as completions
-from llmserve.apis.completions.schema import CompletionRequest
-from llmserve.apis.llamacpp import convert
-from llmserve.apis.progress import ProgressSteps
-from llmserve.http.errors import fault_of
-from llmserve.http.schema import read
-from llmserve.refusals import FieldError, MalformedBodyError
+from llmserve.server.apis.completions import convert as completions
+from llmserve.server.apis.completions.schema import CompletionRequest
+from llmserve.server.apis.llamacpp import convert
+from llmserve.server.apis.progress import ProgressSteps
+from llmserve.server.refusals import FieldError, MalformedBodyError
+from llmserve.server.web.errors import fault_of
+from llmserve.server.web.schema import read
 
 _ANYTHING: dict[str, Any] = {field.name: None for field in dataclasses.fields(ModelInfo)}
 INFO = ModelInfo(**{**_ANYTHING, "kv_type_k": "f16", "kv_type_v": "f16"})

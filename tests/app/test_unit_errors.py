@@ -4,10 +4,11 @@ import logging
 
 import pytest
 
-from llmserve import errors, refusals
-from llmserve.http.error_table import RULES, retry_after, rule_for
-from llmserve.http.errors import fault_headers, fault_of
-from llmserve.http.headers import ignored_header
+from llmserve import errors
+from llmserve.server import refusals
+from llmserve.server.web.error_table import RULES, retry_after, rule_for
+from llmserve.server.web.errors import fault_headers, fault_of
+from llmserve.server.web.headers import ignored_header
 
 
 def every_class(base: type[BaseException]) -> list[type[BaseException]]:

@@ -7,12 +7,12 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from llmserve.http.bodies import Bodies
-from llmserve.http.counters import HttpCounters
-from llmserve.http.errors import ErrorMiddleware
-from llmserve.http.exchange import Exchange
-from llmserve.http.sse import ClientStalledError, StreamLimits
-from llmserve.refusals import RouteNotFoundError
+from llmserve.server.refusals import RouteNotFoundError
+from llmserve.server.web.bodies import Bodies
+from llmserve.server.web.counters import HttpCounters
+from llmserve.server.web.errors import ErrorMiddleware
+from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.sse import ClientStalledError, StreamLimits
 
 
 class Reader:

@@ -8,16 +8,17 @@ import grpc
 import pytest
 
 from grpc_code import FOLDER, generate
-from llmserve import Delta, Token, errors, refusals
-from llmserve.apis.completions.convert import sampling_params
-from llmserve.apis.completions.schema import CompletionRequest
-from llmserve.apis.grpc import convert, schema
-from llmserve.apis.grpc import llmserver_pb2 as pb
-from llmserve.http.error_table import RULES
-from llmserve.http.errors import fault_of
-from llmserve.http.schema import read
-from llmserve.refusals import FieldError, MalformedBodyError
-from llmserve.trust.local import is_local
+from llmserve import Delta, Token, errors
+from llmserve.server import refusals
+from llmserve.server.apis.completions.convert import sampling_params
+from llmserve.server.apis.completions.schema import CompletionRequest
+from llmserve.server.apis.grpc import convert, schema
+from llmserve.server.apis.grpc import llmserver_pb2 as pb
+from llmserve.server.refusals import FieldError, MalformedBodyError
+from llmserve.server.trust.local import is_local
+from llmserve.server.web.error_table import RULES
+from llmserve.server.web.errors import fault_of
+from llmserve.server.web.schema import read
 from serving.grpc_client import generated
 
 

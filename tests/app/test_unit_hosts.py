@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from llmserve.addresses import Authority
-from llmserve.refusals import ForeignHostError
-from llmserve.settings import SettingsError, parse_settings
-from llmserve.trust.hosts import HostRule
+from llmserve.server.addresses import Authority
+from llmserve.server.refusals import ForeignHostError
+from llmserve.server.settings import SettingsError, parse_settings
+from llmserve.server.trust.hosts import HostRule
 
 LOOPBACK = ("127.0.0.1", 8082)
 LAN = ("192.0.2.1", 8082)

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from llmserve.http.draining import DrainMiddleware
-from llmserve.http.sse import ClientStalledError
-from llmserve.lifecycle import Lifecycle
+from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.web.draining import DrainMiddleware
+from llmserve.server.web.sse import ClientStalledError
 
 
 def test_states_and_aborts() -> None:

@@ -20,9 +20,9 @@ from llmserve import (
     Timings,
     Usage,
 )
-from llmserve.apis.llamatik import convert
-from llmserve.apis.llamatik.params import Params
-from llmserve.apis.llamatik.schema import (
+from llmserve.server.apis.llamatik import convert
+from llmserve.server.apis.llamatik.params import Params
+from llmserve.server.apis.llamatik.schema import (
     LOAD_FIELDS,
     AnyGenerationRequest,
     ChatTemplateRequest,
@@ -34,9 +34,9 @@ from llmserve.apis.llamatik.schema import (
     PromptRequest,
     SamplingFields,
 )
-from llmserve.http.errors import fault_of
-from llmserve.http.schema import read
-from llmserve.refusals import FieldError
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.errors import fault_of
+from llmserve.server.web.schema import read
 
 _ANYTHING: dict[str, Any] = {field.name: None for field in dataclasses.fields(ModelInfo)}
 INFO = ModelInfo(

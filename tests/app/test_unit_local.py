@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llmserve.trust.local import is_local
+from llmserve.server.trust.local import is_local
 
 End = tuple[str, int | None] | None
 LOOPBACK = ("127.0.0.1", 1)

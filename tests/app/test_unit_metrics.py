@@ -3,11 +3,11 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from llmserve.apis.ops.metrics import STATS_METRICS, render
-from llmserve.http.counters import HttpCounters
 from llmserve.model_config import ModelConfig
-from llmserve.registry import Registry
-from llmserve.rpc_counters import RpcCounters
+from llmserve.server.apis.ops.metrics import STATS_METRICS, render
+from llmserve.server.models import Registry
+from llmserve.server.rpc_counters import RpcCounters
+from llmserve.server.web.counters import HttpCounters
 from llmserve.types import Stats
 
 SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? (-?[0-9.e+-]+)')

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from llmserve.registry import safe_id
-from llmserve.registry.memory import file_bytes
-from llmserve.registry.models_folder import FolderScan, scan
+from llmserve.server.models import safe_id
+from llmserve.server.models.memory import file_bytes
+from llmserve.server.models.models_folder import FolderScan, scan
 
 
 def fill(folder: Path, *names: str) -> None:

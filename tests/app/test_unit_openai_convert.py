@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from llmserve import InvalidParameterError, SamplingParams, Token
-from llmserve.apis.openai import answers, conversations, logprobs, responses_input
-from llmserve.apis.openai.answers import Cost
-from llmserve.apis.openai.chat_schema import ChatRequest
-from llmserve.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.apis.openai.merging import merged
-from llmserve.apis.openai.responses_items import OutputItems
-from llmserve.apis.openai.responses_schema import ResponsesRequest
-from llmserve.apis.openai.sampling import ignored_fields, json_schema_of
-from llmserve.apis.openai.tool_choice import choose_tools, read_tools
-from llmserve.assistant import CallArguments, CallBegin, Piece, Reasoning, Words
-from llmserve.http.schema import read
-from llmserve.refusals import FieldError
+from llmserve.server.apis.openai import answers, conversations, logprobs, responses_input
+from llmserve.server.apis.openai.answers import Cost
+from llmserve.server.apis.openai.chat_schema import ChatRequest
+from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.server.apis.openai.merging import merged
+from llmserve.server.apis.openai.responses_items import OutputItems
+from llmserve.server.apis.openai.responses_schema import ResponsesRequest
+from llmserve.server.apis.openai.sampling import ignored_fields, json_schema_of
+from llmserve.server.apis.openai.tool_choice import choose_tools, read_tools
+from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Words
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.schema import read
 from llmserve.types import TokenLogprobs
 
 USER = {"role": "user", "content": "hi"}

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from llmserve import errors, refusals
-from llmserve.apis.openai.errors import DIALECT, SHAPES, render
-from llmserve.apis.unsupported.routes import REASONS
-from llmserve.http.errors import fault_of
+from llmserve import errors
+from llmserve.server import refusals
+from llmserve.server.apis.openai.errors import DIALECT, SHAPES, render
+from llmserve.server.apis.unsupported.routes import REASONS
+from llmserve.server.web.errors import fault_of
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from llmserve.refusals import ForeignOriginError
-from llmserve.trust.hosts import HostRule
-from llmserve.trust.origins import OriginRule
+from llmserve.server.refusals import ForeignOriginError
+from llmserve.server.trust.hosts import HostRule
+from llmserve.server.trust.origins import OriginRule
 
 SERVERS = [("127.0.0.1", 8082), ("192.0.2.1", 8082), ("/run/llmserve.sock", None), None]
 

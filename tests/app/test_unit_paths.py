@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from llmserve.paths import AllowedFolder, shown
-from llmserve.refusals import PathNotAllowedError, PathNotLocalError
+from llmserve.server.paths import AllowedFolder, shown
+from llmserve.server.refusals import PathNotAllowedError, PathNotLocalError
 
 LOCAL = {"server": ("127.0.0.1", 8082), "client": ("127.0.0.1", 50000)}
 UNIX = {"server": ("/run/llmserve.sock", None), "client": None}

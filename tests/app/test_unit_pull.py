@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from llmserve.models import DEFAULT_MODEL, DefaultModel, PullError, pull
-from llmserve.models.progress import ProgressLine
+from llmserve.server.download import DEFAULT_MODEL, DefaultModel, PullError, pull
+from llmserve.server.download.progress import ProgressLine
 
 CONTENT = b"GGUF" + bytes(range(256)) * 4096
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import pytest
 
-from llmserve.http.readers import read_texts
-from llmserve.http.schema import MAX_FIELDS, Field, dump, json_schema, nested, read, wire_name
-from llmserve.refusals import FieldError
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.readers import read_texts
+from llmserve.server.web.schema import MAX_FIELDS, Field, dump, json_schema, nested, read, wire_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

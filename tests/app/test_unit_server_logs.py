@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from llmserve.server_logs import OncePerText, OneLineFormatter
+from llmserve.server.logs import OncePerText, OneLineFormatter
 
 
 def written(message: str, *, has_error: bool = False) -> str:

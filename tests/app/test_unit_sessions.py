@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from llmserve import Engine, InvalidParameterError, ModelConfig
-from llmserve.refusals import SessionExpiredError, SessionsFullError
-from llmserve.registry import Model, Registry, SessionCall, SessionMoves, SessionTable
-from llmserve.registry.sessions import MAX_EXPIRED
+from llmserve.server.models import Model, Registry, SessionCall, SessionMoves, SessionTable
+from llmserve.server.models.sessions import MAX_EXPIRED
+from llmserve.server.refusals import SessionExpiredError, SessionsFullError
 from synthetic import main_file
 
 CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)

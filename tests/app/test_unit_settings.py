@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from llmserve.cli import build_parser
 from llmserve.model_config import LoraAdapter, ModelConfig
-from llmserve.settings import VARIABLES, DraftSettings, Settings, SettingsError, parse_settings
-from llmserve.settings.variables import DRAFT_VARIABLES, MODEL_VARIABLES, SERVER_VARIABLES
+from llmserve.server.cli import build_parser
+from llmserve.server.settings import VARIABLES, DraftSettings, Settings, SettingsError, parse_settings
+from llmserve.server.settings.variables import DRAFT_VARIABLES, MODEL_VARIABLES, SERVER_VARIABLES
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import anyio
 import pytest
 
-from llmserve import errors, refusals
-from llmserve.apis.sie import convert
-from llmserve.apis.sie.deadlines import Deadlines
-from llmserve.apis.sie.errors import DIALECT, render
-from llmserve.apis.sie.schema import GenerateOptions
-from llmserve.http.errors import fault_of
+from llmserve import errors
+from llmserve.server import refusals
+from llmserve.server.apis.sie import convert
+from llmserve.server.apis.sie.deadlines import Deadlines
+from llmserve.server.apis.sie.errors import DIALECT, render
+from llmserve.server.apis.sie.schema import GenerateOptions
+from llmserve.server.web.errors import fault_of
 from llmserve.types import Delta, Token, TokenLogprobs
 
 

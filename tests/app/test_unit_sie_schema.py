@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from llmserve.apis.sie import convert
-from llmserve.apis.sie.errors import DIALECT, code_of, render
-from llmserve.http.errors import fault_of
-from llmserve.refusals import FieldError
+from llmserve.server.apis.sie import convert
+from llmserve.server.apis.sie.errors import DIALECT, code_of, render
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.errors import fault_of
 from llmserve.types import SamplingParams
 
 Object = dict[str, Any]

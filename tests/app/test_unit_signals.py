@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-from llmserve.signals import SignalChain
+from llmserve.server.signals import SignalChain
 
 NUMBER = signal.SIGTERM
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from starlette.types import Message
 
-from llmserve.http.sse import (
+from llmserve.server.web.sse import (
     DONE,
     PING,
     AnswerFailedError,

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from llmserve.stale_files import OLD_S, remove_stale_files
+from llmserve.server.stale_files import OLD_S, remove_stale_files
 
 
 def write(path: Path, age_s: float) -> Path:

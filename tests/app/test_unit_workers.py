@@ -9,11 +9,11 @@ from types import FrameType
 
 import pytest
 
-from llmserve.workers import OneWorkerLock, SeveralWorkersError, uvicorn_server
+from llmserve.server.workers import OneWorkerLock, SeveralWorkersError, uvicorn_server
 
 LOCK_AND_WAIT = """
     import sys
-    from llmserve.workers import OneWorkerLock, SeveralWorkersError
+    from llmserve.server.workers import OneWorkerLock, SeveralWorkersError
     lock = OneWorkerLock()
     try:
         lock.acquire()

@@ -1,5 +1,5 @@
 //! The engine's events as Python tuples whose first item names the event. Tuples are the cheapest
-//! thing to make; `llmserve.transcript` reads them.
+//! thing to make; `llmserve._binding.transcript` reads them.
 
 use std::collections::VecDeque;
 use std::vec::IntoIter;

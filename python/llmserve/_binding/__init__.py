@@ -1,0 +1,1 @@
+"""What lies between the native module and the Python API: wake-ups, waiting, results, log lines."""

@@ -1,0 +1,99 @@
+"""The methods of the service ``proto.LLMServer``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import grpc
+
+from llmserve.server.apis.completions.calls import CompletionCall, CompletionCalls
+from llmserve.server.apis.grpc import convert, schema
+from llmserve.server.apis.grpc import llmserver_pb2 as pb
+from llmserve.server.apis.grpc.answers import DIALECT, Context, answering, write_all
+from llmserve.server.apis.progress import ProgressSteps
+from llmserve.server.models import IDLE_PIN, LoadTicket
+from llmserve.server.refusals import CallCancelledError
+from llmserve.server.services import Services
+from llmserve.server.web.session_names import header_session
+from llmserve.stream import Stream
+
+SERVICE = pb.DESCRIPTOR.services_by_name["LLMServer"].full_name
+
+METHODS = tuple(f"{SERVICE}/{method.name}" for method in pb.DESCRIPTOR.services_by_name["LLMServer"].methods)
+"""Full names."""
+
+
+class LlmServer:
+    """The service over the shared services.
+
+    Methods take messages as bytes: what cannot be read is then refused with a status of ours.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._completions = CompletionCalls(services, DIALECT)
+        self._stall_s = services.settings.stall_s
+
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
+        """The methods, as gRPC's servers take them."""
+        methods = {
+            "Ping": grpc.unary_unary_rpc_method_handler(
+                self.ping, response_serializer=pb.PingResponse.SerializeToString
+            ),
+            "LoadModel": grpc.unary_stream_rpc_method_handler(
+                self.load_model, response_serializer=pb.LoadModelResponse.SerializeToString
+            ),
+            "Predict": grpc.unary_stream_rpc_method_handler(
+                self.predict, response_serializer=pb.PredictResponse.SerializeToString
+            ),
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    async def ping(self, data: bytes, context: Context[Any, Any]) -> pb.PingResponse:
+        """Answers at once."""
+        async with answering(context, self._services.lifecycle):
+            return pb.PingResponse()
+
+    async def load_model(self, data: bytes, context: Context[Any, Any]) -> None:
+        """Loads a model; tells the progress."""
+        async with answering(context, self._services.lifecycle) as scope:
+            parsed = schema.read_load(data)
+            path = self._services.models_folder.admit(parsed.value.path, scope)
+            with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
+                await context.send_initial_metadata(convert.head(parsed.unknown))
+                await write_all(context, _progress_messages(ticket), self._stall_s)
+
+    async def predict(self, data: bytes, context: Context[Any, Any]) -> None:
+        """Generates a text."""
+        async with answering(context, self._services.lifecycle) as scope:
+            parsed = schema.read_predict(data)
+            with self._completions.begin(parsed, header_session(scope)) as call:
+                head = convert.head(call.ignored, call.params.seed)
+                if not call.wants_tokens:
+                    await context.send_initial_metadata(head)
+                    return
+                async with self._completions.accepted(call) as stream:
+                    await context.send_initial_metadata(head)
+                    await write_all(context, self._output(call, stream), self._stall_s)
+
+    async def _output(self, call: CompletionCall, stream: Stream) -> AsyncGenerator[pb.PredictResponse, None]:
+        if call.request.stream:
+            messages = convert.TokenMessages()
+            async for delta in stream:
+                for message in messages.render(delta):
+                    yield message
+        completion = await stream.result()
+        self._completions.check_end(completion)
+        if not call.request.stream:
+            yield convert.whole_answer(completion.text)
+        if completion.finish_reason == "cancelled":
+            raise CallCancelledError
+
+
+async def _progress_messages(ticket: LoadTicket) -> AsyncGenerator[pb.LoadModelResponse, None]:
+    steps = ProgressSteps()
+    async for progress in ticket.progress():
+        if (step := steps.next(progress)) is not None:
+            yield pb.LoadModelResponse(progress=step)
+    yield pb.LoadModelResponse(progress=1)

@@ -1,0 +1,99 @@
+"""How a request's words become a prompt, and what becomes of its session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from llmserve.chat import ChatPrompt, NextTurn
+from llmserve.drafting import Drafting
+from llmserve.engine import Engine
+from llmserve.errors import TemplateError
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.apis.llamatik import convert
+from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
+from llmserve.server.models import SessionCall
+from llmserve.stream import Stream
+from llmserve.types import ChatMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a request is generated. ``drafting`` tells, when it is submitted, what it drafts with."""
+
+    params: SamplingParams
+    at_end: bool
+    drafting: Callable[[], Awaitable[Drafting | Literal[False] | None]]
+
+
+async def rendered(engine: Engine, messages: Sequence[ChatMessage], add_generation_prompt: bool) -> str:
+    """The text that messages make with the model's chat template, or with the plain layout.
+
+    Raises:
+        TemplateError: It refused them.
+    """
+    prompt = await engine.chat_prompt(messages, add_generation_prompt=add_generation_prompt)
+    return prompt.text
+
+
+async def submit(engine: Engine, request: AnyGenerationRequest, manner: Manner, call: SessionCall) -> Stream:
+    """Renders the request's prompt and gives it to the engine as a call of its session.
+
+    Raises:
+        TemplateError: The model's chat template refused the turns.
+        FieldError: There is no user turn.
+    """
+    async with call.submitting() as session:
+        words = await _words(engine, request, call)
+        params = manner.params
+        if words.stop:
+            params = params.replace(stop=(*params.stop, *words.stop))
+        # Last: between this and the engine nobody may release what it is.
+        drafting = await manner.drafting()
+        stream = engine.stream(
+            words.prompt,
+            params,
+            session=session,
+            append=words.append,
+            templated=words.is_templated,
+            drafting=drafting,
+            at_end=manner.at_end,
+        )
+        call.attach(stream)
+        return stream
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A prompt, what it is to its session, and the stop texts that its layout needs."""
+
+    prompt: str | ChatPrompt
+    append: bool | NextTurn = False
+    stop: Sequence[str] = ()
+    is_templated: bool = False
+
+
+async def _words(engine: Engine, request: AnyGenerationRequest, call: SessionCall) -> _Words:
+    if isinstance(request, ContextRequest):
+        prompt = await engine.chat_prompt(convert.messages(request))
+        return _Words(prompt, stop=prompt.stop, is_templated=True)
+    if not isinstance(request, ContinueRequest):
+        return _Words(request.prompt)
+    turn = await _next_turn(engine, request.prompt, call)
+    if turn is not None and (call.session.is_templated or not call.is_alone):
+        return _Words(request.prompt, turn, turn.stop)
+    return _Words(request.prompt, turn or True)
+
+
+async def _next_turn(engine: Engine, text: str, call: SessionCall) -> NextTurn | None:
+    """The next turn of a templated session; ``None`` where the template has none and the session needs none.
+
+    Whether the session is one shows when its running call is over; the engine takes turn or text then.
+    """
+    try:
+        return await engine.next_turn(text)
+    except TemplateError:
+        if call.session.is_templated:
+            raise
+        return None

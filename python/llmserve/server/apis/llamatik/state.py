@@ -1,0 +1,160 @@
+"""The dialect's model: which one it is, and how it is loaded, replaced, reloaded and given up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from llmserve.engine import Engine
+from llmserve.model_config import ModelConfig
+from llmserve.server.models import LoadTicket, Model, Registry
+from llmserve.server.refusals import (
+    LoadAbandonedError,
+    ModelLoadingError,
+    NotInitializedError,
+    OtherLoadRunningError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A file with load options."""
+
+    path: Path
+    config: ModelConfig
+
+
+@dataclass(eq=False, slots=True)
+class _Load:
+    """A load of this dialect and the callers that wait for it."""
+
+    choice: Choice
+    is_reload: bool
+    tickets: set[LoadTicket] = field(default_factory=set)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class GenerationModel:
+    """*The* generation model of the dialect, pinned in the registry under the dialect's name.
+
+    One load at a time. The former model stays until a load has succeeded.
+    """
+
+    def __init__(self, registry: Registry, pin: str) -> None:
+        self._registry = registry
+        self._pin = pin
+        self._choice: Choice | None = None
+        self._load: _Load | None = None
+        self.on_adopt: list[Callable[[Choice | None], object]] = []
+        """Called with what is the dialect's now, where that is not what it was."""
+
+    @property
+    def current(self) -> Model | None:
+        """The loaded model, or ``None``."""
+        try:
+            return self.model()
+        except (NotInitializedError, ModelLoadingError):
+            return None
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a load is running."""
+        return self._load is not None
+
+    def model(self) -> Model:
+        """The loaded model.
+
+        Raises:
+            NotInitializedError: There is none.
+            ModelLoadingError: Its engine died, and another dialect is replacing it.
+        """
+        if self._choice is None:
+            raise NotInitializedError
+        model = self._registry.find(self._choice.path, self._choice.config)
+        if model is None or model.failure is not None:
+            raise NotInitializedError
+        if model.engine is None:
+            raise ModelLoadingError
+        return model
+
+    @contextmanager
+    def use(self) -> Iterator[tuple[Model, Engine]]:
+        """The loaded model and its engine, kept until the context ends.
+
+        Raises:
+            NotInitializedError: There is none.
+            ModelLoadingError: Its engine died, and another dialect is replacing it.
+        """
+        model = self.model()
+        with self._registry.use_model(model) as engine:
+            yield model, engine
+
+    async def init(self, path: Path, config: Callable[[], ModelConfig]) -> None:
+        """Makes a file the generation model; at once where it is that already.
+
+        ``config`` gives the load options once no reload is changing them.
+
+        Raises:
+            OtherLoadRunningError: Another file is being loaded.
+            LoadError: It cannot be loaded; the former model stays.
+            LoadAbandonedError: `shutdown` came in between.
+        """
+        while (load := self._load) is not None:
+            if load.choice.path != path:
+                raise OtherLoadRunningError
+            if not load.is_reload:
+                break
+            await load.over.wait()
+        await self._run_load(Choice(path, config()), is_reload=False)
+
+    async def reload(self, choice: Choice) -> Model:
+        """Loads the loaded file with other options; the former engine stays where that fails.
+
+        Raises:
+            LoadError: It cannot be loaded so.
+            LoadAbandonedError: `shutdown` came in between.
+        """
+        await self._run_load(choice, is_reload=True)
+        return self.model()
+
+    async def settled(self) -> None:
+        """Waits until no load is running."""
+        while self._load is not None:
+            await self._load.over.wait()
+
+    def shutdown(self) -> None:
+        """Gives the model and a running load up. Running requests keep the engine."""
+        if self._load is not None:
+            for ticket in self._load.tickets:
+                ticket.give_up(LoadAbandonedError())
+        self._adopt(None)
+
+    async def _run_load(self, choice: Choice, *, is_reload: bool) -> None:
+        load = self._load = self._load or _Load(choice, is_reload)
+        try:
+            with self._registry.load(
+                load.choice.path, self._pin, load.choice.config, kind="generation"
+            ) as ticket:
+                load.tickets.add(ticket)
+                try:
+                    await ticket.wait()
+                    self._adopt(load.choice)
+                finally:
+                    load.tickets.discard(ticket)
+        finally:
+            if not load.tickets and self._load is load:
+                self._load = None
+                load.over.set()
+                if self._choice != load.choice:
+                    # The last one left just as the load ended, when its pin was set already.
+                    self._registry.unpin(load.choice.path, self._pin, load.choice.config)
+
+    def _adopt(self, choice: Choice | None) -> None:
+        former, self._choice = self._choice, choice
+        if former is not None and former != choice:
+            for tell in self.on_adopt:
+                tell(choice)
+            self._registry.unpin(former.path, self._pin, former.config)

@@ -1,0 +1,70 @@
+"""Pure functions: a model of the catalogue and its state -> wire."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from llmserve.errors import LoadError
+from llmserve.model_config import LoraAdapter, ModelConfig
+from llmserve.server.apis.models.schema import ModelDetails, ModelObject
+from llmserve.server.models import CatalogueEntry, EntryState, ModelKind
+from llmserve.server.paths import shown
+from llmserve.server.web.schema import dump
+
+_GENERATION = {"streaming": True, "grammar": ("json_schema", "regex", "ebnf"), "tools": True}
+_EMBEDDING = {"streaming": False, "grammar": (), "tools": False}
+
+
+def openai_model(entry: CatalogueEntry, created: int, default: ModelConfig) -> dict[str, Any]:
+    """An item of ``data``; ``created`` is in seconds since 1970."""
+    return dump(ModelObject(id=entry.id, created=created, options=_options(entry.config, default)))
+
+
+def sie_model(entry: CatalogueEntry, state: EntryState, kind: ModelKind | None) -> dict[str, Any]:
+    """An item of ``models``."""
+    embeds = kind == "embedding"
+    context_length = entry.config.context_length
+    handle = state.model.handle if state.model is not None else None
+    if handle is not None:
+        context_length = handle.info.context_length
+    details = ModelDetails(
+        name=entry.id,
+        loaded=state.name == "loaded",
+        state=state.name,
+        last_error=None if state.failure is None else _last_error(state.failure),
+        context_length=context_length,
+        max_sequence_length=context_length,
+        max_new_tokens=entry.max_new_tokens,
+        outputs=("dense",) if embeds else ("text",),
+        dims={"dense": handle.info.embedding_length} if embeds and handle is not None else {},
+        profiles={"default": {"is_default": True}},
+        capabilities=_EMBEDDING if embeds else _GENERATION,
+    )
+    return dump(details)
+
+
+def whole_model(
+    entry: CatalogueEntry, state: EntryState, kind: ModelKind | None, created: int, default: ModelConfig
+) -> dict[str, Any]:
+    """One model: the fields of both shapes."""
+    return {**sie_model(entry, state, kind), **openai_model(entry, created, default)}
+
+
+def _options(config: ModelConfig, default: ModelConfig) -> dict[str, Any]:
+    values = ((field.name, getattr(config, field.name)) for field in dataclasses.fields(config))
+    return {name: _shown(value) for name, value in values if value != getattr(default, name)}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_shown(item) for item in value]
+    if isinstance(value, LoraAdapter):  # its folder is the server's own business
+        return {"name": shown(Path(value.path).name), "scale": value.scale}
+    return value
+
+
+def _last_error(failure: LoadError) -> dict[str, Any]:
+    # Not permanent: a request some seconds later tries again.
+    return {"code": failure.reason.upper(), "message": str(failure), "attempts": 1, "permanent": False}

@@ -1,0 +1,108 @@
+"""One choice of a chat answer, as a message and as deltas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llmserve.engine import Engine
+from llmserve.server.apis.openai import logprobs
+from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Turn, Words
+
+
+class ChatChoice:
+    """Collects the pieces of a turn and shows them."""
+
+    def __init__(self, index: int, turn: Turn, engine: Engine, *, has_logprobs: bool) -> None:
+        self.index = index
+        self.turn = turn
+        self._engine = engine
+        self._shown = logprobs.ShownTokens() if has_logprobs else None
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[dict[str, Any]] = []
+        self._arguments: list[list[str]] = []
+        self._logprobs: list[Any] = []
+
+    async def add(self, piece: Piece) -> dict[str, Any] | None:
+        """Takes a piece in; the choice of the chunk that shows it, if there is anything to show."""
+        if isinstance(piece, Reasoning):
+            self._reasoning.append(piece.text)
+            return self._chunk({"reasoning_content": piece.text})
+        if isinstance(piece, Words):
+            return await self._add_words(piece)
+        if isinstance(piece, CallBegin):
+            call = {"id": piece.id, "type": "function", "function": {"name": piece.name, "arguments": ""}}
+            self._calls.append(call)
+            self._arguments.append([])
+            return self._chunk({"tool_calls": [{"index": piece.index, **call}]})
+        self._arguments[piece.index].append(piece.text)
+        return self._chunk({"tool_calls": [_more_arguments(piece)]})
+
+    async def _add_words(self, words: Words) -> dict[str, Any] | None:
+        self._content.append(words.text)
+        shown = None
+        if self._shown is not None:
+            shown = await self._render(self._shown.push(words.text, words.tokens))
+        if not words.text and not shown:
+            return None
+        return self._chunk({"content": words.text}, shown)
+
+    async def _render(self, tokens: list[Any]) -> dict[str, Any] | None:
+        if not tokens:
+            return None
+        rendered = logprobs.chat_logprobs(tokens, await logprobs.load_texts(self._engine, tokens))
+        self._logprobs += rendered["content"]
+        return rendered
+
+    def first(self) -> dict[str, Any]:
+        """The choice of the first chunk."""
+        return self._chunk({"role": "assistant", "content": None})
+
+    async def last(self) -> dict[str, Any]:
+        """The choice of the last chunk."""
+        rest = await self._rest()
+        return {**self._chunk({}, rest), "finish_reason": self.finish_reason}
+
+    async def _rest(self) -> dict[str, Any] | None:
+        if self._shown is None:
+            return None
+        return await self._render(self._shown.flush(self.turn.end.stop))
+
+    async def whole(self) -> dict[str, Any]:
+        """The choice of a whole answer."""
+        await self._rest()
+        content = "".join(self._content)
+        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+        if self._reasoning:
+            message["reasoning_content"] = "".join(self._reasoning)
+        if self._calls:
+            message["content"] = content or None
+            message["tool_calls"] = self._whole_calls()
+        shown = None if self._shown is None else {"content": self._logprobs, "refusal": None}
+        return {
+            "index": self.index,
+            "message": message,
+            "logprobs": shown,
+            "finish_reason": self.finish_reason,
+        }
+
+    def _whole_calls(self) -> list[dict[str, Any]]:
+        return [
+            {**call, "function": {**call["function"], "arguments": "".join(arguments)}}
+            for call, arguments in zip(self._calls, self._arguments, strict=True)
+        ]
+
+    @property
+    def finish_reason(self) -> str:
+        """`tool_calls` where calls ended the turn."""
+        end = self.turn.end
+        if end.finish_reason == "stop" and end.num_calls:
+            return "tool_calls"
+        return end.finish_reason
+
+    def _chunk(self, delta: dict[str, Any], shown: dict[str, Any] | None = None) -> dict[str, Any]:
+        return {"index": self.index, "delta": delta, "logprobs": shown, "finish_reason": None}
+
+
+def _more_arguments(piece: CallArguments) -> dict[str, Any]:
+    return {"index": piece.index, "function": {"arguments": piece.text}}

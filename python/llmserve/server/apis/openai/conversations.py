@@ -1,0 +1,128 @@
+"""A chat request as a conversation that an assistant answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.apis.openai.chat_schema import ChatRequest
+from llmserve.server.apis.openai.sampling import json_schema_of, sampling_params
+from llmserve.server.apis.openai.tool_choice import choose_tools, read_tools
+from llmserve.server.conversation import Conversation
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.schema import kind_of
+
+# Variables of a template that a request cannot set: they are arguments of what renders it.
+_RESERVED = frozenset(
+    {"self", "messages", "tools", "template", "add_generation_prompt", "continue_final_message"}
+)
+
+
+def conversation_of(request: ChatRequest) -> Conversation:
+    """The conversation.
+
+    Raises:
+        FieldError: A field is wrong, or asks for what there is not.
+    """
+    if request.functions is not None:
+        raise FieldError("functions", "is the old form of tools: use tools and tool_choice")
+    if request.modalities not in (None, ["text"]):
+        raise FieldError("modalities", "must be [text]: llmserve gives text only")
+    for index, message in enumerate(request.messages):
+        check_parts(message.get("content"), f"messages[{index}].content")
+        _check_calls(message.get("tool_calls"), f"messages[{index}].tool_calls")
+    tools = read_tools(request.tools)
+    mode, callable_tools = choose_tools(tools, request.tool_choice)
+    return Conversation(
+        messages=[{"content": None, **message} for message in request.messages],
+        tools=tools,
+        callable_tools=callable_tools,
+        mode=mode,
+        is_parallel=request.parallel_tool_calls,
+        variables={**template_variables(request), **_generation_options(request)},
+    )
+
+
+def check_parts(content: Any, where: str) -> None:
+    """Refuses parts that are no text, by their kind.
+
+    Raises:
+        FieldError: There is one.
+    """
+    if not isinstance(content, list):
+        return
+    for index, part in enumerate(content):
+        name = f"{where}[{index}]"
+        if not isinstance(part, dict):
+            raise FieldError(name, f"must be an object, got {kind_of(part)}")
+        kind = part.get("type")
+        if kind not in ("text", "input_text", "output_text"):
+            shown = repr(kind[:32]) if isinstance(kind, str) else kind_of(kind)
+            raise FieldError(f"{name}.type", f"must be text (no images, audio or files), got {shown}")
+        text = part.get("text")
+        if not isinstance(text, str):
+            raise FieldError(f"{name}.text", f"must be a string, got {kind_of(text)}")
+
+
+def _check_calls(calls: Any, where: str) -> None:
+    if calls is None:
+        return
+    if not isinstance(calls, list):
+        raise FieldError(where, f"must be an array, got {kind_of(calls)}")
+    for index, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise FieldError(f"{where}[{index}]", "must have a function with a name")
+
+
+def template_variables(request: ChatRequest) -> dict[str, Any]:
+    """What the chat template gets beside messages and tools.
+
+    Raises:
+        FieldError: A variable has a reserved name.
+    """
+    return variables_of(request.chat_template_kwargs, request.reasoning_effort)
+
+
+def variables_of(given: Mapping[str, Any], effort: str | None) -> dict[str, Any]:
+    """Variables of a template, with the effort under the names that templates know."""
+    for name in given:
+        if name in _RESERVED:
+            raise FieldError(f"chat_template_kwargs.{name}", "cannot be set")
+    if effort is None:
+        return dict(given)
+    known: dict[str, Any] = {"reasoning_effort": effort}
+    if effort == "none":
+        # What templates of models that think or do not think ask for.
+        known |= {"enable_thinking": False, "thinking": False}
+    return {**known, **given}
+
+
+def _generation_options(request: ChatRequest) -> dict[str, Any]:
+    if request.continue_final_message:
+        return {"add_generation_prompt": False, "continue_final_message": True}
+    return {"add_generation_prompt": request.add_generation_prompt}
+
+
+def chat_params(request: ChatRequest) -> SamplingParams:
+    """The parameters of the first choice.
+
+    Raises:
+        FieldError: A field is wrong.
+        InvalidParameterError: What the engine does not take.
+    """
+    top = request.top_logprobs
+    if top is not None and not request.logprobs:
+        raise FieldError("top_logprobs", "needs logprobs to be true")
+    max_tokens = request.max_completion_tokens
+    if max_tokens is None:
+        max_tokens = request.max_tokens
+    if max_tokens == 0:
+        raise FieldError("max_tokens", "must be at least 1, or -1 for the context length, got 0")
+    return sampling_params(
+        request,
+        max_tokens=max_tokens,
+        logprobs=(top or 0) if request.logprobs else None,
+        json_schema=json_schema_of(request.response_format),
+    )

@@ -1,0 +1,101 @@
+"""`/v1/embeddings`, and llama-server's `/embedding` and `/embeddings`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from llmserve.embedder import Embedder
+from llmserve.embeddings import Embeddings
+from llmserve.server.apis.openai import embeddings_convert as convert
+from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
+from llmserve.server.apis.openai.readers import Prompts
+from llmserve.server.refusals import FieldError, ModelKindError, ServerStoppingError
+from llmserve.server.services import Services
+from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.headers import ignored_header
+
+_AS_IT_IS, _EUCLIDEAN = -1, 2
+
+_SMALL = 1 << 14
+"""So many values are rendered at once; more are rendered beside the event loop."""
+
+
+class EmbeddingsApi:
+    """The routes over the shared services."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def embeddings(self, exchange: Exchange) -> None:
+        """`POST /v1/embeddings`."""
+        parsed = await exchange.read(EmbeddingsRequest)
+        request = parsed.value
+        async with self._services.on_demand.use_embedder(request.model) as used:
+            embeddings = await self._embed(used.embedder, request.input, request.dimensions)
+            vectors = await _rendered(embeddings, as_base64=request.encoding_format == "base64")
+            answer = convert.openai_answer(used.entry.id, vectors, embeddings.total_tokens)
+        await exchange.send_json(answer, headers=_ignored(parsed.unknown))
+
+    async def embedding(self, exchange: Exchange) -> None:
+        """`POST /embedding`."""
+        parsed = await exchange.read(EmbeddingRequest)
+        request = parsed.value
+        inputs = request.input if request.content is None else request.content
+        if inputs is None:
+            raise FieldError("content", "is required")
+        if request.embd_normalize not in (_AS_IT_IS, _EUCLIDEAN):
+            raise FieldError(
+                "embd_normalize", f"must be {_AS_IT_IS} or {_EUCLIDEAN}, got {request.embd_normalize}"
+            )
+        normalize = request.embd_normalize == _EUCLIDEAN
+        model_id = request.model or await self._first_model()
+        async with self._services.on_demand.use_embedder(model_id) as used:
+            embeddings = await self._embed(used.embedder, inputs, normalize=normalize)
+            answer = convert.llama_server_answer(await _rendered(embeddings))
+        await exchange.send_json(answer, headers=_ignored(parsed.unknown))
+
+    async def _first_model(self) -> str:
+        entries = await self._services.catalogue.entries()
+        kinds = await self._services.on_demand.kinds.of_all(entries)
+        for entry, kind in zip(entries, kinds, strict=True):
+            if kind == "embedding":
+                return entry.id
+        raise ModelKindError("embedding")
+
+    async def _embed(
+        self, embedder: Embedder, inputs: Prompts, dimensions: int | None = None, *, normalize: bool = True
+    ) -> Embeddings:
+        """The vectors; the server's stop ends the wait for them.
+
+        Raises:
+            RequestError: An input cannot be computed.
+            ServerStoppingError: The server stops.
+        """
+        lifecycle = self._services.lifecycle
+        work = asyncio.ensure_future(embedder.embed(inputs, dimensions=dimensions, normalize=normalize))
+        try:
+            with lifecycle.running(work.cancel):
+                return await work
+        except asyncio.CancelledError:
+            if lifecycle.is_stopping:
+                raise ServerStoppingError from None
+            raise
+
+
+async def _rendered(embeddings: Embeddings, *, as_base64: bool = False) -> Sequence[object]:
+    """Each vector as it stands in the answer."""
+
+    def render() -> Sequence[Any]:
+        if as_base64:
+            return convert.base64_vectors(embeddings)
+        return convert.fragments(embeddings.json_vectors())
+
+    if len(embeddings) * embeddings.dimensions <= _SMALL:
+        return render()
+    return await asyncio.to_thread(render)
+
+
+def _ignored(unknown: Sequence[str]) -> dict[str, str]:
+    return {"X-LLMServe-Ignored": ignored_header(unknown)} if unknown else {}

@@ -1,0 +1,77 @@
+"""Wire types of the embedding routes: OpenAI's, and llama-server's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from llmserve.server.apis.openai.readers import PROMPT_SCHEMA, Prompts, read_prompts
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.schema import Field, kind_of
+
+MAX_INPUTS = 2048
+"""The most inputs of one request, as OpenAI has it."""
+
+_FORMATS = ("float", "base64")
+
+
+def _read_inputs(value: Any, name: str) -> Prompts:
+    inputs = read_prompts(value, name)
+    if len(inputs) > MAX_INPUTS:
+        raise FieldError(name, f"must have at most {MAX_INPUTS} inputs, got {len(inputs)}")
+    return inputs
+
+
+def _read_format(value: Any, name: str) -> str:
+    if value not in _FORMATS:
+        shown = repr(value[:32]) if isinstance(value, str) else kind_of(value)
+        raise FieldError(name, f"must be 'float' or 'base64', got {shown}")
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingsRequest:
+    """Inputs whose vectors are asked for."""
+
+    model: Annotated[str, Field("The id of an embedding model.", non_empty=True)]
+    input: Annotated[
+        Prompts,
+        Field(
+            f"A text, token ids, or up to {MAX_INPUTS} of either. Ids are taken as they are.",
+            read=_read_inputs,
+            schema=PROMPT_SCHEMA,
+        ),
+    ]
+    encoding_format: Annotated[
+        str,
+        Field(
+            "Numbers, or base64 of 32-bit floats, little-endian.",
+            read=_read_format,
+            schema={"type": "string", "enum": list(_FORMATS)},
+        ),
+    ] = "float"
+    dimensions: Annotated[
+        int | None,
+        Field(
+            "Keep so many values of each vector, from the first, and scale it to length 1 again. For models "
+            "that were trained for it.",
+            minimum=1,
+            maximum=2**31 - 1,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingRequest:
+    """The same as llama-server has it."""
+
+    content: Annotated[
+        Prompts | None, Field("A text, token ids, or several.", read=_read_inputs, schema=PROMPT_SCHEMA)
+    ] = None
+    input: Annotated[
+        Prompts | None, Field("Another name for `content`.", read=_read_inputs, schema=PROMPT_SCHEMA)
+    ] = None
+    model: Annotated[str | None, Field("A model's id. Absent: the first embedding model.")] = None
+    embd_normalize: Annotated[
+        int, Field("2: scale vectors to length 1. -1: leave them as they are.", minimum=-1, maximum=2)
+    ] = 2

@@ -1,0 +1,85 @@
+"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code"}}``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llmserve import errors
+from llmserve.server import refusals
+from llmserve.server.web.errors import ErrorShape, Fault
+
+DIALECT = "openai"
+
+# Where OpenAI's clients know another name than the exception's own.
+_CODES: Mapping[type[BaseException], str] = {
+    errors.ContextExceededError: "context_length_exceeded",
+    refusals.UnknownModelError: "model_not_found",
+    refusals.UnauthorizedError: "invalid_api_key",
+    refusals.FieldError: "invalid_value",
+    errors.InvalidParameterError: "invalid_value",
+}
+
+
+def render(fault: Fault) -> object:
+    """The body of an error."""
+    return {
+        "error": {
+            "message": _message(fault),
+            "type": fault.rule.openai_type,
+            "param": _param(fault.error),
+            "code": _code(fault.error),
+        }
+    }
+
+
+def _message(fault: Fault) -> str:
+    error = fault.error
+    if isinstance(error, errors.ContextExceededError):
+        if isinstance(error, errors.InputTooLongError):
+            reason = f"input[{error.index}] has {error.prompt_tokens}"
+        else:
+            reason = f"a prompt of {error.prompt_tokens} tokens leaves no room for output"
+        # LiteLLM knows this one by its first words, LangChain by the code in it.
+        limit = f"This model's maximum context length is {error.context_length} tokens"
+        return f"{limit}: {reason} (context_length_exceeded)"
+    return fault.message
+
+
+def _param(error: BaseException) -> str | None:
+    if isinstance(error, refusals.FieldError | errors.InvalidParameterError):
+        return error.field or None
+    if isinstance(error, errors.InputTooLongError):
+        return f"input[{error.index}]"
+    if isinstance(error, refusals.UnknownModelError | refusals.ModelKindError | refusals.ModelNotLoadedError):
+        return "model"
+    return None
+
+
+def _code(error: BaseException) -> str:
+    for cls in type(error).__mro__:
+        if code := _CODES.get(cls):
+            return code
+    return error.code if isinstance(error, errors.LlmserveError) else "internal_error"
+
+
+SHAPES = tuple(
+    ErrorShape(DIALECT, prefix, render)
+    for prefix in (
+        "/v1/",
+        # What llama-server has beside it, for the same clients.
+        "/chat/",
+        "/completion",
+        "/detokenize",
+        "/embedding",
+        "/embeddings",
+        "/infill",
+        "/lora-adapters",
+        "/models",
+        "/props",
+        "/rerank",
+        "/responses",
+        "/slots",
+        "/tokenize",
+    )
+)
+"""All of ``/v1/`` that no other dialect has."""

@@ -1,0 +1,48 @@
+"""Several sources of output as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TypeVar
+
+from llmserve.server.web.tasks import end_task
+
+T = TypeVar("T")
+
+
+async def merged(sources: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[tuple[int, T], None]:
+    """What the sources give, as it comes, with their numbers.
+
+    The first exception of a source ends all. A source waits while nobody takes what it gave.
+    """
+    if len(sources) == 1:
+        async with aclosing(sources[0]) as source:
+            async for item in source:
+                yield 0, item
+        return
+    queue: asyncio.Queue[tuple[int, T]] = asyncio.Queue(maxsize=len(sources))
+    feeding = {asyncio.create_task(_feed(queue, index, source)) for index, source in enumerate(sources)}
+    taking = asyncio.create_task(queue.get())
+    try:
+        running = set(feeding)
+        while running or not queue.empty() or taking.done():
+            done, _ = await asyncio.wait({taking, *running}, return_when=asyncio.FIRST_COMPLETED)
+            if taking in done:
+                yield taking.result()
+                taking = asyncio.create_task(queue.get())
+            for task in done & running:
+                running.discard(task)
+                task.result()
+            # A task that was made just now takes what is there in the next turn.
+            await asyncio.sleep(0)
+    finally:
+        for task in (taking, *feeding):
+            await end_task(task)
+
+
+async def _feed(queue: asyncio.Queue[tuple[int, T]], index: int, source: AsyncGenerator[T, None]) -> None:
+    async with aclosing(source):
+        async for item in source:
+            await queue.put((index, item))

@@ -1,0 +1,157 @@
+"""llama-server's own `/completion`: the same as `/v1/completions` in another shape, for its older clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from llmserve.server.apis.openai import answers
+from llmserve.server.apis.openai.completions import Choice, CompletionsApi
+from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.server.apis.openai.ends import check_end
+from llmserve.server.apis.openai.grammar import with_grammar
+from llmserve.server.apis.openai.model_choice import chosen_model
+from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
+from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params, schema_text
+from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.refusals import FieldError
+from llmserve.server.services import Services
+from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.session_names import header_session
+from llmserve.types import Completion, Delta
+
+_SAME = (
+    "stream",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "stop",
+    "seed",
+    "ignore_eos",
+    "cache_prompt",
+    "grammar",
+)
+
+
+class NativeCompletionApi:
+    """The route over the shared services."""
+
+    def __init__(self, services: Services, completions: CompletionsApi) -> None:
+        self._services = services
+        self._completions = completions
+
+    async def serve(self, exchange: Exchange) -> None:
+        """`POST /completion`."""
+        parsed = await exchange.read(NativeCompletionRequest)
+        native = parsed.value
+        if len(native.prompt) != 1:
+            raise FieldError("prompt", f"must be one text, got {len(native.prompt)}")
+        model = await chosen_model(self._services, native.model)
+        same = {name: getattr(native, name) for name in _SAME}
+        request = OpenAiCompletionRequest(
+            model=model, prompt=native.prompt, max_tokens=native.n_predict, **same
+        )
+        schema = None if native.json_schema is None else schema_text(native.json_schema, "json_schema")
+        params = sampling_params(request, max_tokens=native.n_predict or 1, logprobs=None, json_schema=schema)
+        params = await with_grammar(request, params)
+        session = header_session(exchange.request.scope)
+        headers = answers.headers(params.seed, [*parsed.unknown, *ignored_fields(request, params)])
+        async with self._completions.submitted(request, params, session, "n_predict") as (used, (choice,)):
+            run = _Run(self._services.lifecycle, used.entry.id, native, choice)
+            if native.stream:
+                await exchange.send_events(run.frames(), answers.render_error, headers=headers)
+            else:
+                await exchange.send_json(await run.answer(), headers=headers)
+
+
+class _Run:
+    """One answer."""
+
+    def __init__(
+        self, lifecycle: Lifecycle, model: str, request: NativeCompletionRequest, choice: Choice
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._model = model
+        self._request = request
+        self._choice = choice
+
+    async def answer(self) -> dict[str, Any]:
+        """The whole answer."""
+        completion = await self._completion()
+        if completion is None:
+            return await self._without_output()
+        return self._ended(completion, completion.text, [token.id for token in completion.tokens])
+
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        """The answer as events; nothing follows the one that has `stop`."""
+        if self._choice.stream is None:
+            yield answers.frame(await self._without_output())
+            return
+        async with aclosing(self._deltas()) as deltas:
+            async for delta in deltas:
+                if delta.text:
+                    yield answers.frame(self._part(delta))
+        completion = await self._completion()
+        if completion is not None:
+            yield answers.frame(self._ended(completion, "", []))
+
+    async def _deltas(self) -> AsyncGenerator[Delta, None]:
+        async for delta in self._choice.running:
+            yield delta
+
+    async def _completion(self) -> Completion | None:
+        if self._choice.stream is None:
+            return None
+        completion = await self._choice.stream.result()
+        check_end(self._lifecycle, completion.finish_reason)
+        return completion
+
+    def _part(self, delta: Delta) -> dict[str, Any]:
+        tokens = [token.id for token in delta.tokens] if self._request.return_tokens else []
+        return {"index": 0, "content": delta.text, "tokens": tokens, "stop": False, "id_slot": -1}
+
+    def _ended(self, completion: Completion, text: str, tokens: list[int]) -> dict[str, Any]:
+        cost = answers.completion_cost(completion)
+        is_cut = completion.finish_reason != "stop"
+        stop_type = "limit" if is_cut else "eos" if completion.stop is None else "word"
+        return {
+            "index": 0,
+            "content": text,
+            "tokens": tokens if self._request.return_tokens else [],
+            "id_slot": -1,
+            "stop": True,
+            "model": self._model,
+            "tokens_predicted": cost.completion_tokens,
+            "tokens_evaluated": cost.prompt_tokens,
+            "tokens_cached": cost.cached_tokens,
+            "has_new_line": "\n" in completion.text,
+            "truncated": False,
+            "stop_type": stop_type,
+            "stopping_word": completion.stop or "",
+            "timings": answers.timings(cost),
+        }
+
+    async def _without_output(self) -> dict[str, Any]:
+        cost = await self._choice.without_output()
+        return {
+            "index": 0,
+            "content": "",
+            "tokens": [],
+            "id_slot": -1,
+            "stop": True,
+            "model": self._model,
+            "tokens_predicted": 0,
+            "tokens_evaluated": cost.prompt_tokens,
+            "tokens_cached": 0,
+            "has_new_line": False,
+            "truncated": False,
+            "stop_type": "limit",
+            "stopping_word": "",
+            "timings": answers.timings(cost),
+        }

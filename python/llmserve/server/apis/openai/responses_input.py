@@ -1,0 +1,176 @@
+"""A request of `/v1/responses` as a conversation that an assistant answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.apis.openai.conversations import check_parts, variables_of
+from llmserve.server.apis.openai.responses_schema import ResponsesRequest
+from llmserve.server.apis.openai.sampling import json_schema_of, sampling_params
+from llmserve.server.apis.openai.schema import SamplingFields
+from llmserve.server.apis.openai.tool_choice import choose_tools, read_tools
+from llmserve.server.conversation import Conversation
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.schema import kind_of
+
+_ROLES = ("user", "assistant", "system", "developer")
+
+
+def conversation_of(request: ResponsesRequest) -> Conversation:
+    """The conversation.
+
+    Raises:
+        FieldError: A field is wrong, or asks for what there is not.
+    """
+    _refuse_state(request)
+    tools = read_tools(request.tools)
+    mode, callable_tools = choose_tools(tools, request.tool_choice)
+    return Conversation(
+        messages=messages_of(request),
+        tools=tools,
+        callable_tools=callable_tools,
+        mode=mode,
+        is_parallel=request.parallel_tool_calls,
+        variables=variables_of(request.chat_template_kwargs, request.reasoning.effort),
+    )
+
+
+def _refuse_state(request: ResponsesRequest) -> None:
+    for name in ("previous_response_id", "conversation", "prompt"):
+        if getattr(request, name) is not None:
+            raise FieldError(name, "is not kept here: send the whole conversation as input")
+    if request.background:
+        raise FieldError("background", "must be false: responses are not kept")
+
+
+def response_params(request: ResponsesRequest) -> SamplingParams:
+    """The parameters.
+
+    Raises:
+        FieldError: A field is wrong.
+        InvalidParameterError: What the engine does not take.
+    """
+    if request.max_output_tokens == 0:
+        raise FieldError("max_output_tokens", "must be at least 1, or -1 for the context length, got 0")
+    fields = SamplingFields(
+        model=request.model, temperature=request.temperature, top_p=request.top_p, seed=request.seed
+    )
+    return sampling_params(
+        fields,
+        max_tokens=request.max_output_tokens,
+        logprobs=None,
+        json_schema=json_schema_of(_chat_format(request.text.format), "text.format"),
+    )
+
+
+def _chat_format(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A format as chat has it, where the schema lies one level deeper."""
+    if given is None or given.get("type") != "json_schema" or "json_schema" in given:
+        return given
+    if given.get("schema") is None:
+        raise FieldError("text.format.schema", "is required")
+    return {"type": "json_schema", "json_schema": given}
+
+
+def messages_of(request: ResponsesRequest) -> list[dict[str, Any]]:
+    """Instructions and input as chat messages.
+
+    Raises:
+        FieldError: An item is of no kind that can be shown to a model.
+    """
+    messages: list[dict[str, Any]] = []
+    if request.instructions:
+        messages.append({"role": "system", "content": request.instructions})
+    if isinstance(request.input, str):
+        return [*messages, {"role": "user", "content": request.input}]
+    if not request.input:
+        raise FieldError("input", "must have at least one item, got none")
+    return messages + _Items().read(request.input)
+
+
+class _Items:
+    """Reads items; reasoning and calls of one turn become one message."""
+
+    def __init__(self) -> None:
+        self._messages: list[dict[str, Any]] = []
+        self._names: dict[str, str] = {}
+        self._reasoning: list[str] = []
+
+    def read(self, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The messages of items."""
+        for index, item in enumerate(items):
+            where = f"input[{index}]"
+            kind = item.get("type", "message")
+            if kind == "message":
+                self._message(item, where)
+            elif kind == "function_call":
+                self._call(item, where)
+            elif kind == "function_call_output":
+                self._result(item, where)
+            elif kind == "reasoning":
+                self._thought(item)
+            else:
+                shown = repr(kind[:32]) if isinstance(kind, str) else kind_of(kind)
+                known = "message, function_call, function_call_output or reasoning"
+                raise FieldError(f"{where}.type", f"must be {known}, got {shown}")
+        return self._messages
+
+    def _message(self, item: Mapping[str, Any], where: str) -> None:
+        role = item.get("role")
+        if role not in _ROLES:
+            shown = repr(role[:32]) if isinstance(role, str) else kind_of(role)
+            raise FieldError(f"{where}.role", f"must be {', '.join(_ROLES)}, got {shown}")
+        content = item.get("content")
+        if not isinstance(content, str | list):
+            raise FieldError(f"{where}.content", f"must be a string or an array, got {kind_of(content)}")
+        check_parts(content, f"{where}.content")
+        if isinstance(content, list):
+            content = [{"type": "text", "text": part["text"]} for part in content]
+        message = {"role": role, "content": content}
+        if role == "assistant":
+            message |= self._taken_reasoning()
+        self._messages.append(message)
+
+    def _call(self, item: Mapping[str, Any], where: str) -> None:
+        call_id, name = _text(item, "call_id", where), _text(item, "name", where)
+        function = {"name": name, "arguments": _text(item, "arguments", where)}
+        self._names[call_id] = name
+        last = self._messages[-1] if self._messages else None
+        if last is None or last["role"] != "assistant" or self._reasoning:
+            last = {"role": "assistant", "content": None, **self._taken_reasoning()}
+            self._messages.append(last)
+        last.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
+
+    def _result(self, item: Mapping[str, Any], where: str) -> None:
+        call_id = _text(item, "call_id", where)
+        output = item.get("output")
+        if not isinstance(output, str | list):
+            raise FieldError(f"{where}.output", f"must be a string or an array, got {kind_of(output)}")
+        check_parts(output, f"{where}.output")
+        if isinstance(output, list):
+            output = "".join(part["text"] for part in output)
+        message = {"role": "tool", "tool_call_id": call_id, "content": output}
+        if call_id in self._names:
+            message["name"] = self._names[call_id]
+        self._messages.append(message)
+
+    def _thought(self, item: Mapping[str, Any]) -> None:
+        content = item.get("content")
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, dict) and isinstance(part.get("text"), str):
+                self._reasoning.append(part["text"])
+
+    def _taken_reasoning(self) -> dict[str, Any]:
+        taken, self._reasoning = self._reasoning, []
+        return {"reasoning_content": "".join(taken)} if taken else {}
+
+
+def _text(item: Mapping[str, Any], name: str, where: str) -> str:
+    value = item.get(name)
+    if value is None:
+        raise FieldError(f"{where}.{name}", "is required")
+    if not isinstance(value, str):
+        raise FieldError(f"{where}.{name}", f"must be a string, got {kind_of(value)}")
+    return value

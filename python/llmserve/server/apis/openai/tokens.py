@@ -1,0 +1,99 @@
+"""llama-server's `/tokenize`, `/detokenize` and `/props`, for models of all kinds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from llmserve.embedder import Embedder
+from llmserve.engine import Engine
+from llmserve.server.apis.openai.model_choice import chosen_model
+from llmserve.server.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
+from llmserve.server.models.on_demand import UsedHandle
+from llmserve.server.refusals import FieldError
+from llmserve.server.services import Services
+from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.headers import ignored_header
+from llmserve.version import version
+
+MAX_PIECES = 10_000
+"""The most tokens of which texts are given: each is a call of its own."""
+
+
+class TokensApi:
+    """The routes over the shared services."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def tokenize(self, exchange: Exchange) -> None:
+        """`POST /tokenize`."""
+        parsed = await exchange.read(TokenizeRequest)
+        request = parsed.value
+        text = request.prompt if request.content is None else request.content
+        if text is None:
+            raise FieldError("content", "is required")
+        async with self._use(request.model) as used:
+            tokens: list[Any] = await used.handle.tokenize(
+                text, add_special=request.add_special, parse_special=request.parse_special
+            )
+            if request.with_pieces:
+                tokens = await _with_pieces(used.handle, tokens)
+        await exchange.send_json({"tokens": tokens}, headers=_ignored(parsed.unknown))
+
+    async def detokenize(self, exchange: Exchange) -> None:
+        """`POST /detokenize`."""
+        parsed = await exchange.read(DetokenizeRequest)
+        async with self._use(parsed.value.model) as used:
+            text = await used.handle.detokenize(parsed.value.tokens, render_special=True)
+        await exchange.send_json({"content": text}, headers=_ignored(parsed.unknown))
+
+    async def props(self, exchange: Exchange) -> None:
+        """`GET /props`."""
+        services = self._services
+        # A GET changes nothing: browsers send it for any page's links and images.
+        model_id = await chosen_model(services, exchange.request.query_params.get("model"))
+        found = await services.on_demand.loaded(model_id)
+        info = found.handle.info
+        await exchange.send_json(
+            {
+                "default_generation_settings": {"n_ctx": info.context_length},
+                "total_slots": info.num_slots,
+                "model_alias": found.entry.id,
+                "chat_template": info.chat_template,
+                "bos_token": info.bos_text,
+                "eos_token": info.eos_text,
+                "modalities": {"vision": False, "audio": False},
+                "build_info": f"llmserve {version()}",
+                "is_sleeping": False,
+            }
+        )
+
+    @asynccontextmanager
+    async def _use(self, model_id: str | None) -> AsyncGenerator[UsedHandle, None]:
+        async with self._services.on_demand.use_any(await chosen_model(self._services, model_id)) as used:
+            yield used
+
+
+async def _with_pieces(handle: Engine | Embedder, tokens: Sequence[int]) -> list[dict[str, Any]]:
+    if len(tokens) > MAX_PIECES:
+        raise FieldError(
+            "content", f"must have at most {MAX_PIECES} tokens for with_pieces, got {len(tokens)}"
+        )
+    known: dict[int, Any] = {}
+    for token in tokens:
+        if token not in known:
+            known[token] = _piece(await handle.detokenize_bytes([token], render_special=True))
+    return [{"id": token, "piece": known[token]} for token in tokens]
+
+
+def _piece(data: bytes) -> str | list[int]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return list(data)
+
+
+def _ignored(unknown: Sequence[str]) -> dict[str, str]:
+    return {"X-LLMServe-Ignored": ignored_header(unknown)} if unknown else {}

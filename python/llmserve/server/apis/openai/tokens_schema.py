@@ -1,0 +1,31 @@
+"""Wire types of llama-server's token routes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from llmserve.server.apis.openai.readers import read_token_ids
+from llmserve.server.web.schema import Field
+
+_IDS_SCHEMA = {"type": "array", "items": {"type": "integer"}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizeRequest:
+    """A text whose tokens are asked for."""
+
+    content: Annotated[str | None, Field("The text.")] = None
+    prompt: Annotated[str | None, Field("The same under vLLM's name.")] = None
+    model: Annotated[str | None, Field("A model's id. Absent: the first of `GET /v1/models`.")] = None
+    add_special: Annotated[bool, Field("Add what the vocabulary puts around a text (BOS).")] = False
+    parse_special: Annotated[bool, Field("Read the text of control tokens as control tokens.")] = True
+    with_pieces: Annotated[bool, Field("Give each token's text, or its bytes where it is none.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetokenizeRequest:
+    """Tokens whose text is asked for."""
+
+    tokens: Annotated[list[int], Field("Token ids.", read=read_token_ids, schema=_IDS_SCHEMA)]
+    model: Annotated[str | None, Field("A model's id. Absent: the first of `GET /v1/models`.")] = None

@@ -1,0 +1,128 @@
+"""Tools and the choice among them, as clients send them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llmserve.server.apis.openai.sampling import schema_text
+from llmserve.server.conversation import Tool, ToolMode
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.schema import kind_of
+
+MAX_TOOLS = 128
+
+# OpenAI's, and the dots and colons of others: no name is the text of a control token.
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_MODES: Mapping[str, ToolMode] = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
+
+
+def read_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
+    """The functions of `tools`: nested in `function` as in chat, or flat as in responses.
+
+    Raises:
+        FieldError: One is no function.
+    """
+    if len(tools) > MAX_TOOLS:
+        raise FieldError("tools", f"must have at most {MAX_TOOLS} tools, got {len(tools)}")
+    made = tuple(_tool(tool, f"tools[{index}]") for index, tool in enumerate(tools))
+    names = [tool.name for tool in made]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise FieldError(f"tools[{index}]", f"has the name of another one, {name}")
+    return made
+
+
+def _tool(tool: Mapping[str, Any], where: str) -> Tool:
+    kind = tool.get("type", "function")
+    if kind != "function":
+        shown = repr(kind[:32]) if isinstance(kind, str) else kind_of(kind)
+        raise FieldError(f"{where}.type", f"must be function, got {shown}")
+    function = tool
+    if "function" in tool:
+        where = f"{where}.function"
+        function = tool["function"]
+        if not isinstance(function, dict):
+            raise FieldError(where, f"must be an object, got {kind_of(function)}")
+    return Tool(
+        name=_name(function.get("name"), f"{where}.name"),
+        description=_description(function.get("description"), f"{where}.description"),
+        parameters=_parameters(function.get("parameters"), f"{where}.parameters"),
+    )
+
+
+def _name(name: Any, where: str) -> str:
+    if name is None:
+        raise FieldError(where, "is required")
+    if not isinstance(name, str):
+        raise FieldError(where, f"must be a string, got {kind_of(name)}")
+    if not _NAME.fullmatch(name):
+        raise FieldError(where, f"must be 1 to 128 of A-Z a-z 0-9 _ . : -, got {name[:32]!a}")
+    return name
+
+
+def _description(description: Any, where: str) -> str | None:
+    if description is not None and not isinstance(description, str):
+        raise FieldError(where, f"must be a string, got {kind_of(description)}")
+    return description
+
+
+def _parameters(parameters: Any, where: str) -> dict[str, Any] | None:
+    if parameters is None:
+        return None
+    if not isinstance(parameters, dict):
+        raise FieldError(where, f"must be an object, got {kind_of(parameters)}")
+    if parameters.get("type", "object") != "object":
+        raise FieldError(f"{where}.type", "must be object")
+    schema_text(parameters, where)
+    return parameters
+
+
+def choose_tools(tools: tuple[Tool, ...], choice: Any) -> tuple[ToolMode, tuple[Tool, ...]]:
+    """Whether the turn calls tools, and which it may call.
+
+    Raises:
+        FieldError: The choice is none, or of a tool that there is not.
+    """
+    if choice is None:
+        return ("auto" if tools else "none"), tools
+    if isinstance(choice, str):
+        if choice not in _MODES:
+            raise FieldError("tool_choice", f"must be auto, none or required, got {choice[:32]!r}")
+        mode = _MODES[choice]
+        if mode == "required" and not tools:
+            raise FieldError("tool_choice", "is required, and there are no tools")
+        return (mode if tools else "none"), tools
+    if not isinstance(choice, dict):
+        raise FieldError("tool_choice", f"must be a string or an object, got {kind_of(choice)}")
+    if choice.get("type") == "allowed_tools":
+        return _allowed(tools, choice.get("allowed_tools", choice))
+    return "required", (_named(tools, choice, "tool_choice"),)
+
+
+def _allowed(tools: tuple[Tool, ...], allowed: Any) -> tuple[ToolMode, tuple[Tool, ...]]:
+    listed = allowed.get("tools") if isinstance(allowed, dict) else None
+    if not isinstance(listed, list) or not listed or not all(isinstance(item, dict) for item in listed):
+        raise FieldError("tool_choice.tools", "must be an array of objects")
+    mode = allowed.get("mode", "auto")
+    if mode not in ("auto", "required"):
+        raise FieldError("tool_choice.mode", "must be auto or required")
+    named = [_named(tools, item, f"tool_choice.tools[{index}]") for index, item in enumerate(listed)]
+    return _MODES[mode], tuple(_unique(named))
+
+
+def _unique(tools: Sequence[Tool]) -> list[Tool]:
+    return list({tool.name: tool for tool in tools}.values())
+
+
+def _named(tools: tuple[Tool, ...], choice: Mapping[str, Any], where: str) -> Tool:
+    if choice.get("type", "function") != "function":
+        raise FieldError(f"{where}.type", "must be function")
+    function = choice.get("function", choice)
+    name = function.get("name") if isinstance(function, dict) else None
+    for tool in tools:
+        if tool.name == name:
+            return tool
+    shown = repr(name[:32]) if isinstance(name, str) else kind_of(name)
+    raise FieldError(f"{where}.function.name", f"must be the name of a tool, got {shown}")

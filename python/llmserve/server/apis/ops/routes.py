@@ -1,0 +1,205 @@
+"""Routes for operators and readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from llmserve.server.apis.ops import metrics
+from llmserve.server.apis.ops.openapi import build_document, with_key
+from llmserve.server.models import ModelReport
+from llmserve.server.services import Services
+from llmserve.server.settings import Settings
+from llmserve.server.web.endpoint import Content, Endpoint
+from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.headers import route_path
+from llmserve.version import version
+
+HEALTH = "/health"
+METRICS = "/metrics"
+_DOCUMENT = "/openapi.json"
+
+_PAGE_FILES: Mapping[str, tuple[str, str]] = {
+    "/docs": ("docs.html", "text/html; charset=utf-8"),
+    "/docs/docs.css": ("docs.css", "text/css; charset=utf-8"),
+    "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
+}
+
+
+def keyless_paths(settings: Settings) -> tuple[str, ...]:
+    """What answers without an API key: it gives nothing away, and a browser cannot send a key for a page."""
+    return (HEALTH, _DOCUMENT, *_PAGE_FILES, *((METRICS,) if settings.metrics_open else ()))
+
+
+# The page talks to this server only.
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+
+_HEALTH_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["status", "models"],
+    "properties": {
+        "status": {"type": "string", "enum": ["ok", "error", "draining"], "examples": ["ok"]},
+        "models": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["id", "state"],
+                "properties": {
+                    "id": {"type": "string", "description": "The file's name without suffix."},
+                    "state": {"type": "string", "enum": ["loading", "ready", "busy", "failed"]},
+                    "has_draft_head": {
+                        "type": "boolean",
+                        "description": "Whether the file has a head for multi-token prediction (MTP); there "
+                        "once it is loaded.",
+                    },
+                    "backend": {
+                        "type": "string",
+                        "description": "What computes the layers, `CPU` or the GPUs with layers; there "
+                        "once it is loaded.",
+                    },
+                    "num_gpu_layers": {
+                        "type": "integer",
+                        "description": "Layers on GPUs, the output layer among them; there once it is "
+                        "loaded.",
+                    },
+                    "kind": {
+                        "type": "string",
+                        "enum": ["embedding"],
+                        "description": "Of embedding models; absent for models that generate.",
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+class OpsApi:
+    """Health, metrics and documentation over the shared services."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._document: dict[str, Any] = {}
+
+    def describe(self, endpoints: Sequence[Endpoint], response_types: Sequence[type]) -> None:
+        """Tells what `/openapi.json` describes."""
+        settings = self._services.settings
+        self._document = build_document(endpoints, response_types, version())
+        if settings.api_key:
+            self._document = with_key(self._document, keyless_paths(settings))
+
+    def endpoints(self) -> list[Endpoint]:
+        """What belongs into the OpenAPI document."""
+        health: Mapping[str, Mapping[str, Any]] = {"application/json": {"schema": _HEALTH_SCHEMA}}
+        return [
+            Endpoint(
+                path=HEALTH,
+                method="GET",
+                serve=self.health,
+                operation_id="health",
+                summary="Health check",
+                description=(
+                    "Answers 200 while the process serves, also while a model is being loaded or is busy. "
+                    "503 with status `error` while an engine that died has not been replaced, and with "
+                    "`draining` before the server ends."
+                ),
+                responses={
+                    200: Content("The server is healthy.", health),
+                    503: Content("An engine died, or the server is draining.", health),
+                },
+            ),
+            Endpoint(
+                path=METRICS,
+                method="GET",
+                serve=self.metrics,
+                operation_id="metrics",
+                summary="Counters and gauges",
+                description="Prometheus text exposition of every engine's and the HTTP server's counters.",
+                responses={200: Content("The metrics.", {"text/plain": {"schema": {"type": "string"}}})},
+            ),
+        ]
+
+    def page_endpoints(self) -> list[Endpoint]:
+        """The document itself and its page, which it does not describe."""
+        pages = [("/", self.index, "index"), (_DOCUMENT, self.openapi, "openapi")]
+        pages += [(path, self.page, f"page{number}") for number, path in enumerate(_PAGE_FILES)]
+        return [
+            Endpoint(
+                path=path,
+                method="GET",
+                serve=serve,
+                operation_id=name,
+                summary=name,
+                description=name,
+                responses={},
+            )
+            for path, serve, name in pages
+        ]
+
+    async def health(self, exchange: Exchange) -> None:
+        """`GET /health`."""
+        registry = self._services.registry
+        status = "ok"
+        if registry.has_dead_engine:
+            status = "error"
+        elif not self._services.lifecycle.is_serving:
+            status = "draining"
+        models = [_shown(report) for report in registry.states()]
+        await exchange.send_json(
+            {"status": status, "models": models},
+            status=200 if status == "ok" else 503,
+            headers={"Cache-Control": "no-store"},
+        )
+
+    async def metrics(self, exchange: Exchange) -> None:
+        """`GET /metrics`."""
+        services = self._services
+        text = metrics.render(services.registry, services.http_counters, services.rpc_counters)
+        await exchange.send_bytes(text.encode(), metrics.MEDIA_TYPE)
+
+    async def index(self, exchange: Exchange) -> None:
+        """`GET /`: where to go on, and what is loaded."""
+        await exchange.send_json(
+            {
+                "name": "llmserve",
+                "version": version(),
+                "docs": "/docs",
+                "openapi": _DOCUMENT,
+                "health": HEALTH,
+                "models": [_shown(report) for report in self._services.registry.states()],
+            }
+        )
+
+    async def openapi(self, exchange: Exchange) -> None:
+        """`GET /openapi.json`, with the path under which this application is mounted."""
+        root = exchange.request.scope.get("root_path", "")
+        servers = [{"url": root or "/", "description": "This server"}]
+        await exchange.send_json({**self._document, "servers": servers})
+
+    async def page(self, exchange: Exchange) -> None:
+        """`GET /docs` and what the page consists of."""
+        name, media_type = _PAGE_FILES[route_path(exchange.request.scope)]
+        await exchange.send_bytes(_page_file(name), media_type, headers=_PAGE_HEADERS)
+
+
+def _shown(report: ModelReport) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": report.id, "state": report.state}
+    if report.kind == "embedding":
+        shown["kind"] = report.kind
+    if report.has_draft_head is not None:
+        shown["has_draft_head"] = report.has_draft_head
+    if report.backend is not None:
+        shown |= {"backend": report.backend, "num_gpu_layers": report.num_gpu_layers}
+    return shown
+
+
+@cache
+def _page_file(name: str) -> bytes:
+    return resources.files("llmserve.server.apis.ops").joinpath("page").joinpath(name).read_bytes()

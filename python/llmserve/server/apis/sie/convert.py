@@ -1,0 +1,246 @@
+"""Pure functions of the SIE dialect: wire -> request, events -> wire."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+
+from llmserve.errors import BudgetTooSmallError, ContextExceededError
+from llmserve.server.apis.sie.errors import code_of, message_of
+from llmserve.server.apis.sie.readers import MAX_SEED
+from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateRequest
+from llmserve.server.grammars import GrammarSyntaxError, ebnf_to_lark
+from llmserve.server.refusals import FieldError, UnsupportedFieldError
+from llmserve.server.web.errors import Fault
+from llmserve.server.web.schema import read
+from llmserve.server.web.sse import DONE, data_frame
+from llmserve.types import Completion, Delta, SamplingParams, Token, TokenLogprobs, Usage
+
+T = TypeVar("T")
+
+MAX_GRAMMAR_BYTES = 64 << 10
+
+# JSON has no infinity; OpenAI's clients know this number for it.
+_NO_LOGPROB = -9999.0
+
+
+def read_request(body: Mapping[str, Any]) -> GenerateRequest:
+    """The request of a body.
+
+    Raises:
+        UnsupportedFieldError: A field is unknown, or has no meaning beside the others.
+        FieldError: A field is missing, of a wrong type or out of range.
+    """
+    parsed = read(GenerateRequest, body)
+    if parsed.unknown:
+        raise UnsupportedFieldError(parsed.unknown[0][:128], "is not supported")
+    request = parsed.value
+    _check_logprobs(request)
+    if request.grammar is not None:
+        _check_grammar(request.grammar, body["grammar"])
+    sampling = request.options.default_sampling
+    if sampling.min_new_tokens is not None and sampling.min_new_tokens > request.max_new_tokens:
+        raise FieldError(
+            "options.default_sampling.min_new_tokens",
+            f"must be at most max_new_tokens ({request.max_new_tokens}), got {sampling.min_new_tokens}",
+        )
+    return request
+
+
+def _check_logprobs(request: GenerateRequest) -> None:
+    if request.logprobs and not request.stream:
+        raise UnsupportedFieldError("logprobs", "is supported with stream true only")
+    if request.top_logprobs is None:
+        return
+    if not request.stream:
+        raise UnsupportedFieldError("top_logprobs", "is supported with stream true only")
+    if not request.logprobs:
+        raise FieldError("top_logprobs", "needs logprobs true")
+
+
+def _check_grammar(grammar: GenerateGrammar, raw: object) -> None:
+    given = [name for name in ("json_schema", "regex", "ebnf") if getattr(grammar, name) is not None]
+    if len(given) != 1:
+        raise FieldError(
+            "grammar",
+            f"must have exactly one of json_schema, regex and ebnf, got {' and '.join(given) or 'none'}",
+        )
+    num_bytes = len(orjson.dumps(raw))
+    if num_bytes > MAX_GRAMMAR_BYTES:
+        raise FieldError("grammar", f"must have at most {MAX_GRAMMAR_BYTES} bytes of JSON, got {num_bytes}")
+
+
+def lark_grammar(ebnf: str) -> str:
+    """A grammar as the engine reads it.
+
+    Raises:
+        FieldError: It is GBNF with a mistake.
+    """
+    try:
+        return ebnf_to_lark(ebnf)
+    except GrammarSyntaxError as error:
+        raise FieldError("grammar.ebnf", f"is no GBNF: {error}") from None
+
+
+def sampling_params(
+    request: GenerateRequest, stop_token_ids: Sequence[int], lark: str | None
+) -> SamplingParams:
+    """The engine's parameters; ``lark`` is the request's grammar as text.
+
+    A random seed is drawn here, so that a stream's head can name it.
+    """
+    default, grammar = request.options.default_sampling, request.grammar
+    seed = _first(request.seed, default.seed, secrets.randbelow(MAX_SEED + 1))
+    return SamplingParams(
+        max_tokens=request.max_new_tokens,
+        temperature=_first(request.temperature, default.temperature, 1.0 if grammar is None else 0.0),
+        top_p=_first(request.top_p, default.top_p, 1.0),
+        top_k=_first(None, default.top_k, 0),
+        frequency_penalty=_first(request.frequency_penalty, default.frequency_penalty, 0.0),
+        presence_penalty=_first(request.presence_penalty, default.presence_penalty, 0.0),
+        min_tokens=_first(None, default.min_new_tokens, 0),
+        # The engine's seeds have no sign.
+        seed=seed % 2**64,
+        stop=request.stop,
+        stop_token_ids=stop_token_ids,
+        logit_bias=request.logit_bias,
+        logprobs=(request.top_logprobs or 0) if request.logprobs else None,
+        json_schema=None if grammar is None else grammar.json_schema,
+        regex=None if grammar is None else grammar.regex,
+        grammar=lark,
+    )
+
+
+def _first(explicit: T | None, default: T | None, otherwise: T) -> T:
+    if explicit is not None:
+        return explicit
+    return otherwise if default is None else default
+
+
+def ignored_fields(request: GenerateRequest) -> list[str]:
+    """Fields that were given and have no effect on this request."""
+    if request.grammar is None or request.grammar.json_schema is None:
+        return []
+    given = {"stop": request.stop, "options.stop_tokens": request.options.stop_tokens}
+    return [name for name, values in given.items() if values]
+
+
+def check_cap(num_wanted: int, cap: int) -> None:
+    """Refuses more tokens than the model gives.
+
+    Raises:
+        ContextExceededError: It is more.
+    """
+    if num_wanted > cap:
+        raise ContextExceededError(
+            f"max_new_tokens must be at most {cap} for this model, got {num_wanted}", context_length=cap
+        )
+
+
+def check_length(num_prompt_tokens: int, num_wanted: int, context_length: int) -> None:
+    """Refuses a request that could not get all of its tokens.
+
+    Raises:
+        ContextExceededError: Prompt and output do not fit into the context length.
+    """
+    if num_prompt_tokens + num_wanted > context_length:
+        raise ContextExceededError(
+            f"the prompt's {num_prompt_tokens} tokens and max_new_tokens ({num_wanted}) are "
+            f"{num_prompt_tokens + num_wanted} tokens, more than the context length of {context_length}",
+            prompt_tokens=num_prompt_tokens,
+            context_length=context_length,
+        )
+
+
+def budget_refusal(error: BudgetTooSmallError, num_wanted: int, context_length: int) -> Exception:
+    """The refusal of a budget, by what limits it: the request, or what the prompt leaves of the context."""
+    try:
+        check_length(context_length - error.budget, num_wanted, context_length)
+    except ContextExceededError as exceeded:
+        return exceeded
+    return error
+
+
+def usage(counts: Usage) -> dict[str, Any]:
+    """Token counts on this wire."""
+    return {
+        "prompt_tokens": counts.prompt_tokens,
+        "completion_tokens": counts.completion_tokens,
+        "total_tokens": counts.total_tokens,
+        "prompt_tokens_details": {"cached_tokens": counts.cached_tokens},
+    }
+
+
+def answer(model_id: str, completion: Completion) -> dict[str, Any]:
+    """The answer of a request without ``stream``."""
+    return {
+        "model": model_id,
+        "text": completion.text,
+        "finish_reason": completion.finish_reason,
+        "usage": usage(completion.usage),
+    }
+
+
+@dataclass(slots=True)
+class EventFrames:
+    """Renders a stream's events, numbered from 0."""
+
+    request_id: str
+    seq: int = 0
+
+    def delta(self, delta: Delta, pieces: Mapping[int, bytes] | None) -> bytes:
+        """The event of a delta, if there is something in it. ``pieces``: bytes of its tokens and their
+        alternatives, where log-probabilities were asked for.
+        """
+        if pieces is None:
+            return self._frame(text_delta=delta.text, done=False) if delta.text else b""
+        logprobs = [_logprobs(token, pieces) for token in delta.tokens]
+        return self._frame(text_delta=delta.text, logprobs=logprobs, done=False)
+
+    def end(self, completion: Completion) -> bytes:
+        """The events that end a stream."""
+        terminal = self._frame(
+            text_delta="",
+            done=True,
+            finish_reason=completion.finish_reason,
+            usage=usage(completion.usage),
+            ttft_ms=round(completion.timings.time_to_first_token_s * 1000, 3),
+        )
+        return terminal + DONE
+
+    def failure(self, fault: Fault) -> bytes:
+        """The events that end a stream that failed."""
+        error = {"code": code_of(fault), "message": message_of(fault)}
+        return self._frame(text_delta="", done=True, finish_reason="error", error=error) + DONE
+
+    def _frame(self, **fields: Any) -> bytes:
+        event = {"request_id": self.request_id, "seq": self.seq, **fields}
+        self.seq += 1
+        return data_frame(orjson.dumps(event))
+
+
+def shown_tokens(delta: Delta) -> set[int]:
+    """The tokens of a delta, and their alternatives."""
+    shown = {token.id for token in delta.tokens}
+    for token in delta.tokens:
+        if token.logprobs is not None:
+            shown.update(alternative for alternative, _ in token.logprobs.top)
+    return shown
+
+
+def _logprobs(token: Token, pieces: Mapping[int, bytes]) -> dict[str, Any]:
+    known = token.logprobs or TokenLogprobs(logprob=_NO_LOGPROB, top=())
+    top = [_entry(pieces[alternative], logprob) for alternative, logprob in known.top]
+    return {**_entry(pieces[token.id], known.logprob), "top_logprobs": top}
+
+
+def _entry(piece: bytes, logprob: float) -> dict[str, Any]:
+    return {
+        "token": piece.decode(errors="replace"),
+        "logprob": max(logprob, _NO_LOGPROB),
+        "bytes": list(piece) if piece else None,
+    }

@@ -1,0 +1,77 @@
+"""Answers 501 with the reason, in the shape of the dialect that a route belongs to."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from llmserve.server.refusals import NotSupportedError
+from llmserve.server.web.endpoint import ANY_METHOD, Endpoint
+from llmserve.server.web.exchange import Exchange
+
+_IMAGES = "llmserve generates text, no images"
+_AUDIO = "llmserve takes and gives text, no audio"
+_RERANK = "llmserve does not score or rank documents"
+_ENCODE = "of SIE's routes, /v1/generate is served; embeddings are at /v1/embeddings"
+_FILES = "llmserve keeps no files of its clients"
+_BATCHES = "llmserve keeps no jobs; send the requests at the same time, they are computed together"
+_TUNING = "llmserve trains no models"
+_STATE = (
+    "llmserve keeps no conversations under ids of its own; send the whole conversation, or name a session in "
+    "X-LLMServe-Session"
+)
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "/v1/images": _IMAGES,
+        "/v1/videos": _IMAGES,
+        "/v1/audio": _AUDIO,
+        "/v1/realtime": _AUDIO,
+        "/v1/rerank": _RERANK,
+        "/v1/reranking": _RERANK,
+        "/rerank": _RERANK,
+        "/reranking": _RERANK,
+        "/v1/score": _RERANK,
+        "/v1/encode": _ENCODE,
+        "/v1/extract": _ENCODE,
+        "/v1/moderations": "llmserve has no moderation model",
+        "/v1/fine_tuning": _TUNING,
+        "/v1/evals": _TUNING,
+        "/v1/files": _FILES,
+        "/v1/uploads": _FILES,
+        "/v1/vector_stores": _FILES,
+        "/v1/batches": _BATCHES,
+        "/v1/jobs": _BATCHES,
+        "/v1/assistants": _STATE,
+        "/v1/threads": _STATE,
+        "/v1/conversations": _STATE,
+        "/infill": "models are prompted as they are; put a model's own infill tokens into the prompt",
+        "/slots": "llmserve has no slots of which clients know; name a session in X-LLMServe-Session",
+        "/lora-adapters": "LoRA adapters are load options of a model, see LLMSERVE_LORA and the catalogue",
+    }
+)
+"""Path -> reason; it holds for everything below the path too."""
+
+
+def endpoints() -> list[Endpoint]:
+    """All of them, for every method. They are no part of the OpenAPI document."""
+    return [
+        _endpoint(path, reason) for root, reason in REASONS.items() for path in (root, root + "/{rest:path}")
+    ]
+
+
+def _endpoint(path: str, reason: str) -> Endpoint:
+    return Endpoint(
+        path=path,
+        method=ANY_METHOD,
+        serve=functools.partial(_refuse, reason=reason),
+        operation_id=path,
+        summary=path,
+        description=reason,
+        responses={},
+    )
+
+
+async def _refuse(exchange: Exchange, reason: str) -> None:
+    raise NotSupportedError(reason)

@@ -1,0 +1,38 @@
+"""An assistant's turn: its reasoning, its words and its tool calls, told apart while they are generated.
+
+`tool_formats` is the table of how models write calls, `reasoning` that of how they mark reasoning, `fallback`
+gives tools to models whose template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs
+one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`. Where
+arguments of calls stand between tags, `argument_rules` says what each may be, `argument_values` makes JSON of
+its text, and a `tagged_call` joins them to whole arguments.
+"""
+
+from llmserve.server.conversation.closing import closed
+from llmserve.server.conversation.pieces import (
+    CallArguments,
+    CallBegin,
+    Piece,
+    Reasoning,
+    TurnEnd,
+    Words,
+)
+from llmserve.server.conversation.planning import Conversation, plan_turn
+from llmserve.server.conversation.tools import Tool, ToolMode
+from llmserve.server.conversation.turn import Turn
+from llmserve.server.conversation.turn_plan import TurnPlan
+
+__all__ = [
+    "CallArguments",
+    "CallBegin",
+    "Conversation",
+    "Piece",
+    "Reasoning",
+    "Tool",
+    "ToolMode",
+    "Turn",
+    "TurnEnd",
+    "TurnPlan",
+    "Words",
+    "closed",
+    "plan_turn",
+]

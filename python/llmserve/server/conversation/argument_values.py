@@ -1,0 +1,100 @@
+"""How the value of an argument between tags is asked for, and how its text becomes JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from llmserve.errors import GenerationError
+from llmserve.server.conversation.argument_rules import Choice, Document, FreeText, Number, Rule
+from llmserve.server.conversation.tool_formats import ArgumentTags, literal
+
+_NULL = "null"
+
+
+def constraint_of(rule: Rule, tags: ArgumentTags) -> dict[str, Any]:
+    """The constraint of a value's segment, as sampling parameters; none of a free text.
+
+    A value whose end does not show by itself is followed by the first character of what closes it.
+    """
+    follower = tags.after_value[0]
+    if isinstance(rule, Choice):
+        values = "|".join(literal(value) for value, _ in rule.values)
+        return {"regex": f"(?:{values}){literal(follower)}"}
+    if isinstance(rule, Number):
+        return {"grammar": f"start: value {json.dumps(follower)}\nvalue: %json {rule.schema}"}
+    return {"json_schema": rule.schema} if isinstance(rule, Document) else {}
+
+
+def is_rewritten(rule: Rule) -> bool:
+    """Whether the text that was drawn has the follower at its end, so that it is put in anew."""
+    return isinstance(rule, Choice | Number)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A whole value: its text for the model, and the rest of its JSON."""
+
+    text: str
+    json: str
+
+
+class ValueWriter:
+    """Makes the JSON of one value while its text comes."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self._text = ""
+        self._num_shown = 0
+        self._is_open = False
+
+    def push(self, text: str) -> str:
+        """Takes more text; gives more JSON."""
+        self._text += text
+        if isinstance(self._rule, Document):
+            return text
+        if not isinstance(self._rule, FreeText) or (self._rule.is_nullable and self._may_be_null()):
+            return ""
+        return self._quoted()
+
+    def end(self) -> Written:
+        """At the end of the text.
+
+        Raises `GenerationError` if it is no value: what held it to its schema has failed.
+        """
+        if isinstance(self._rule, Document):
+            return Written(self._text, "")
+        if isinstance(self._rule, Choice):
+            return self._chosen(self._rule)
+        if isinstance(self._rule, Number):
+            return self._number()
+        if self._rule.is_nullable and self._text == _NULL:
+            return Written(self._text, _NULL)
+        return Written(self._text, self._quoted() + '"')
+
+    def _may_be_null(self) -> bool:
+        return not self._is_open and _NULL.startswith(self._text)
+
+    def _quoted(self) -> str:
+        begin = "" if self._is_open else '"'
+        self._is_open = True
+        new, self._num_shown = self._text[self._num_shown :], len(self._text)
+        return begin + json.dumps(new, ensure_ascii=False)[1:-1]
+
+    def _chosen(self, rule: Choice) -> Written:
+        known = dict(rule.values)
+        # Without the follower; what the budget has cut short is the value that it begins.
+        text = self._text[:-1] if self._text[:-1] in known else self._text
+        value = next((value for value in known if value.startswith(text)), None)
+        if value is None:
+            raise GenerationError("an argument of a tool call is none of its values")
+        return Written(value, known[value])
+
+    def _number(self) -> Written:
+        text = self._text[:-1]
+        try:
+            json.loads(text)
+        except ValueError:
+            raise GenerationError("an argument of a tool call is no number") from None
+        return Written(text, text)

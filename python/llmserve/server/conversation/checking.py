@@ -1,0 +1,93 @@
+"""Whether a model can be held to the schemas of tools, found out before anything is generated."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from llmserve.engine import Engine
+from llmserve.errors import BudgetTooSmallError, InvalidParameterError
+from llmserve.server.conversation.argument_rules import Argument, FreeText, arguments_of
+from llmserve.server.conversation.argument_values import constraint_of
+from llmserve.server.conversation.tagged_call import PricedArgument
+from llmserve.server.conversation.tool_formats import ArgumentTags
+from llmserve.server.conversation.tools import Tool
+
+_MAX_KNOWN = 4096
+
+# Schemas that were taken, by engine; the longest unused first.
+_known: WeakKeyDictionary[Engine, OrderedDict[str, None]] = WeakKeyDictionary()
+_prices: WeakKeyDictionary[Engine, OrderedDict[tuple[ArgumentTags, Argument], PricedArgument]] = (
+    WeakKeyDictionary()
+)
+
+
+async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
+    """Compiles the schemas of tools that this engine has not seen yet.
+
+    Raises `InvalidParameterError` with the field `tools` for the first one that cannot be honoured.
+    """
+    known = _known.setdefault(engine, OrderedDict())
+    for tool in tools:
+        schema = json.dumps(tool.schema)
+        if schema not in known:
+            await _compile(engine, tool, schema)
+        known[schema] = None
+        known.move_to_end(schema)
+        if len(known) > _MAX_KNOWN:
+            known.popitem(last=False)
+
+
+async def _compile(engine: Engine, tool: Tool, schema: str) -> None:
+    # Whoever is accepted, or refused for the size of the shortest document, has a schema that holds.
+    try:
+        async with engine.stream([0], json_schema=schema, max_tokens=1, cache_prompt=False) as stream:
+            await stream.accepted()
+    except BudgetTooSmallError:
+        return
+    except InvalidParameterError as error:
+        reason = str(error).removeprefix(f"{error.field}: ")
+        raise InvalidParameterError(f"tools: parameters of {tool.name}: {reason}", field="tools") from None
+
+
+async def price_arguments(
+    engine: Engine, tools: Sequence[Tool], tags: ArgumentTags
+) -> Mapping[str, tuple[PricedArgument, ...]]:
+    """What the arguments of tools take between such tags, by tool; without those whose arguments are one
+    JSON object all the same. The tools must have been checked.
+    """
+    priced = {}
+    for tool in tools:
+        arguments = arguments_of(tool.schema)
+        if arguments is not None:
+            priced[tool.name] = tuple([await _price(engine, argument, tags) for argument in arguments])
+    return priced
+
+
+async def _price(engine: Engine, argument: Argument, tags: ArgumentTags) -> PricedArgument:
+    known = _prices.setdefault(engine, OrderedDict())
+    key = (tags, argument)
+    if key not in known:
+        texts = (tags.before_name + argument.name + tags.after_name, tags.after_value)
+        ids = [await engine.tokenize(text, add_special=False) for text in texts]
+        minimum = 0
+        if not isinstance(argument.rule, FreeText):
+            minimum = await _shortest(engine, constraint_of(argument.rule, tags))
+        known[key] = PricedArgument(argument, minimum, sum(map(len, ids)))
+    known.move_to_end(key)
+    if len(known) > _MAX_KNOWN:
+        known.popitem(last=False)
+    return known[key]
+
+
+async def _shortest(engine: Engine, constraint: Mapping[str, Any]) -> int:
+    """The tokens of the shortest text that a constraint takes."""
+    try:
+        async with engine.stream([0], **constraint, max_tokens=1, cache_prompt=False) as stream:
+            await stream.accepted()
+    except BudgetTooSmallError as error:
+        return error.minimum
+    return 1

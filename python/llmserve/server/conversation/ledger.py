@@ -1,0 +1,49 @@
+"""What the segments of a turn have cost together."""
+
+from __future__ import annotations
+
+from llmserve.server.conversation.pieces import TurnEnd
+from llmserve.types import Completion, FinishReason
+
+
+class Ledger:
+    """Adds up token counts and durations, and keeps the budget."""
+
+    def __init__(self, max_tokens: int | None) -> None:
+        self._max_tokens = max_tokens
+        self._completions: list[Completion] = []
+        self._reasoning_tokens = 0
+
+    @property
+    def budget(self) -> int | None:
+        """The tokens that are left; `None`: up to the context length."""
+        if self._max_tokens is None:
+            return None
+        used = sum(completion.usage.completion_tokens for completion in self._completions)
+        return max(0, self._max_tokens - used)
+
+    def add(self, completion: Completion, *, is_reasoning: bool) -> None:
+        """Takes in a segment that was not dropped."""
+        self._completions.append(completion)
+        if is_reasoning:
+            self._reasoning_tokens += completion.usage.completion_tokens
+
+    def end(self, reason: FinishReason, *, num_calls: int, is_complete: bool, stop: str | None) -> TurnEnd:
+        """The turn's end; the prompt's counts are those of the first segment."""
+        usages = [completion.usage for completion in self._completions]
+        times = [completion.timings for completion in self._completions]
+        later_prefill = sum(timings.prefill_s for timings in times[1:])
+        return TurnEnd(
+            finish_reason=reason,
+            is_complete=is_complete,
+            num_calls=num_calls,
+            prompt_tokens=usages[0].prompt_tokens if usages else 0,
+            cached_tokens=usages[0].cached_tokens if usages else 0,
+            completion_tokens=sum(usage.completion_tokens for usage in usages),
+            reasoning_tokens=self._reasoning_tokens,
+            draft_tokens=sum(usage.draft_tokens for usage in usages),
+            accepted_tokens=sum(usage.accepted_tokens for usage in usages),
+            prefill_s=times[0].prefill_s if times else 0.0,
+            decode_s=sum(timings.decode_s for timings in times) + later_prefill,
+            stop=stop,
+        )

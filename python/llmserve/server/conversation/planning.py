@@ -1,0 +1,97 @@
+"""Plans a turn: messages and tools become the prompt of a model, in the way that its template takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio.to_thread
+
+from llmserve.engine import Engine
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.conversation import fallback
+from llmserve.server.conversation.checking import check_tools, price_arguments
+from llmserve.server.conversation.reasoning import tags_of
+from llmserve.server.conversation.tagged_call import PricedArgument
+from llmserve.server.conversation.tool_formats import PLAIN, format_of
+from llmserve.server.conversation.tools import Tool, ToolMode
+from llmserve.server.conversation.turn_plan import TurnPlan
+from llmserve.templates.capabilities import capabilities
+from llmserve.templates.variants import choose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """What an assistant is to answer."""
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: tuple[Tool, ...] = ()
+    """All tools that the model is told of."""
+    callable_tools: tuple[Tool, ...] = ()
+    """Those that it may call."""
+    mode: ToolMode = "none"
+    is_parallel: bool = True
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Further variables for the chat template, and its options."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Takes:
+    """What a template does with tools."""
+
+    shows_tools: bool
+    shows_calls_and_results: bool
+
+
+def _found(source: str) -> _Takes:
+    takes = capabilities(source)
+    return _Takes(takes.shows_tools, takes.shows_tool_calls and not takes.hides("tool"))
+
+
+async def plan_turn(engine: Engine, conversation: Conversation, params: SamplingParams) -> TurnPlan:
+    """The plan of a turn.
+
+    Raises `TemplateError` if the model's chat template refuses the messages, and `InvalidParameterError` for
+    what is no message.
+    """
+    tools = conversation.tools if conversation.mode != "none" else ()
+    source = choose(engine.info, None, bool(tools))
+    takes = await anyio.to_thread.run_sync(_found, source)
+    messages: Sequence[Mapping[str, Any]] = _with_known_roles(conversation.messages, source)
+    in_template: list[dict[str, Any]] | None = [tool.template_form for tool in tools] or None
+    tool_format = format_of(source)
+    if tools and not takes.shows_tools:
+        messages, in_template, tool_format = fallback.with_tools(messages, tools), None, PLAIN
+    elif _has_calls(messages) and not takes.shows_calls_and_results:
+        messages = fallback.with_tools(messages, ())
+    if conversation.mode != "none":
+        await check_tools(engine, conversation.callable_tools)
+    arguments: Mapping[str, tuple[PricedArgument, ...]] = {}
+    if conversation.mode != "none" and tool_format.tags is not None:
+        arguments = await price_arguments(engine, conversation.callable_tools, tool_format.tags)
+    prompt = await engine.chat_prompt(messages, tools=in_template, **conversation.variables)
+    return TurnPlan(
+        prompt=prompt,
+        params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
+        tools=conversation.callable_tools,
+        mode=conversation.mode,
+        is_parallel=conversation.is_parallel,
+        format=tool_format,
+        arguments=arguments,
+        tags=tags_of(source),
+    )
+
+
+def _with_known_roles(messages: Sequence[Mapping[str, Any]], template: str) -> list[Mapping[str, Any]]:
+    """Few templates know the role `developer`; it is OpenAI's newer name for `system`."""
+    if "developer" in template:
+        return list(messages)
+    return [
+        {**message, "role": "system"} if message.get("role") == "developer" else message
+        for message in messages
+    ]
+
+
+def _has_calls(messages: Sequence[Mapping[str, Any]]) -> bool:
+    return any(message.get("role") == "tool" or message.get("tool_calls") for message in messages)

@@ -1,0 +1,125 @@
+"""What each segment of a turn asks of the engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from llmserve._binding.loaded import Prompt
+from llmserve.engine import Engine
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.conversation.argument_rules import FreeText
+from llmserve.server.conversation.argument_values import constraint_of
+from llmserve.server.conversation.segments import SegmentRequest, find_cues
+from llmserve.server.conversation.state import TurnState
+from llmserve.server.conversation.tagged_call import TaggedCall
+from llmserve.server.conversation.turn_plan import TurnPlan
+
+# An odd number with bits all over (2**64 divided by the golden ratio): seeds of segments differ in all bits.
+_SEED_STEP = 0x9E3779B97F4A7C15
+
+# Of the segments of a call: the constraint says when they end.
+_CALL: Mapping[str, Any] = {"stop": (), "logprobs": None, "ignore_eos": False, "min_tokens": 0}
+
+
+class SegmentRequests:
+    """Makes the requests of one turn."""
+
+    def __init__(self, engine: Engine, plan: TurnPlan, state: TurnState) -> None:
+        self._engine = engine
+        self._plan = plan
+        self._state = state
+
+    async def next(self, budget: int | None) -> SegmentRequest:
+        """The request of the state's step, for so many tokens (`None`: up to the context length)."""
+        plan, state = self._plan, self._state
+        params = self._params(budget)
+        if state.step == "constrained":
+            return self._make(_bound(params, plan))
+        if state.step == "think":
+            close = [plan.tags.close] if plan.tags else []
+            return await self._free(params.replace(stop=(), logprobs=None), close)
+        if state.step == "name":
+            pattern = plan.format.name_pattern(tool.name for tool in plan.tools)
+            prompt = await state.with_text(state.head)
+            return self._make(params.replace(regex=pattern, **_CALL), prompt)
+        if state.step == "arguments" and state.tool is not None:
+            await state.put(f"{state.head}{state.tool.name}{state.after_name}")
+            arguments, tags = plan.arguments.get(state.tool.name), plan.format.tags
+            if arguments is None or tags is None:
+                return self._make(params.replace(json_schema=json.dumps(state.tool.schema), **_CALL))
+            context_length = self._engine.info.context_length
+            state.call = TaggedCall(state, tags, arguments, context_length)
+            state.call.check_start(budget)
+            state.step = "tagged"
+        if state.step == "tagged" and state.call is not None:
+            return await self._tagged(params, state.call)
+        if state.step == "more":
+            again = [plan.format.again] if plan.format.again else []
+            return await self._free(params.replace(**_CALL), again, _never)
+        return await self._answer(params)
+
+    async def _answer(self, params: SamplingParams) -> SegmentRequest:
+        plan, state = self._plan, self._state
+        texts = [plan.tags.open] if plan.tags is not None and state.may_think else []
+        texts += plan.format.triggers if plan.mode == "auto" else ()
+        if plan.is_constrained and not texts:
+            state.step = "constrained"
+            return self._make(_bound(params, plan))
+        if plan.is_constrained:
+            # Only reasoning or a call may come before the document.
+            return await self._free(params.replace(stop=()), texts, _never)
+        has_brace = plan.mode == "auto" and plan.format.begins_with_brace
+        return await self._free(params, texts, _begins_without_brace if has_brace else None)
+
+    async def _tagged(self, params: SamplingParams, call: TaggedCall) -> SegmentRequest:
+        params = params.replace(max_tokens=call.room(params.max_tokens), **_CALL)
+        tags, argument = self._plan.format.tags, call.argument
+        if argument is None or tags is None:
+            return self._make(params.replace(regex=call.key_pattern()))
+        if isinstance(argument.rule, FreeText):
+            # Some models leave out the line end.
+            closers = dict.fromkeys((tags.after_value.rstrip(), tags.after_value.strip()))
+            return await self._free(params, closers)
+        return self._make(params.replace(**constraint_of(argument.rule, tags)))
+
+    async def _free(
+        self, params: SamplingParams, texts: Iterable[str], goes_on: Callable[[str], bool] | None = None
+    ) -> SegmentRequest:
+        return SegmentRequest(
+            prompt=self._prompt(),
+            params=params,
+            cues=await find_cues(self._engine, texts),
+            goes_on=goes_on,
+            at_end=self._plan.at_end,
+        )
+
+    def _make(self, params: SamplingParams, prompt: Prompt | None = None) -> SegmentRequest:
+        return SegmentRequest(prompt=prompt or self._prompt(), params=params, at_end=self._plan.at_end)
+
+    def _prompt(self) -> Prompt:
+        return self._plan.prompt if self._state.ids is None else self._state.ids
+
+    def _params(self, budget: int | None) -> SamplingParams:
+        """The turn's parameters without their constraint."""
+        params = self._plan.params
+        seed = params.seed
+        if self._state.num_segments > 0:
+            # Draws are keyed by the number of tokens in the segment: the same seed would repeat them.
+            seed = ((seed or 0) + self._state.num_segments * _SEED_STEP) % 2**64
+        return params.replace(json_schema=None, regex=None, grammar=None, max_tokens=budget, seed=seed)
+
+
+def _bound(params: SamplingParams, plan: TurnPlan) -> SamplingParams:
+    """The parameters with the constraint of the answer."""
+    given = plan.params
+    return params.replace(json_schema=given.json_schema, regex=given.regex, grammar=given.grammar)
+
+
+def _never(words: str) -> bool:
+    return False
+
+
+def _begins_without_brace(words: str) -> bool:
+    return not words.startswith("{")

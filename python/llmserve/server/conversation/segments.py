@@ -1,0 +1,143 @@
+"""One request of a turn: it ends at a cue, or is dropped as soon as its first words are not wanted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from llmserve._binding.loaded import Prompt
+from llmserve.engine import Engine
+from llmserve.sampling_params import SamplingParams
+from llmserve.session import Session
+from llmserve.stream import Stream
+from llmserve.types import Completion, Delta, Token
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """A text at which a segment ends. The text of a control token never shows: its id is looked for."""
+
+    text: str
+    token: int | None
+
+
+async def find_cues(engine: Engine, texts: Iterable[str]) -> tuple[Cue, ...]:
+    """The cues of texts in a model's vocabulary."""
+    cues = []
+    for text in texts:
+        token = None
+        if text in engine.info.control_tokens:
+            ids = await engine.tokenize(text, add_special=False)
+            token = ids[-1] if ids else None
+        cues.append(Cue(text, token))
+    return tuple(cues)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRequest:
+    """What a segment asks of the engine."""
+
+    prompt: Prompt
+    params: SamplingParams
+    cues: tuple[Cue, ...] = ()
+    goes_on: Callable[[str], bool] | None = None
+    """Given the first words (never blank): whether the segment is wanted."""
+    at_end: bool = False
+
+
+class Segment:
+    """A running request."""
+
+    def __init__(self, engine: Engine, request: SegmentRequest, session: Session | None) -> None:
+        self._request = request
+        params = request.params
+        if request.cues:
+            texts = [cue.text for cue in request.cues if cue.token is None]
+            tokens = [cue.token for cue in request.cues if cue.token is not None]
+            params = params.replace(
+                stop=(*params.stop, *texts), stop_token_ids=(*params.stop_token_ids, *tokens)
+            )
+        self.stream: Stream = engine.stream(
+            request.prompt,
+            params,
+            session=session,
+            append=False,
+            templated=True,
+            at_end=request.at_end and request.goes_on is None,
+        )
+        self.is_dropped = False
+
+    async def deltas(self) -> AsyncGenerator[Delta, None]:
+        """The output; nothing of a segment that is dropped."""
+        goes_on = self._request.goes_on
+        held: list[Delta] = []
+        async with aclosing(self._received()) as received:
+            async for delta in received:
+                if goes_on is None:
+                    yield delta
+                    continue
+                held.append(delta)
+                words = "".join(delta.text for delta in held).lstrip()
+                if not words:
+                    continue
+                if not goes_on(words):
+                    self.is_dropped = True
+                    await self.stream.aclose()
+                    return
+                goes_on = None
+                yield _joined(held)
+        if held and goes_on is not None:
+            yield _joined(held)
+
+    async def _received(self) -> AsyncGenerator[Delta, None]:
+        async for delta in self.stream:
+            yield delta
+
+    async def completion(self) -> Completion:
+        """The result, once all deltas were read."""
+        return await self.stream.result()
+
+    def cue(self, completion: Completion) -> Cue | None:
+        """The cue that ended it."""
+        if completion.finish_reason != "stop":
+            return None
+        last = completion.tokens[-1].id if completion.tokens else None
+        for cue in self._request.cues:
+            if cue.token is not None and cue.token == last:
+                return cue
+            if cue.token is None and cue.text == completion.stop:
+                return cue
+        return None
+
+
+def _joined(deltas: Sequence[Delta]) -> Delta:
+    text = "".join(delta.text for delta in deltas)
+    return Delta(text=text, tokens=tuple(token for delta in deltas for token in delta.tokens))
+
+
+async def ids_before(engine: Engine, completion: Completion, cue: Cue | None) -> list[int]:
+    """The tokens of a completion without its cue, or without the token that ended the generation."""
+    tokens = completion.tokens
+    if cue is not None and cue.token is None:
+        return await _cut(engine, tokens, cue.text.encode())
+    ended_by_token = completion.finish_reason == "stop" and tokens and not tokens[-1].bytes
+    return [token.id for token in (tokens[:-1] if ended_by_token else tokens)]
+
+
+async def _cut(engine: Engine, tokens: Sequence[Token], cue: bytes) -> list[int]:
+    """The tokens before a text that may begin inside of one."""
+    end = b"".join(token.bytes for token in tokens).find(cue)
+    if end < 0:
+        return [token.id for token in tokens]
+    ids: list[int] = []
+    length = 0
+    for token in tokens:
+        if length + len(token.bytes) > end:
+            rest = token.bytes[: end - length].decode(errors="ignore")
+            if rest:
+                ids += await engine.tokenize(rest, add_special=False, parse_special=False)
+            break
+        ids.append(token.id)
+        length += len(token.bytes)
+    return ids

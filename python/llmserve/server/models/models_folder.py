@@ -1,0 +1,101 @@
+"""The models that lie in a folder: ``Name.gguf``, ``Org__Name.gguf`` and ``Org/Name.gguf``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from llmserve.server.models.memory import is_later_part
+from llmserve.server.paths import shown
+
+logger = logging.getLogger(__name__)
+
+SAFE_SLASH = "__"
+"""Stands for the slash of an id where there may be none: in file names and in SIE's paths."""
+
+_SUFFIX = ".gguf"
+_PROJECTOR = "mmproj"
+
+_SETTLE_NS = 2_000_000_000
+"""A folder that changed so short before it was read is read again: its time may be as coarse as that."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """A model's id and the real path of its file, of a split one's first part."""
+
+    id: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class FolderScan:
+    """What a folder held when it was read."""
+
+    models: tuple[FoundModel, ...]
+    stamps: tuple[tuple[str, int], ...]
+    """Every folder that was read, and its time of change in nanoseconds."""
+    read_at_ns: int
+
+    def is_stale(self) -> bool:
+        """Whether a folder has changed since, or may have."""
+        return any(
+            _changed_at(folder) != stamp or stamp > self.read_at_ns - _SETTLE_NS
+            for folder, stamp in self.stamps
+        )
+
+
+def scan(folder: Path) -> FolderScan:
+    """Reads a folder and those in it. Links may lead anywhere: whoever fills the folder put them there.
+
+    Of several files with one id, the first counts: those in the folder itself before those in its folders,
+    and each in the order of their names. What cannot be read is left out.
+    """
+    read_at_ns = time.time_ns()
+    files, folders = _entries(folder)
+    stamps = [(str(folder), _changed_at(str(folder)))]
+    found = [(path, _id_of(path.name)) for path in files]
+    for below in folders:
+        stamps.append((str(below), _changed_at(str(below))))
+        found += [(path, f"{shown(below.name)}/{shown(path.stem)}") for path in _entries(below)[0]]
+    by_id: dict[str, FoundModel] = {}
+    for path, model_id in found:
+        model = FoundModel(model_id, Path(os.path.realpath(path)))
+        if by_id.setdefault(safe_id(model_id), model) is not model:
+            logger.warning("the model id %s is taken: %s is left out", model_id, shown(path.name))
+    return FolderScan(tuple(by_id.values()), tuple(stamps), read_at_ns)
+
+
+def safe_id(model_id: str) -> str:
+    """An id without slashes, as it stands in SIE's paths: ``Org__Name``."""
+    return model_id.replace("/", SAFE_SLASH)
+
+
+def _id_of(name: str) -> str:
+    return shown(Path(name).stem).replace(SAFE_SLASH, "/", 1)
+
+
+def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The model files and the folders in a folder, by name."""
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        logger.warning("the folder of models cannot be read: %s", error.strerror)
+        return [], []
+    return [path for path in paths if _is_model(path)], [path for path in paths if path.is_dir()]
+
+
+def _is_model(path: Path) -> bool:
+    name = path.name.lower()
+    is_named_so = name.endswith(_SUFFIX) and not name.startswith(_PROJECTOR) and not is_later_part(path.name)
+    return is_named_so and path.is_file()
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,215 @@
+"""Models by their catalogue ids: loaded when a request needs them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from llmserve.embedder import Embedder
+from llmserve.engine import Engine
+from llmserve.errors import LoadError
+from llmserve.server.models.catalogue import Catalogue
+from llmserve.server.models.entries import CatalogueEntry
+from llmserve.server.models.kinds import FileKinds, ModelKind
+from llmserve.server.models.model import IDLE_PIN, Model
+from llmserve.server.models.registry import Registry
+from llmserve.server.refusals import (
+    ModelKindError,
+    ModelLoadingError,
+    ModelNotLoadedError,
+    ServerStoppingError,
+)
+
+RETRY_S = 10.0
+"""For so many seconds a load that failed is not tried again: requests get the failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsedHandle:
+    """A loaded model in use, whatever it is for."""
+
+    entry: CatalogueEntry
+    handle: Engine | Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class UsedEmbedder:
+    """A loaded embedding model in use."""
+
+    entry: CatalogueEntry
+    embedder: Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class UsedModel:
+    """A loaded model in use, which generates."""
+
+    entry: CatalogueEntry
+    model: Model
+    """The registry's, to which sessions belong."""
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True)
+class EntryState:
+    """What a catalogue model can do now."""
+
+    name: Literal["available", "loading", "loaded", "failed"]
+    """``available``: it will be loaded when it is needed."""
+    model: Model | None = None
+    """The registry's, where it is loaded."""
+    failure: LoadError | None = None
+
+
+class OnDemand:
+    """Gives engines by catalogue id. All methods belong to the event loop's thread.
+
+    What it gives it pins, so that no dialect that loaded it can take it away.
+    """
+
+    def __init__(self, registry: Registry, catalogue: Catalogue, *, wait_s: float) -> None:
+        """``wait_s``: how long a request waits for a load at most."""
+        self._registry = registry
+        self._catalogue = catalogue
+        self._wait_s = wait_s
+        self.kinds = FileKinds()
+        self._loads: dict[str, asyncio.Task[None]] = {}
+        self._is_stopping = False
+
+    @asynccontextmanager
+    async def use(self, model_id: str, *, wait_s: float = math.inf) -> AsyncGenerator[UsedModel, None]:
+        """A model that generates, kept until the context ends; it is loaded if it is not.
+
+        ``wait_s`` is how long to wait for a load, where that is less than the server's own limit. The load
+        goes on also where nobody waits for it any more.
+
+        Raises:
+            UnknownModelError: The catalogue has no such id.
+            ModelLoadingError: The load takes longer.
+            LoadError: It cannot be loaded.
+            ModelKindError: It gives embeddings; it is not loaded for that to be said.
+            ServerStoppingError: The server stops.
+        """
+        entry, model = await self._find(model_id, min(self._wait_s, wait_s), "generation")
+        with self._registry.use_model(model) as engine:
+            yield UsedModel(entry, model, engine)
+
+    @asynccontextmanager
+    async def use_embedder(self, model_id: str) -> AsyncGenerator[UsedEmbedder, None]:
+        """An embedding model, as `use` gives those that generate, with the same refusals."""
+        entry, model = await self._find(model_id, self._wait_s, "embedding")
+        with self._registry.use_embedder(model) as embedder:
+            yield UsedEmbedder(entry, embedder)
+
+    @asynccontextmanager
+    async def use_any(self, model_id: str) -> AsyncGenerator[UsedHandle, None]:
+        """A model, whatever it is for, as `use` gives those that generate."""
+        entry, model = await self._find(model_id, self._wait_s, None)
+        with self._registry.use_handle(model) as handle:
+            yield UsedHandle(entry, handle)
+
+    async def loaded(self, model_id: str) -> UsedHandle:
+        """A model that is loaded. Nothing is loaded or kept for it, and it counts as no use.
+
+        Raises:
+            UnknownModelError: The catalogue has no such id.
+            ModelLoadingError: It is being loaded.
+            LoadError: It could not be loaded a moment ago.
+            ModelNotLoadedError: It is not loaded.
+        """
+        entry = await self._catalogue.find(model_id)
+        state = self.state(entry)
+        if state.model is not None and state.model.handle is not None:
+            return UsedHandle(entry, state.model.handle)
+        if state.name == "loading":
+            raise ModelLoadingError
+        raise state.failure or ModelNotLoadedError(entry.id)
+
+    def state(self, entry: CatalogueEntry) -> EntryState:
+        """What the model can do now."""
+        model = self._registry.find(entry.path, entry.config)
+        if model is not None and model.is_usable:
+            return EntryState("loaded", model)
+        if entry.id in self._loads or (model is not None and model.can_be_joined):
+            return EntryState("loading")
+        if (failure := self._recent_failure(entry)) is not None:
+            return EntryState("failed", failure=failure)
+        return EntryState("available")
+
+    async def close(self) -> None:
+        """Loads nothing any more; ends those loads that wait for memory. The registry ends the others."""
+        self._is_stopping = True
+        tasks = set(self._loads.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _find(
+        self, model_id: str, wait_s: float, kind: ModelKind | None
+    ) -> tuple[CatalogueEntry, Model]:
+        entry = await self._catalogue.find(model_id)
+        model = self._registry.find(entry.path, entry.config)
+        # Nothing is loaded, and nothing unloaded for it, to find that it is the wrong one.
+        if kind is not None and (model is None or not model.is_usable):
+            found = await self.kinds.of(entry)
+            if found is not None and found != kind:
+                raise ModelKindError(kind)
+        return entry, await self._ready(entry, wait_s)
+
+    async def _ready(self, entry: CatalogueEntry, wait_s: float) -> Model:
+        deadline = time.monotonic() + wait_s
+        while True:
+            model = self._registry.find(entry.path, entry.config)
+            if model is not None and model.is_usable:
+                model.pins.add(IDLE_PIN)
+                return model
+            task = self._loads.get(entry.id) or self._start(entry)
+            await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
+            if not task.done():
+                raise ModelLoadingError
+            _raise_failure(task)
+
+    def _start(self, entry: CatalogueEntry) -> asyncio.Task[None]:
+        if self._is_stopping:
+            raise ServerStoppingError
+        if (failure := self._recent_failure(entry)) is not None:
+            raise failure
+        task = asyncio.create_task(self._load(entry))
+        self._loads[entry.id] = task
+
+        def forget(done: asyncio.Task[None]) -> None:
+            del self._loads[entry.id]
+            if not done.cancelled():
+                done.exception()  # Perhaps nobody is left who would look at it.
+
+        task.add_done_callback(forget)
+        return task
+
+    async def _load(self, entry: CatalogueEntry) -> None:
+        with self._registry.load(entry.path, IDLE_PIN, entry.config) as ticket:
+            await ticket.wait()
+
+    def _recent_failure(self, entry: CatalogueEntry) -> LoadError | None:
+        model = self._registry.find(entry.path, entry.config)
+        if model is None or not isinstance(model.failure, LoadError):
+            return None
+        return _fresh(model.failure) if time.monotonic() - model.failed_at < RETRY_S else None
+
+
+def _raise_failure(task: asyncio.Task[None]) -> None:
+    if task.cancelled():
+        raise ServerStoppingError
+    failure = task.exception()
+    if failure is not None:
+        raise _fresh(failure) if isinstance(failure, LoadError) else failure
+
+
+def _fresh(failure: LoadError) -> LoadError:
+    """The same again: an exception that is raised over and over collects the traces of all."""
+    return LoadError(str(failure), reason=failure.reason, detail=failure.detail)

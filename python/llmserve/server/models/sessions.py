@@ -1,0 +1,277 @@
+"""Named sessions: which there are, for how long, and the calls that use them.
+
+A session belongs to (model, name) and is shared by all dialects. It expires when it was idle for too long,
+and the longest idle one goes where there are too many. All methods belong to the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+
+from llmserve.server.models.model import Model
+from llmserve.server.refusals import SessionExpiredError, SessionsFullError
+from llmserve.session import Session
+
+MAX_EXPIRED = 10_000
+"""How many names of expired sessions are remembered."""
+
+Key = tuple[Model, str]
+
+
+class NamedSession:
+    """An engine's session under a name.
+
+    ``order`` is held while a call of it is being prepared and submitted: the engine queues what it has been
+    given, and this keeps the order in which calls came until they are there. ``copying`` brings what the
+    session holds from another engine.
+    """
+
+    def __init__(self, session: Session, now: float) -> None:
+        self.session = session
+        self.order = asyncio.Lock()
+        self.copying: asyncio.Task[None] | None = None
+        self.num_uses = 0
+        self.idle_since = now
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    def begin_use(self) -> None:
+        """Keeps it from expiring."""
+        self.num_uses += 1
+        self.idle.clear()
+
+    def end_use(self, now: float) -> None:
+        """Ends one use; after the last one it is idle."""
+        self.num_uses -= 1
+        self.idle_since = now
+        if self.num_uses == 0:
+            self.idle.set()
+
+
+class Abortable(Protocol):
+    """What a call runs: a stream, or a turn of several."""
+
+    def abort(self) -> None:
+        """Ends it within one step."""
+
+
+class SessionCall:
+    """One call of a session. It can be cancelled from its beginning on."""
+
+    def __init__(self, model: Model, dialect: str, named: NamedSession) -> None:
+        self.model = model
+        self.dialect = dialect
+        self.named = named
+        self.is_cancelled = False
+        self._running: Abortable | None = None
+        self._waiting = anyio.CancelScope()
+
+    @property
+    def session(self) -> Session:
+        """The engine's session."""
+        return self.named.session
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other call of the session is running or waiting."""
+        return self.named.num_uses == 1
+
+    @asynccontextmanager
+    async def submitting(self) -> AsyncGenerator[Session, None]:
+        """The session, for what the call gives to the engine. Calls come here in their order.
+
+        A call that is cancelled before its turn gets an empty session instead: what it submits is aborted as
+        soon as it is attached, and then ends as a cancelled call does, without waiting for those before it.
+        """
+        if not await self._wait_for_turn():
+            yield _empty_session(self.model)
+            return
+        try:
+            yield self.named.session
+        finally:
+            self.named.order.release()
+
+    @asynccontextmanager
+    async def in_order(self) -> AsyncGenerator[Session, None]:
+        """Like `submitting`, for what no cancellation ends, such as saving the session."""
+        await self._take_turn()
+        try:
+            yield self.named.session
+        finally:
+            self.named.order.release()
+
+    def attach(self, running: Abortable) -> None:
+        """Tells what a cancellation aborts: all that the call runs, not only its first part."""
+        self._running = running
+        if self.is_cancelled:
+            running.abort()
+
+    def cancel(self) -> None:
+        """Ends the call within one step."""
+        self.is_cancelled = True
+        self._waiting.cancel()
+        if self._running is not None:
+            self._running.abort()
+
+    async def _wait_for_turn(self) -> bool:
+        """Whether it is the call's turn; false where it was cancelled before."""
+        if not self.is_cancelled:
+            with self._waiting:
+                await self._take_turn()
+                return True
+        return False
+
+    async def _take_turn(self) -> None:
+        await self.named.order.acquire()
+        try:
+            if self.named.copying is not None:
+                await asyncio.wait({self.named.copying})
+        except asyncio.CancelledError:
+            self.named.order.release()
+            raise
+
+
+class SessionTable:
+    """All named sessions. ``ttl_s`` is in seconds of ``clock``."""
+
+    def __init__(self, ttl_s: float, max_sessions: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ttl_s = ttl_s
+        self._max_sessions = max_sessions
+        self._clock = clock
+        # The longest idle first; one that is in use may stand anywhere.
+        self._sessions: OrderedDict[Key, NamedSession] = OrderedDict()
+        self._expired: OrderedDict[Key, None] = OrderedDict()
+        # Sessions that went with their model, by its path.
+        self._lost: OrderedDict[tuple[Path, str], None] = OrderedDict()
+        self._calls: dict[str, set[SessionCall]] = {}
+
+    def __len__(self) -> int:
+        """How many sessions there are."""
+        return len(self._sessions)
+
+    @contextmanager
+    def call(self, model: Model, name: str, dialect: str, *, goes_on: bool) -> Iterator[SessionCall]:
+        """A call of a session, which is made if there is none. It stays for as long as the context.
+
+        Raises:
+            SessionExpiredError: ``goes_on``, and the session has expired. Raised once.
+            SessionsFullError: One more session is too many, and none is idle.
+        """
+        named = self._get(model, name, goes_on=goes_on)
+        call = SessionCall(model, dialect, named)
+        calls = self._calls.setdefault(name, set())
+        calls.add(call)
+        named.begin_use()
+        try:
+            yield call
+        finally:
+            calls.discard(call)
+            if not calls and self._calls.get(name) is calls:
+                del self._calls[name]
+            self.end_use(model, name, named)
+
+    def end_use(self, model: Model, name: str, named: NamedSession) -> None:
+        """Ends a use; the session is the last one to expire now."""
+        named.end_use(self._clock())
+        if self._sessions.get((model, name)) is named:
+            self._sessions.move_to_end((model, name))
+
+    def cancel(self, name: str, dialect: str, model: Model | None) -> None:
+        """Ends the calls of a dialect under a name, and everybody's in the session of ``model``."""
+        for call in list(self._calls.get(name, ())):
+            if call.dialect == dialect or call.model is model:
+                call.cancel()
+
+    def drop(self, model: Model, name: str) -> None:
+        """Forgets a session; calls that use it go on."""
+        self._sessions.pop((model, name), None)
+        self._expired.pop((model, name), None)
+        self._lost.pop((model.path, name), None)
+
+    def forget_model(self, model: Model) -> None:
+        """Forgets all sessions of a model that goes. Who goes on with one after the next load is told."""
+        for name in [name for owner, name in self._sessions if owner is model]:
+            self._lost[model.path, name] = None
+        while len(self._lost) > MAX_EXPIRED:
+            self._lost.popitem(last=False)
+        for table in (self._sessions, self._expired):
+            for key in [key for key in table if key[0] is model]:
+                del table[key]
+
+    def of_model(self, model: Model) -> dict[str, NamedSession]:
+        """The sessions of a model by their names."""
+        self._expire()
+        return {name: named for (owner, name), named in self._sessions.items() if owner is model}
+
+    def add(self, model: Model, name: str, session: Session) -> NamedSession:
+        """Puts a session under a name, in the place of one that is there."""
+        named = NamedSession(session, self._clock())
+        self._sessions[model, name] = named
+        self._sessions.move_to_end((model, name))
+        self._expired.pop((model, name), None)
+        self._lost.pop((model.path, name), None)
+        return named
+
+    def expire(self, model: Model, name: str) -> None:
+        """Forgets a session; who goes on with it is told so once."""
+        self._sessions.pop((model, name), None)
+        self._expired[model, name] = None
+        self._expired.move_to_end((model, name))
+        while len(self._expired) > MAX_EXPIRED:
+            self._expired.popitem(last=False)
+
+    def expired_names(self, model: Model) -> list[str]:
+        """The names of a model's sessions that have expired."""
+        return [name for owner, name in self._expired if owner is model]
+
+    def _get(self, model: Model, name: str, *, goes_on: bool) -> NamedSession:
+        self._expire()
+        key = (model, name)
+        if (named := self._sessions.get(key)) is not None:
+            return named
+        is_lost = (model.path, name) in self._lost
+        if key in self._expired or is_lost:
+            self._expired.pop(key, None)
+            self._lost.pop((model.path, name), None)
+            if goes_on:
+                raise SessionExpiredError
+        self._make_room()
+        return self.add(model, name, _empty_session(model))
+
+    def _expire(self) -> None:
+        for key in self._too_long_idle():
+            self.expire(*key)
+
+    def _too_long_idle(self) -> list[Key]:
+        latest = self._clock() - self._ttl_s
+        keys = []
+        for key, named in self._sessions.items():
+            if named.num_uses > 0:
+                continue
+            if named.idle_since > latest:
+                break
+            keys.append(key)
+        return keys
+
+    def _make_room(self) -> None:
+        if len(self._sessions) < self._max_sessions:
+            return
+        for key, named in self._sessions.items():
+            if named.num_uses == 0:
+                self.expire(*key)
+                return
+        raise SessionsFullError(self._max_sessions)
+
+
+def _empty_session(model: Model) -> Session:
+    if model.engine is None:
+        raise RuntimeError("the model is not loaded")
+    return model.engine.session()

@@ -1,0 +1,60 @@
+"""Paths that clients send: where they start, what they may reach, and from where they are taken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llmserve.server.refusals import PathNotAllowedError, PathNotLocalError
+from llmserve.server.trust.local import is_local
+
+MAX_PATH_BYTES = 4096
+"""The longest path that is looked at; Linux opens none that is longer. Links are followed on the event
+loop, with a system call for each part."""
+
+
+def shown(name: str | Path) -> str:
+    """A name from the file system as Unicode text: its bytes that are no UTF-8 become U+FFFD."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedFolder:
+    """The folder of one kind of path, or none: then any path is taken from local requests."""
+
+    folder: Path | None
+    variable: str
+    """The variable that sets the folder, for messages."""
+
+    def resolve(self, text: str) -> Path:
+        """The real path of what a client named; relative paths start at the folder or the working directory.
+
+        The file need not exist.
+
+        Raises:
+            PathNotAllowedError: No path can be so (NUL, too long, no Unicode text).
+        """
+        try:
+            # The first comparison spares long texts the encoding.
+            if "\0" in text or len(text) > MAX_PATH_BYTES or len(os.fsencode(text)) > MAX_PATH_BYTES:
+                raise PathNotAllowedError
+            return Path(os.path.realpath((self.folder or Path.cwd()) / text))
+        except (OSError, ValueError):
+            raise PathNotAllowedError from None
+
+    def admit(self, text: str, scope: Mapping[str, Any]) -> Path:
+        """The real path, if the request with this ASGI scope may use it.
+
+        Raises:
+            PathNotAllowedError: It resolves, links followed, outside the folder.
+            PathNotLocalError: No folder is set and the request is not local.
+        """
+        if self.folder is None and not is_local(scope):
+            raise PathNotLocalError(self.variable)
+        path = self.resolve(text)
+        if self.folder is not None and not path.is_relative_to(os.path.realpath(self.folder)):
+            raise PathNotAllowedError
+        return path

@@ -1,0 +1,343 @@
+"""What the server refuses by itself, before or instead of an engine.
+
+The statuses stand in :mod:`llmserve.server.web.error_table`. Messages are for clients: no paths, no
+native log lines.
+
+::
+
+    LlmserveError
+     └── Refusal
+          ├── MalformedBodyError, BodyTooLargeError, BodyTimeoutError, BodiesFullError
+          ├── FieldError
+          │    └── UnsupportedFieldError, FieldTooLongError
+          ├── UnsafeModelIdError
+          ├── PathNotAllowedError, PathNotLocalError
+          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError
+          ├── NotInitializedError, OtherLoadRunningError, OtherModelError
+          ├── SessionExpiredError, SessionsFullError, CallCancelledError
+          ├── GenerationTimeoutError, GenerationCancelledError
+          ├── UnauthorizedError, ForeignHostError, ForeignOriginError
+          ├── RouteNotFoundError, MethodNotAllowedError, NotSupportedError
+          └── ServerDrainingError, ServerStoppingError
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from llmserve.errors import LlmserveError
+
+MAX_SHOWN_ID = 128
+"""So many characters of an id that a client sent are shown in messages."""
+
+
+class Refusal(LlmserveError):
+    """Base of all refusals."""
+
+    code = "refused"
+
+
+class MalformedBodyError(Refusal):
+    """The body is not what the route reads at all (no JSON, no object)."""
+
+    code = "malformed_body"
+
+
+class FieldError(Refusal):
+    """A field of the body is missing, of a wrong type or out of range."""
+
+    code = "invalid_field"
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class UnsupportedFieldError(FieldError):
+    """A field that the dialect does not have, or not in this place."""
+
+    code = "unsupported_field"
+
+
+class FieldTooLongError(FieldError):
+    """A text exceeds the limit, which is in bytes of UTF-8."""
+
+    code = "field_too_long"
+
+    def __init__(self, field: str, limit: int) -> None:
+        super().__init__(field, f"must have at most {limit} bytes of UTF-8")
+        self.limit = limit
+
+
+class BodyTooLargeError(Refusal):
+    """The body exceeds the limit, which is in bytes."""
+
+    code = "body_too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the body exceeds the limit of {limit} bytes")
+        self.limit = limit
+
+
+class BodyTimeoutError(Refusal):
+    """The body did not arrive in time."""
+
+    code = "body_timeout"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the body did not arrive within {seconds:g} s")
+        self.seconds = seconds
+
+
+class BodiesFullError(Refusal):
+    """The bodies of all requests that are being read would be more bytes than the limit."""
+
+    code = "bodies_full"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the bodies that are being read would exceed {limit} bytes together")
+        self.limit = limit
+
+
+class PathNotAllowedError(Refusal):
+    """A path that resolves outside the allowed folder, or that cannot be a path."""
+
+    code = "path_not_allowed"
+
+    def __init__(self) -> None:
+        super().__init__("path is not allowed")
+
+
+class PathNotLocalError(Refusal):
+    """A path in a request that is not local, while no folder is set for such paths."""
+
+    code = "path_not_local"
+
+    def __init__(self, variable: str) -> None:
+        super().__init__(f"paths are taken from local requests only, unless the server sets {variable}")
+
+
+class UnknownModelError(Refusal):
+    """No loaded model has this path, or the catalogue has no such id; then ``model_id`` is the id."""
+
+    code = "unknown_model"
+
+    def __init__(self, model_id: str | None = None) -> None:
+        reason = "unknown model: model must be the path of a loaded model"
+        if model_id is not None:
+            reason = f"unknown model {model_id[:MAX_SHOWN_ID]!r}: GET /v1/models lists those that there are"
+        super().__init__(reason)
+        self.model_id = model_id
+
+
+class UnsafeModelIdError(Refusal):
+    """A catalogue id with a slash, where one with ``__`` in its place is wanted."""
+
+    code = "unsafe_model_id"
+
+    def __init__(self, safe_id: str) -> None:
+        super().__init__(f"the model id must be a single path segment: write {safe_id[:MAX_SHOWN_ID]!r}")
+        self.safe_id = safe_id
+
+
+class ModelLoadingError(Refusal):
+    """The model is being loaded."""
+
+    code = "model_loading"
+
+    def __init__(self) -> None:
+        super().__init__("the model is not ready: it is still being loaded")
+
+
+class ModelNotLoadedError(Refusal):
+    """The catalogue has the model, but it is not loaded, and the request may not load it."""
+
+    code = "model_not_loaded"
+
+    def __init__(self, model_id: str) -> None:
+        super().__init__(
+            f"the model {model_id[:MAX_SHOWN_ID]!r} is not loaded, and this request does not load it: the "
+            "first one that computes with it does, such as POST /tokenize"
+        )
+
+
+class ModelKindError(Refusal):
+    """The model is for something else than the request wants; ``wanted`` is that."""
+
+    code = "wrong_model_kind"
+
+    def __init__(self, wanted: Literal["generation", "embedding"]) -> None:
+        super().__init__(
+            "the model gives embeddings and generates no text: it is for /v1/embeddings"
+            if wanted == "generation"
+            else "the model generates text and gives no embeddings"
+        )
+        self.wanted = wanted
+
+
+class LoadAbandonedError(Refusal):
+    """Nobody waited for the load any more."""
+
+    code = "load_abandoned"
+
+    def __init__(self) -> None:
+        super().__init__("the load was cancelled")
+
+
+class NotInitializedError(Refusal):
+    """The dialect has no model yet, or none any more."""
+
+    code = "not_initialized"
+
+    def __init__(self) -> None:
+        super().__init__("no model is loaded here: call init first")
+
+
+class OtherLoadRunningError(Refusal):
+    """The dialect is loading a model, and this call has to do with another."""
+
+    code = "other_load_running"
+
+    def __init__(self) -> None:
+        super().__init__("a model is being loaded: wait until that is over")
+
+
+class OtherModelError(Refusal):
+    """A path that is not the loaded model's, where only that will do."""
+
+    code = "other_model"
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f"{field} must be the path of the loaded model")
+
+
+class SessionExpiredError(Refusal):
+    """A session that was to go on is gone: idle for too long, or the longest idle one of too many."""
+
+    code = "session_expired"
+
+    def __init__(self) -> None:
+        super().__init__("the session has expired: the next call begins a new one")
+
+
+class SessionsFullError(Refusal):
+    """There are as many sessions as may be, and all of them are in use."""
+
+    code = "sessions_full"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"all of the {limit} sessions that may exist are in use")
+        self.limit = limit
+
+
+class CallCancelledError(Refusal):
+    """A call was cancelled, and its answer would look like a whole one or is of no use."""
+
+    code = "call_cancelled"
+
+    def __init__(self, message: str = "the call was cancelled in its session") -> None:
+        super().__init__(message)
+
+
+class GenerationTimeoutError(Refusal):
+    """A time limit of the request's own has passed."""
+
+    code = "timeout"
+
+    def __init__(self, field: str, seconds: float) -> None:
+        super().__init__(f"{field} has passed: {seconds:g} s")
+        self.field = field
+        self.seconds = seconds
+
+
+class GenerationCancelledError(Refusal):
+    """Another client ended the session's running calls."""
+
+    code = "generation_cancelled"
+
+    def __init__(self) -> None:
+        super().__init__("the generation was cancelled: somebody ended the running calls of its session")
+
+
+class UnauthorizedError(Refusal):
+    """The server wants an API key, and the request has none or a wrong one."""
+
+    code = "unauthorized"
+
+    def __init__(self, *, was_given: bool) -> None:
+        super().__init__(
+            f"{'the API key is wrong' if was_given else 'an API key is required'}: send it as "
+            "'Authorization: Bearer KEY' or 'X-API-Key: KEY'"
+        )
+        self.was_given = was_given
+
+
+class ForeignHostError(Refusal):
+    """A request that addresses the server by a name that is not allowed (DNS rebinding)."""
+
+    code = "foreign_host"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the Host header is not allowed: it must be a loopback name, such as localhost, or one of the "
+            "names that LLMSERVE_ALLOWED_HOSTS lists"
+        )
+
+
+class ForeignOriginError(Refusal):
+    """A browser sent the request for a page of another site."""
+
+    code = "foreign_origin"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the Origin is not allowed: LLMSERVE_CORS_ORIGINS lists the sites whose pages may call this "
+            "server, LLMSERVE_ALLOWED_HOSTS the server's own names"
+        )
+
+
+class RouteNotFoundError(Refusal):
+    """No such route."""
+
+    code = "route_not_found"
+
+    def __init__(self) -> None:
+        super().__init__("no such route")
+
+
+class MethodNotAllowedError(Refusal):
+    """The route exists for other methods."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(f"method {method[:16]} is not allowed here, only {', '.join(allowed)}")
+        self.allowed = allowed
+
+
+class NotSupportedError(Refusal):
+    """A feature that clients know from elsewhere and that this server does not have."""
+
+    code = "not_supported"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"not supported: {reason}")
+
+
+class ServerDrainingError(Refusal):
+    """A new request while the server finishes the running ones."""
+
+    code = "draining"
+
+    def __init__(self) -> None:
+        super().__init__("the server is draining: it takes no new requests")
+
+
+class ServerStoppingError(Refusal):
+    """A running request that the stopping server cancelled."""
+
+    code = "server_stopping"
+
+    def __init__(self) -> None:
+        super().__init__("the request was cancelled: the server is stopping")

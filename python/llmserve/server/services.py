@@ -1,0 +1,60 @@
+"""What the routes of all dialects work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.models import Catalogue, MemoryLimit, OnDemand, Registry, SessionMoves, SessionTable
+from llmserve.server.paths import AllowedFolder
+from llmserve.server.rpc_counters import RpcCounters
+from llmserve.server.settings import Settings
+from llmserve.server.web.counters import HttpCounters
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One of each for the process."""
+
+    settings: Settings
+    registry: Registry
+    catalogue: Catalogue
+    on_demand: OnDemand
+    lifecycle: Lifecycle
+    sessions: SessionTable
+    session_moves: SessionMoves
+    models_folder: AllowedFolder
+    sessions_folder: AllowedFolder
+    http_counters: HttpCounters
+    rpc_counters: RpcCounters
+
+    @classmethod
+    def create(cls, settings: Settings) -> Services:
+        """Everything as the settings say.
+
+        Raises:
+            SettingsError: The file of the catalogue is wrong.
+        """
+        registry = Registry(settings.model_config)
+        sessions = SessionTable(settings.session_ttl_s, settings.max_sessions)
+        moves = SessionMoves(registry, sessions)
+        registry.on_retire.append(sessions.forget_model)
+        registry.on_ready.append(moves.bring_back)
+        catalogue = Catalogue(settings, registry)
+        registry.drafting_of = catalogue.drafting_of
+        registry.is_named = catalogue.names
+        if settings.model_memory_bytes is not None:
+            MemoryLimit(registry, moves, settings.model_memory_bytes)
+        return cls(
+            settings=settings,
+            registry=registry,
+            catalogue=catalogue,
+            on_demand=OnDemand(registry, catalogue, wait_s=settings.load_wait_s),
+            lifecycle=Lifecycle(),
+            sessions=sessions,
+            session_moves=moves,
+            sessions_folder=AllowedFolder(settings.sessions_dir, "SESSIONS_DIR"),
+            models_folder=AllowedFolder(settings.models_dir, "MODELS_DIR"),
+            http_counters=HttpCounters(),
+            rpc_counters=RpcCounters(),
+        )

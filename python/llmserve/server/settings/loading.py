@@ -1,0 +1,121 @@
+"""Reads :class:`Settings` from the environment and from overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llmserve.api_keys import ApiKeys
+from llmserve.model_config import ModelConfig
+from llmserve.server.settings.drafting import DraftSettings
+from llmserve.server.settings.environment import Environment, Notice, sort_out
+from llmserve.server.settings.variables import (
+    DRAFT_VARIABLES,
+    MODEL_VARIABLES,
+    SERVER_VARIABLES,
+    VARIABLES,
+    Variable,
+)
+
+
+class SettingsError(ValueError):
+    """A setting that is unknown or out of range; the text names it, the limit and the value met."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that is chosen when the server starts. Durations are in seconds, sizes in bytes."""
+
+    host: str
+    port: int
+    grpc_port: int | None
+    grpc_host: str
+    model: Path | None
+    models_dir: Path | None
+    catalogue: Path | None
+    load_wait_s: float
+    model_memory_bytes: int | None
+    api_key: ApiKeys
+    metrics_open: bool
+    sessions_dir: Path | None
+    cache_dir: Path
+    max_body_bytes: int
+    max_bodies_bytes: int
+    body_timeout_s: float
+    sse_ping_s: float
+    stall_s: float
+    grace_s: float
+    allowed_hosts: tuple[str, ...]
+    cors_origins: tuple[str, ...]
+    session_ttl_s: float
+    max_sessions: int
+    log_level: str
+    drafting: DraftSettings
+    model_config: ModelConfig
+    notices: tuple[Notice, ...]
+    """What is to be logged about the environment."""
+
+
+def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Settings:
+    """Settings from environment variables; ``overrides`` (by :attr:`Variable.name`) win.
+
+    An empty text counts as unset.
+
+    Raises:
+        SettingsError: A misspelt ``LLMSERVE_*`` name, or a bad value.
+    """
+    environment = sort_out(environ, [variable.env for variable in VARIABLES])
+    _refuse_misspelt(environment)
+    environ = environment.variables
+    overrides = overrides or {}
+    server = {variable.name: _value(variable, environ, overrides) for variable in SERVER_VARIABLES}
+    model = {variable.name: _value(variable, environ, overrides) for variable in MODEL_VARIABLES}
+    # Unset fields keep ModelConfig's own defaults, so that there is one place that knows them.
+    config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
+    server["grpc_host"] = server["grpc_host"] or server["host"]
+    server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
+    server["allowed_hosts"] = server["allowed_hosts"] or ()
+    server["max_bodies_bytes"] = _max_bodies_bytes(server["max_bodies_bytes"], server["max_body_bytes"])
+    server["cors_origins"] = server["cors_origins"] or ()
+    server["api_key"] = server["api_key"] or ApiKeys()
+    draft = {variable.name: _value(variable, environ, overrides) for variable in DRAFT_VARIABLES}
+    return Settings(
+        **server, drafting=DraftSettings(**draft), model_config=config, notices=environment.notices
+    )
+
+
+def _max_bodies_bytes(given: int | None, of_one: int) -> int:
+    if given is None:
+        return 16 * of_one
+    if given < of_one:
+        raise SettingsError(
+            f"LLMSERVE_MAX_BODIES_BYTES must be at least the {of_one} of one body, got {given}"
+        )
+    return given
+
+
+def default_cache_dir(environ: Mapping[str, str]) -> Path:
+    """The user's cache folder for llmserve (XDG base directory specification)."""
+    base = environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "llmserve"
+
+
+def _value(variable: Variable, environ: Mapping[str, str], overrides: Mapping[str, str]) -> Any:
+    if variable.name in overrides:
+        label, text = variable.option, overrides[variable.name]
+    else:
+        label, text = variable.env, environ.get(variable.env, "") or variable.default
+    if text == "":
+        return None
+    try:
+        return variable.kind.parse(text)
+    except ValueError as error:
+        raise SettingsError(f"{label} {error}") from None
+
+
+def _refuse_misspelt(environment: Environment) -> None:
+    if environment.misspelt:
+        name, setting = next(iter(environment.misspelt.items()))
+        raise SettingsError(f"{name} is not a setting of llmserve\nhint: did you mean {setting}?")

@@ -1,0 +1,68 @@
+"""Which requests carry an API key, where the operator set any."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from starlette.types import Scope
+
+from llmserve.api_keys import ApiKeys
+from llmserve.server.refusals import UnauthorizedError
+from llmserve.server.trust.local import is_local
+from llmserve.server.web.headers import header, route_path
+
+_SCHEME = "bearer "
+
+
+class KeyRule:
+    """Requires ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``, but not for ``open_paths``.
+
+    ``local_paths`` need no key from local requests. The rule stands inside CORS, which answers preflights by
+    itself.
+    """
+
+    def __init__(self, keys: ApiKeys, open_paths: Collection[str], local_paths: Collection[str] = ()) -> None:
+        self._keys = keys
+        self._open_paths = open_paths
+        self._local_paths = local_paths
+
+    def __call__(self, scope: Scope) -> None:
+        """Checks one request.
+
+        Raises:
+            UnauthorizedError: It has no key, or a wrong one.
+        """
+        if self._keys and not self._is_open(scope):
+            authorize(self._keys, scope)
+
+    def _is_open(self, scope: Scope) -> bool:
+        path = route_path(scope)
+        if path in self._open_paths or is_preflight(scope):
+            return True
+        return path in self._local_paths and is_local(scope)
+
+
+def authorize(keys: ApiKeys, scope: Scope) -> None:
+    """Takes the key from the headers ``Authorization`` (scheme Bearer) and ``X-API-Key``.
+
+    Raises:
+        UnauthorizedError: None of them has a right one.
+    """
+    authorization = header(scope, b"authorization")
+    bearer = None
+    if authorization is not None and authorization[: len(_SCHEME)].lower() == _SCHEME:
+        bearer = authorization[len(_SCHEME) :].strip()
+    given = (bearer, header(scope, b"x-api-key"))
+    # Both are looked at, always: the time tells nothing.
+    are_right = [keys.authorize(candidate) for candidate in given]
+    if not any(are_right):
+        raise UnauthorizedError(was_given=any(candidate is not None for candidate in given))
+
+
+def is_preflight(scope: Scope) -> bool:
+    """Whether a browser asks what a page may do (Fetch, section 3.3.2). It sends no keys with that."""
+    return (
+        scope["method"] == "OPTIONS"
+        and header(scope, b"origin") is not None
+        and header(scope, b"access-control-request-method") is not None
+    )

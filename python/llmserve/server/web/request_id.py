@@ -1,0 +1,60 @@
+"""A request's id: taken from ``X-Request-ID`` where that is plain, else made; sent back, and in the log."""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from llmserve.server.web.headers import header
+
+_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_current: ContextVar[str] = ContextVar("llmserve_request_id", default="-")
+
+
+def current_request_id() -> str:
+    """The id of the request that is being served, ``-`` outside of one."""
+    return _current.get()
+
+
+class RequestIdFilter(logging.Filter):
+    """Adds ``request_id`` to log records."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keeps every record."""
+        record.request_id = _current.get()
+        return True
+
+
+@contextmanager
+def request_id(given: str | None) -> Iterator[str]:
+    """Serves a request under the id that its client gives, where that is plain, else under a new one."""
+    chosen = given if given is not None and _PLAIN.fullmatch(given) else uuid.uuid4().hex
+    token = _current.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _current.reset(token)
+
+
+class RequestIdMiddleware:
+    """Gives each request an id and sends it back."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request."""
+        with request_id(header(scope, b"x-request-id")) as number:
+
+            async def send_with_id(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    message["headers"] = [*message.get("headers", ()), (b"x-request-id", number.encode())]
+                await send(message)
+
+            await self._app(scope, receive, send_with_id)

@@ -1,7 +1,0 @@
-"""The server's settings: the environment (``LLMSERVE_*``), overridden by the command line."""
-
-from llmserve.settings.drafting import DraftSettings
-from llmserve.settings.loading import Settings, SettingsError, parse_settings
-from llmserve.settings.variables import VARIABLES, Variable
-
-__all__ = ["VARIABLES", "DraftSettings", "Settings", "SettingsError", "Variable", "parse_settings"]
