@@ -16,7 +16,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 
 from toolchain import ROOT
 
-FOLDER = ROOT / "python" / "llmserve" / "apis" / "grpc"
+FOLDER = ROOT / "python" / "llmserve" / "server" / "apis" / "grpc"
 PROTO = FOLDER / "llmserver.proto"
 
 _HEAD = '''\
