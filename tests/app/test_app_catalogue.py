@@ -419,3 +419,17 @@ def test_the_kv_cache_is_part_of_what_a_model_takes(tiny_model: Path) -> None:
         assert held_bytes([model]) == info.size_bytes + expected
 
     run(scenario)
+
+
+def test_requests_that_need_each_others_memory_are_all_answered(folder: Path, tiny_model: Path) -> None:
+    one = measure(tiny_model)
+
+    async def scenario(services: Services) -> None:
+        loads = []
+        services.registry.on_ready.append(lambda model: loads.append(model.id))
+        texts = await asyncio.gather(*(say(services, name) for name in "abcabc"))
+        assert len(set(texts)) == 1
+        # Each is used before another takes its place.
+        assert sorted(loads) == ["a", "b", "c"]
+
+    run(scenario, MODELS_DIR=folder, LLMSERVE_MODEL_MEMORY_BYTES=one, LLMSERVE_LOAD_WAIT_S=60)

@@ -19,13 +19,15 @@ class SharedLoad:
     """One load and the tickets of those who wait for it.
 
     ``load`` gets a function that it tells its progress, 0 to 1. ``on_end`` is called once, before any ticket
-    learns of the end, with what was loaded or the failure.
+    learns of the end, with what was loaded or the failure; ``on_leave`` for each ticket that is given up
+    after that.
     """
 
     def __init__(
         self,
         load: Callable[[Callable[[float], object]], Awaitable[Engine | Embedder]],
         on_end: Callable[[Engine | Embedder | None, BaseException | None], None],
+        on_leave: Callable[[], object],
     ) -> None:
         self.tickets: set[LoadTicket] = set()
         self.progress = 0.0
@@ -35,6 +37,7 @@ class SharedLoad:
         self.kind: ModelKind | None = None
         """What was loaded is for."""
         self._on_end = on_end
+        self._on_leave = on_leave
         self._cancel_reason: BaseException = LoadAbandonedError()
         self._task = asyncio.create_task(self._run(load))
         self._task.add_done_callback(self._end)
@@ -48,7 +51,9 @@ class SharedLoad:
     def leave(self, ticket: LoadTicket) -> None:
         """Takes a caller out; the last one out cancels the load."""
         self.tickets.discard(ticket)
-        if not self.tickets and not self.is_over:
+        if self.is_over:
+            self._on_leave()
+        elif not self.tickets:
             self.is_cancelling = True
             self._task.cancel()
 

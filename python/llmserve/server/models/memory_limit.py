@@ -107,5 +107,6 @@ def _gives_way(model: Model) -> bool:
 
 
 def _longest_idle(models: Iterable[Model]) -> Model | None:
-    idle = [model for model in models if model.pins == {IDLE_PIN} and model.state == "ready"]
+    # What somebody still holds a ticket for was loaded for a use that is about to begin.
+    idle = [m for m in models if m.pins == {IDLE_PIN} and not m.load.tickets and m.state == "ready"]
     return min(idle, key=lambda model: model.last_used, default=None)

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,7 @@ from llmserve.errors import LoadError
 from llmserve.server.models.catalogue import Catalogue
 from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.kinds import FileKinds, ModelKind
+from llmserve.server.models.loading import LoadTicket
 from llmserve.server.models.model import IDLE_PIN, Model
 from llmserve.server.models.registry import Registry
 from llmserve.server.refusals import (
@@ -95,23 +96,26 @@ class OnDemand:
             ModelKindError: It gives embeddings; it is not loaded for that to be said.
             ServerStoppingError: The server stops.
         """
-        entry, model = await self._find(model_id, min(self._wait_s, wait_s), "generation")
-        with self._registry.use_model(model) as engine:
-            yield UsedModel(entry, model, engine)
+        entry = await self._find(model_id, "generation")
+        async with self._ready(entry, min(self._wait_s, wait_s)) as model:
+            with self._registry.use_model(model) as engine:
+                yield UsedModel(entry, model, engine)
 
     @asynccontextmanager
     async def use_embedder(self, model_id: str) -> AsyncGenerator[UsedEmbedder, None]:
         """An embedding model, as `use` gives those that generate, with the same refusals."""
-        entry, model = await self._find(model_id, self._wait_s, "embedding")
-        with self._registry.use_embedder(model) as embedder:
-            yield UsedEmbedder(entry, embedder)
+        entry = await self._find(model_id, "embedding")
+        async with self._ready(entry, self._wait_s) as model:
+            with self._registry.use_embedder(model) as embedder:
+                yield UsedEmbedder(entry, embedder)
 
     @asynccontextmanager
     async def use_any(self, model_id: str) -> AsyncGenerator[UsedHandle, None]:
         """A model, whatever it is for, as `use` gives those that generate."""
-        entry, model = await self._find(model_id, self._wait_s, None)
-        with self._registry.use_handle(model) as handle:
-            yield UsedHandle(entry, handle)
+        entry = await self._find(model_id, None)
+        async with self._ready(entry, self._wait_s) as model:
+            with self._registry.use_handle(model) as handle:
+                yield UsedHandle(entry, handle)
 
     async def loaded(self, model_id: str) -> UsedHandle:
         """A model that is loaded. Nothing is loaded or kept for it, and it counts as no use.
@@ -150,9 +154,7 @@ class OnDemand:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _find(
-        self, model_id: str, wait_s: float, kind: ModelKind | None
-    ) -> tuple[CatalogueEntry, Model]:
+    async def _find(self, model_id: str, kind: ModelKind | None) -> CatalogueEntry:
         entry = await self._catalogue.find(model_id)
         model = self._registry.find(entry.path, entry.config)
         # Nothing is loaded, and nothing unloaded for it, to find that it is the wrong one.
@@ -160,27 +162,43 @@ class OnDemand:
             found = await self.kinds.of(entry)
             if found is not None and found != kind:
                 raise ModelKindError(kind)
-        return entry, await self._ready(entry, wait_s)
+        return entry
 
-    async def _ready(self, entry: CatalogueEntry, wait_s: float) -> Model:
+    @asynccontextmanager
+    async def _ready(self, entry: CatalogueEntry, wait_s: float) -> AsyncGenerator[Model, None]:
+        """The loaded model, which does not give way before its use within the context has begun."""
         deadline = time.monotonic() + wait_s
-        while True:
-            model = self._registry.find(entry.path, entry.config)
-            if model is not None and model.is_usable:
-                model.pins.add(IDLE_PIN)
-                return model
+        while (model := self._usable(entry)) is None:
             task = self._loads.get(entry.id) or self._start(entry)
-            await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
-            if not task.done():
-                raise ModelLoadingError
-            _raise_failure(task)
+            with self._held(entry):
+                await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
+                if not task.done():
+                    raise ModelLoadingError
+                _raise_failure(task)
+                if (model := self._usable(entry)) is not None:
+                    yield model
+                    return
+        yield model
+
+    def _usable(self, entry: CatalogueEntry) -> Model | None:
+        model = self._registry.find(entry.path, entry.config)
+        if model is None or not model.is_usable:
+            return None
+        model.pins.add(IDLE_PIN)
+        return model
+
+    def _held(self, entry: CatalogueEntry) -> AbstractContextManager[object]:
+        model = self._registry.find(entry.path, entry.config)
+        return nullcontext() if model is None or not model.can_be_joined else model.load.join(IDLE_PIN, None)
 
     def _start(self, entry: CatalogueEntry) -> asyncio.Task[None]:
         if self._is_stopping:
             raise ServerStoppingError
         if (failure := self._recent_failure(entry)) is not None:
             raise failure
-        task = asyncio.create_task(self._load(entry))
+        # Now, so that those who wait find it.
+        ticket = self._registry.load(entry.path, IDLE_PIN, entry.config)
+        task = asyncio.create_task(_wait(ticket))
         self._loads[entry.id] = task
 
         def forget(done: asyncio.Task[None]) -> None:
@@ -191,15 +209,16 @@ class OnDemand:
         task.add_done_callback(forget)
         return task
 
-    async def _load(self, entry: CatalogueEntry) -> None:
-        with self._registry.load(entry.path, IDLE_PIN, entry.config) as ticket:
-            await ticket.wait()
-
     def _recent_failure(self, entry: CatalogueEntry) -> LoadError | None:
         model = self._registry.find(entry.path, entry.config)
         if model is None or not isinstance(model.failure, LoadError):
             return None
         return _fresh(model.failure) if time.monotonic() - model.failed_at < RETRY_S else None
+
+
+async def _wait(ticket: LoadTicket) -> None:
+    with ticket:
+        await ticket.wait()
 
 
 def _raise_failure(task: asyncio.Task[None]) -> None:

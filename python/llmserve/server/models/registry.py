@@ -179,7 +179,7 @@ class Registry:
         self._close(model)
 
     async def wait_news(self) -> None:
-        """Returns once a load, a use, a pin or a model has ended."""
+        """Returns once a load, a wait for one, a use, a pin or a model has ended."""
         await self._news.wait()
 
     async def wait_closed(self) -> None:
@@ -223,7 +223,7 @@ class Registry:
         async def load(on_progress: Callable[[float], object]) -> Engine | Embedder:
             return await self._load(model, on_progress)
 
-        model = Model(new_ids(self._models, path), path, config, SharedLoad(load, on_end))
+        model = Model(new_ids(self._models, path), path, config, SharedLoad(load, on_end, self._tell))
         if replaced is not None:
             model.pins |= replaced.pins
         self._models.append(model)
