@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -152,4 +153,19 @@ def test_a_load_under_uvicorn_ends_with_the_signal(model_path: Path, tmp_path: P
             'data: "the request was cancelled: the server is stopping"',
         ]
         assert server.wait() == -signal.SIGTERM
+        assert "Traceback" not in server.log
+
+
+def test_schemas_that_are_being_compiled_do_not_hold_the_end_up(tiny_model: Path, tmp_path: Path) -> None:
+    """A few are compiled, for a second or more each, and many more wait."""
+    with serve(tmp_path, tiny_model, "--grace-s", "0.2") as server, ExitStack() as streams:
+        server.wait_until_ready()
+        for number in range(120):
+            members = {f"p{member}": {"enum": [number + member]} for member in range(1500)}
+            schema = {"type": "object", "additionalProperties": False, "properties": members}
+            call = {"prompt": "x", "n_predict": 200, "json_schema": schema}
+            streams.enter_context(RawStream(server.port, "/completion", call))
+        wait_until(lambda: read_metrics(server.port)['llmserve_requests_preparing{model="llama"}'] >= 60)
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
         assert "Traceback" not in server.log
