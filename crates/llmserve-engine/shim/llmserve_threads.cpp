@@ -392,6 +392,16 @@ HIDDEN void GOMP_parallel(void (*function)(void *), void * data, unsigned num_th
 // For tests: has the calling thread's team work as on a crowded machine.
 HIDDEN void llmserve_leave_out_threads(int halvings) { own_pool->crowd.leave_out(halvings); }
 
+// For tests: how many of `all` threads each of `count` regions has, that takes `took_ns` and in which its threads wait
+// for `waited_share[number of threads]` of that time each.
+HIDDEN void llmserve_crowd(int all, int64_t took_ns, const double * waited_share, int count, int * num_threads) {
+    crowding crowd;
+    for (int region = 0; region < count; region++) {
+        const int now = num_threads[region] = crowd.num_threads_of(all);
+        crowd.note(now, took_ns, static_cast<int64_t>(waited_share[now] * static_cast<double>(took_ns) * (now - 1)));
+    }
+}
+
 HIDDEN void GOMP_barrier() {
     if (self.of != nullptr) {
         own_turns.barrier(*self.of);

@@ -28,6 +28,13 @@ unsafe extern "C" {
     fn omp_get_num_threads() -> c_int;
     fn omp_get_thread_num() -> c_int;
     fn llmserve_leave_out_threads(halvings: c_int);
+    fn llmserve_crowd(
+        all: c_int,
+        took_ns: i64,
+        waited_share: *const f64,
+        count: c_int,
+        num_threads: *mut c_int,
+    );
 }
 
 fn parallel<T: Sync>(num_threads: u32, function: unsafe extern "C" fn(*mut c_void), data: &T) {
@@ -108,6 +115,34 @@ fn members_that_share_threads_do_the_same() {
         unsafe { llmserve_leave_out_threads(halvings) };
         (0..3).for_each(|_| check(num_threads));
     }
+}
+
+/// How many threads each of 400 regions of 20 ms has, by the share of it for which each of so many threads waits.
+fn crowd(waited_share: [f64; 5]) -> Vec<i32> {
+    let mut num_threads = vec![0; 400];
+    // SAFETY: both arrays are as long as is told: up to four threads, and 400 regions.
+    unsafe { llmserve_crowd(4, 20_000_000, waited_share.as_ptr(), 400, num_threads.as_mut_ptr()) };
+    num_threads
+}
+
+#[test]
+fn threads_that_work_stay() {
+    assert_eq!(crowd([0.0, 0.0, 0.3, 0.3, 0.3]), [4; 400]);
+}
+
+#[test]
+fn threads_that_mostly_wait_are_left_out_and_seldom_tried_again() {
+    let num_threads = crowd([0.0, 0.0, 0.8, 0.8, 0.8]);
+    assert_eq!(num_threads[..3], [4, 2, 1]);
+    let num_trials = num_threads.iter().filter(|&&count| count > 1).count();
+    assert!((4..=20).contains(&num_trials), "{num_trials} of 400 regions with threads that wait");
+}
+
+#[test]
+fn as_many_threads_stay_as_are_of_use() {
+    let num_threads = crowd([0.0, 0.0, 0.1, 0.1, 0.8]);
+    let num_of_use = num_threads.iter().filter(|&&count| count == 2).count();
+    assert!(num_of_use >= 380, "{num_of_use} of 400 regions with two threads");
 }
 
 #[test]
