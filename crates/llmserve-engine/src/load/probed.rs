@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::config::{ContextConfig, KvLayout};
 use crate::error::{LoadError, LoadErrorReason};
-use crate::gguf::{self, EmbeddingKind, ModelKind};
+use crate::gguf::{self, EmbeddingKind, Metadata, ModelKind};
 use crate::model::llama::{
     ContextShape, EmbeddingShape, LlamaContext, LlamaEmbedding, LlamaVocabulary, Weights, with_log,
 };
@@ -37,6 +37,7 @@ pub fn probe_model(path: &Path, options: &ProbeOptions) -> Result<(), LoadError>
     let (result, log) = with_log(|| {
         let weights = Weights::load(file.path(), &options.weights, file.has_draft_head(), true, |_| true)?;
         let weights = Arc::new(weights);
+        check_rotation(&weights, &file.metadata)?;
         try_vocabulary(&weights)?;
         // Some contradictions show only when the graph is built.
         let made = match kind {
@@ -56,6 +57,17 @@ pub fn probe_model(path: &Path, options: &ProbeOptions) -> Result<(), LoadError>
         }
         error
     })
+}
+
+/// llama.cpp never ends a rotation of 0 values. Architectures without one write that number, too.
+fn check_rotation(weights: &Weights, metadata: &Metadata) -> Result<(), LoadError> {
+    let is_empty = |suffix| metadata.integer(&metadata.model_key(suffix)) == Some(0);
+    if weights.has_rotation()
+        && ["rope.dimension_count", "rope.dimension_count_swa"].into_iter().any(is_empty)
+    {
+        return Err(LoadError::new(LoadErrorReason::Damaged, "the model rotates 0 values of each head"));
+    }
+    Ok(())
 }
 
 /// Asks for all that a load asks for, and tokenizes a plain text and one that hardly any vocabulary can spell.
