@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import subprocess
 import sys
@@ -16,18 +17,19 @@ from llmserve import Engine, LoadError, ModelConfig, _core, loading
 CONFIG = ModelConfig(context_length=256, max_sequences=2, threads=1)
 
 
-def probe_command() -> list[str]:
+def probe(path: Path, **options: object) -> subprocess.CompletedProcess[str]:
     command = loading._probe_command()
     assert command is not None
-    return command
+    arguments = [*command, str(path), json.dumps(options)]
+    return subprocess.run(arguments, capture_output=True, text=True, check=False)
 
 
 def test_a_probe_tells_by_its_exit_code(tiny_model: Path, tmp_path: Path) -> None:
-    good = subprocess.run([*probe_command(), str(tiny_model)], capture_output=True, text=True, check=False)
+    good = probe(tiny_model)
     assert (good.returncode, good.stdout, good.stderr) == (0, "", "")
     path = tmp_path / "text.gguf"
     path.write_text("no model")
-    bad = subprocess.run([*probe_command(), str(path)], capture_output=True, text=True, check=False)
+    bad = probe(path)
     assert (bad.returncode, bad.stdout.split("\t")[0], bad.stderr) == (3, "not_gguf", "")
 
 
@@ -41,7 +43,7 @@ def test_a_file_that_ends_its_process_is_refused(
         patch.setattr(loading, "_probe_command", lambda: crash)
         with pytest.raises(LoadError, match="ends the process that opens it") as failure:
             asyncio.run(Engine.load(copy, CONFIG))
-    assert (failure.value.reason, failure.value.detail) == ("probe_failed", "why\n")
+    assert (failure.value.reason, failure.value.detail) == ("damaged", "why\n")
 
     async def load() -> None:
         await (await Engine.load(copy, CONFIG)).close()

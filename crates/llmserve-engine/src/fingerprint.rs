@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
 
+use crate::config::LoraAdapter;
 use crate::error::{LoadError, LoadErrorReason};
 use crate::gguf::{ModelFile, ModelPart};
 
@@ -16,14 +17,18 @@ use crate::gguf::{ModelFile, ModelPart};
 const NUM_SAMPLES: u64 = 64;
 const SAMPLE_BYTES: u64 = 16 << 10;
 
-/// The fingerprint of a model with its adapters (file and scale), as 64 hexadecimal digits.
-pub(crate) fn fingerprint(model: &ModelFile, adapters: &[(ModelFile, f32)]) -> Result<String, LoadError> {
+/// The fingerprint of a model with its adapters (files and how they are applied), as 64 hexadecimal digits.
+pub(crate) fn fingerprint(
+    model: &ModelFile,
+    adapters: &[ModelFile],
+    applied: &[LoraAdapter],
+) -> Result<String, LoadError> {
     let mut hasher = Sha256::new();
     let mut hash = || -> io::Result<()> {
         for part in &model.parts {
             hash_file(part, &mut hasher)?;
         }
-        for (adapter, scale) in adapters {
+        for (adapter, LoraAdapter { scale, .. }) in adapters.iter().zip(applied) {
             hasher.update(b"lora");
             hasher.update(scale.to_le_bytes());
             for part in &adapter.parts {

@@ -1,12 +1,13 @@
 //! Opens a file that was not seen before in a process of its own.
 //!
-//! llama.cpp ends the process on some files that no header check can know. So a file is opened
-//! once in a short-lived process, without allocating its tensors; when that ends well, the
-//! file's identity is remembered for the life of this process.
+//! llama.cpp ends the process on many contradictions of a file, or of a file and the options that it
+//! is loaded with. So a file is opened once with its options in a short-lived process, without
+//! allocating its tensors; when that ends well, both are remembered for the life of this process.
 //!
-//! Protocol: the command gets the path as its last argument. It exits with 0 when the file
-//! opens, and with 3 when it was refused, after the line `reason-code<TAB>message` on its
-//! standard output. Every other end means that the file would have ended this process.
+//! Protocol: the command gets the path and the options as JSON as its last arguments. It exits with
+//! 0 when the file opens, and with 3 when it was refused, after the line `reason-code<TAB>message` on
+//! its standard output and llama.cpp's words on the other one. Every other end means that the file
+//! would have ended this process.
 
 mod capture;
 
@@ -20,7 +21,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use capture::{Capture, Keep};
+use serde::{Deserialize, Serialize};
 
+use crate::config::{ContextConfig, KvLayout, ModelConfig, WeightsConfig};
 use crate::error::{LoadError, LoadErrorReason};
 pub use crate::gguf::FileIdentity;
 use crate::gguf::ModelFile;
@@ -35,72 +38,160 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 /// Characters of a refusal's message.
 const LONGEST_MESSAGE: usize = 2000;
-/// Identities that are remembered; beyond, all are forgotten.
+/// Passes that are remembered; beyond, all are forgotten.
 const MOST_PASSED: usize = 4096;
 
-/// The identities, part by part, of the models that passed.
-static PASSED: PerProcess<Mutex<HashSet<Vec<FileIdentity>>>> = PerProcess::new();
+/// What passed: the parts of the model and its adapters, and the options as JSON.
+type Pass = (Vec<FileIdentity>, String);
 
-/// Makes sure that `file` was opened by a probe once, in its present state.
+static PASSED: PerProcess<Mutex<HashSet<Pass>>> = PerProcess::new();
+
+/// The options on which llama.cpp may end the process. The others are at their defaults, so that one
+/// probe answers for all sizes of the context.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProbeOptions {
+    /// Of the weights.
+    pub weights: WeightsConfig,
+    /// Of the context.
+    pub context: ContextConfig,
+}
+
+impl ProbeOptions {
+    /// Those of a model.
+    #[must_use]
+    pub fn of(config: &ModelConfig) -> Self {
+        let default = WeightsConfig::default();
+        Self {
+            weights: WeightsConfig {
+                use_mmap: default.use_mmap,
+                use_mlock: default.use_mlock,
+                ..config.weights.clone()
+            },
+            context: ContextConfig {
+                context_length: None,
+                max_sequences: None,
+                kv_cells: None,
+                kv_layout: KvLayout::default(),
+                threads: None,
+                deterministic: false,
+                ..config.context.clone()
+            },
+        }
+    }
+}
+
+/// What is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// The model.
+    pub file: &'a ModelFile,
+    /// The adapters that the options name.
+    pub adapters: &'a [ModelFile],
+    /// How it is opened.
+    pub options: &'a ProbeOptions,
+}
+
+/// Makes sure that the candidate was opened by a probe once, in its present state.
 ///
-/// Runs `command` with the path, unless the file is known; without a command nothing is done and
-/// nothing remembered. Blocks until the probe has ended, which `is_cancelled` cuts short.
+/// Runs `command` with path and options, unless they are known; without a command nothing is done
+/// and nothing remembered. Blocks until the probe has ended, which `is_cancelled` cuts short.
 ///
 /// # Errors
-/// The reason that the probe gave; `ProbeFailed` where it died, could not be started or took
-/// more than 60 s (its last words are in the detail); `Cancelled`; `NotReadable` where the file
-/// changed meanwhile.
+/// The reason that the probe gave; `Damaged` where it died (its last words are in the detail);
+/// `InvalidOption` where the file opens without the options; `ProbeFailed` where it could not be
+/// started, was killed or took more than 60 s; `Cancelled`; `NotReadable` where the file changed
+/// meanwhile.
 pub fn ensure_probed(
-    file: &ModelFile,
+    candidate: Candidate<'_>,
     command: Option<&[OsString]>,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<(), LoadError> {
-    let Some([program, arguments @ ..]) = command else {
+    let Some(command) = command else {
         return Ok(());
     };
-    let identity = file.identity();
-    if has_passed(&identity) {
-        return Ok(());
+    let result = candidate.ensure(command, is_cancelled);
+    match result {
+        Err(error) if error.reason == LoadErrorReason::Damaged => {
+            Err(candidate.blamed(error, command, is_cancelled))
+        }
+        result => result,
     }
-    let path = std::path::absolute(file.path()).unwrap_or_else(|_| file.path().to_path_buf());
-    let mut command = Command::new(program);
-    command.args(arguments).arg(path);
-    let outcome = run(command, is_cancelled)?;
-    verdict(&outcome)?;
-    if is_changed(file) {
-        let message = "the file was changed while it was checked: load it again";
-        return Err(LoadError::new(LoadErrorReason::NotReadable, message));
-    }
-    remember(identity);
-    Ok(())
 }
 
-/// What a probe process does: opens the file and tells the outcome by the module's protocol.
-/// Returns the code to exit with.
+impl Candidate<'_> {
+    fn ensure(self, command: &[OsString], is_cancelled: &dyn Fn() -> bool) -> Result<(), LoadError> {
+        let [program, arguments @ ..] = command else {
+            return Err(failed("the command of the probe is empty"));
+        };
+        let options = serde_json::to_string(self.options).map_err(|error| {
+            let message = "the options cannot be passed to the probe process";
+            LoadError::new(LoadErrorReason::InvalidOption, message).with_detail(error.to_string())
+        })?;
+        let pass = (self.files().flat_map(ModelFile::identity).collect(), options);
+        if lock(PASSED.get()).contains(&pass) {
+            return Ok(());
+        }
+        let path = std::path::absolute(self.file.path()).unwrap_or_else(|_| self.file.path().to_path_buf());
+        let mut command = Command::new(program);
+        command.args(arguments).arg(path).arg(&pass.1);
+        verdict(&run(command, is_cancelled)?)?;
+        if self.files().any(is_changed) {
+            let message = "the file was changed while it was checked: load it again";
+            return Err(LoadError::new(LoadErrorReason::NotReadable, message));
+        }
+        remember(pass);
+        Ok(())
+    }
+
+    /// Who is to blame for a damage: a file that opens without the options is whole.
+    fn blamed(self, error: LoadError, command: &[OsString], is_cancelled: &dyn Fn() -> bool) -> LoadError {
+        let options = &ProbeOptions::default();
+        let plain = Candidate { adapters: &[], options, ..self };
+        if self.options == options || plain.ensure(command, is_cancelled).is_err() {
+            return error;
+        }
+        let message = format!("the model opens, but not with these options: {}", error.message);
+        LoadError::new(LoadErrorReason::InvalidOption, message).with_detail(error.detail)
+    }
+
+    fn files(&self) -> impl Iterator<Item = &ModelFile> {
+        std::iter::once(self.file).chain(self.adapters)
+    }
+}
+
+/// What a probe process does: opens the file with the options, which are JSON, and tells the outcome
+/// by the module's protocol. Returns the code to exit with.
 ///
 /// The process may be ended by llama.cpp inside `open`; it leaves no core file.
-pub fn run_probe(path: &Path, open: impl FnOnce(&Path) -> Result<(), LoadError>) -> i32 {
+pub fn run_probe(
+    path: &Path,
+    options: &str,
+    open: impl FnOnce(&Path, &ProbeOptions) -> Result<(), LoadError>,
+) -> i32 {
     disable_core_files();
-    let Err(error) = open(path) else {
+    let options = serde_json::from_str(options).map_err(|error| {
+        failed("the probe process does not understand its options").with_detail(error.to_string())
+    });
+    let Err(error) = options.and_then(|options| open(path, &options)) else {
         return 0;
     };
     let mut output = io::stdout().lock();
     let line = format!("{}\t{}\n", error.reason.code(), one_line(&error.message));
-    let written = output.write_all(line.as_bytes()).and_then(|()| output.flush());
+    let written = output
+        .write_all(line.as_bytes())
+        .and_then(|()| output.flush())
+        .and_then(|()| io::stderr().write_all(error.detail.as_bytes()));
     // The parent takes any other code for a crash, which is what lost words amount to.
     if written.is_ok() { EXIT_REFUSED } else { 1 }
 }
 
-fn has_passed(identity: &[FileIdentity]) -> bool {
-    lock(PASSED.get()).contains(identity)
-}
-
-fn remember(identity: Vec<FileIdentity>) {
+fn remember(pass: Pass) {
     let mut passed = lock(PASSED.get());
     if passed.len() >= MOST_PASSED {
         passed.clear();
     }
-    passed.insert(identity);
+    passed.insert(pass);
 }
 
 fn is_changed(file: &ModelFile) -> bool {
@@ -119,6 +210,8 @@ struct Outcome {
 
 fn run(mut command: Command, is_cancelled: &dyn Fn() -> bool) -> Result<Outcome, LoadError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Its last words are to be ggml's, not a debugger's.
+    command.env("GGML_NO_BACKTRACE", "1");
     let mut child = command.spawn().map_err(|error| {
         failed(format!("the probe process cannot be started: {}", error.kind()))
             .with_detail(error.to_string())
@@ -174,7 +267,12 @@ fn verdict(outcome: &Outcome) -> Result<(), LoadError> {
         code => {
             let how = code.map_or_else(|| signal(outcome.status), |code| format!("exit code {code}"));
             let message = format!("the file ends the process that opens it ({how})");
-            Err(failed(message).with_detail(outcome.errors.clone()))
+            let reason = if is_crash(outcome.status) {
+                LoadErrorReason::Damaged
+            } else {
+                LoadErrorReason::ProbeFailed
+            };
+            Err(LoadError::new(reason, message).with_detail(outcome.errors.clone()))
         }
     }
 }
@@ -200,9 +298,24 @@ fn signal(status: ExitStatus) -> String {
     status.signal().map_or_else(|| "unknown end".to_owned(), |signal| format!("signal {signal}"))
 }
 
+/// Whether the process ended itself. Another process may have killed it, for want of memory for one.
+#[cfg(unix)]
+fn is_crash(status: ExitStatus) -> bool {
+    use rustix::process::Signal;
+    use std::os::unix::process::ExitStatusExt;
+    let crashes = [Signal::ABORT, Signal::BUS, Signal::FPE, Signal::SEGV].map(Signal::as_raw);
+    status.signal().is_some_and(|signal| crashes.contains(&signal))
+}
+
 #[cfg(not(unix))]
 fn signal(_status: ExitStatus) -> String {
     "unknown end".to_owned()
+}
+
+#[cfg(not(unix))]
+fn is_crash(status: ExitStatus) -> bool {
+    // An NTSTATUS of severity "error", which llama.cpp's own exit codes are not.
+    status.code().is_some_and(|code| code.cast_unsigned() >= 0xC000_0000)
 }
 
 /// A failure leaves core files on, which harms nothing.
@@ -220,6 +333,7 @@ fn disable_core_files() {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{KvType, MetadataValue, RopeConfig};
 
     fn shell(script: &str, is_cancelled: &dyn Fn() -> bool) -> Result<(), LoadError> {
         let mut command = Command::new("/bin/sh");
@@ -247,9 +361,15 @@ mod tests {
     #[test]
     fn a_crash_is_told_without_its_words() {
         let error = refused("echo secret/path.cpp:1: assert >&2; kill -ABRT $$");
-        assert_eq!(error.reason, LoadErrorReason::ProbeFailed);
+        assert_eq!(error.reason, LoadErrorReason::Damaged);
         assert_eq!(error.message, "the file ends the process that opens it (signal 6)");
         assert_eq!(error.detail, "secret/path.cpp:1: assert\n");
+    }
+
+    #[test]
+    fn a_killed_probe_says_nothing_of_the_file() {
+        assert_eq!(refused("kill -KILL $$").reason, LoadErrorReason::ProbeFailed);
+        assert_eq!(refused("kill -SEGV $$").reason, LoadErrorReason::Damaged);
     }
 
     #[test]
@@ -287,10 +407,42 @@ mod tests {
     }
 
     #[test]
+    fn options_reach_the_child_as_they_are() {
+        let config = ModelConfig {
+            weights: WeightsConfig {
+                use_mlock: true,
+                metadata_overrides: vec![
+                    ("a".to_owned(), MetadataValue::Float(0.1)),
+                    ("b".to_owned(), MetadataValue::Int(-1)),
+                ],
+                ..WeightsConfig::default()
+            },
+            context: ContextConfig {
+                context_length: Some(77),
+                kv_type_v: KvType::IQ4_NL,
+                rope: RopeConfig { freq_base: Some(0.3), ..RopeConfig::default() },
+                ..ContextConfig::default()
+            },
+            ..ModelConfig::default()
+        };
+        let given = ProbeOptions::of(&config);
+        assert_eq!((given.weights.use_mlock, given.context.context_length), (false, None));
+        let json = serde_json::to_string(&given).unwrap();
+        let open = |_: &Path, options: &ProbeOptions| {
+            assert_eq!(*options, given);
+            Ok(())
+        };
+        assert_eq!(run_probe(Path::new("model.gguf"), &json, open), 0);
+    }
+
+    #[test]
     fn the_child_tells_by_the_protocol() {
-        let open = |_: &Path| Err(LoadError::new(LoadErrorReason::Damaged, "bad\tkey\nhere"));
-        assert_eq!(run_probe(Path::new("model.gguf"), open), EXIT_REFUSED);
-        assert_eq!(run_probe(Path::new("model.gguf"), |_| Ok(())), 0);
+        let path = Path::new("model.gguf");
+        let open =
+            |_: &Path, _: &ProbeOptions| Err(LoadError::new(LoadErrorReason::Damaged, "bad\tkey\nhere"));
+        assert_eq!(run_probe(path, "{}", open), EXIT_REFUSED);
+        assert_eq!(run_probe(path, "{}", |_, _| Ok(())), 0);
+        assert_eq!(run_probe(path, "no JSON", |_, _| Ok(())), EXIT_REFUSED);
         assert_eq!(one_line("bad\tkey\nhere"), "bad key here");
     }
 }

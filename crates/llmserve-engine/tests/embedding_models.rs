@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use llmserve_engine::probe::ProbeOptions;
 use llmserve_engine::*;
 
 /// llama.cpp rounds parts of a computation to 16 bits, in an order that depends on the batch.
@@ -95,7 +96,7 @@ fn rerankers_are_refused_by_their_header() {
 #[test]
 fn a_probe_opens_embedding_models_too() {
     for name in ["bert-mean.gguf", "bert-cls.gguf", "embed-last.gguf"] {
-        assert_eq!(probe_model(&model(name)), Ok(()), "{name}");
+        assert_eq!(probe_model(&model(name), &ProbeOptions::default()), Ok(()), "{name}");
     }
 }
 

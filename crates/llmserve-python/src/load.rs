@@ -21,7 +21,8 @@ const WANTED: &[(&str, Wanted)] =
     &[("any", Wanted::Any), ("generation", Wanted::Generation), ("embedding", Wanted::Embedding)];
 
 /// Begins to load a model. `probe_command` is the program that opens the file in a process of its
-/// own first; the path is appended. `wanted` is what the model is for: `any`, `generation` or `embedding`.
+/// own first; path and options are appended. `wanted` is what the model is for: `any`, `generation` or
+/// `embedding`.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python's path objects convert to an owned path")]
 pub(crate) fn load(
@@ -39,11 +40,12 @@ pub(crate) fn load(
     Ok(Load(OwnedByProcess::new(handle)))
 }
 
-/// What a probe process runs: opens a model file without allocating its tensors, tells the outcome
-/// on the standard output and returns the code to exit with. llama.cpp may end the process.
+/// What a probe process runs: opens a model file with its options (JSON) without allocating its tensors,
+/// tells the outcome on the standard output and returns the code to exit with. llama.cpp may end the
+/// process.
 #[pyfunction]
-pub(crate) fn probe(py: Python<'_>, path: PathBuf) -> i32 {
-    py.detach(move || llmserve_engine::probe::run_probe(&path, llmserve_engine::probe_model))
+pub(crate) fn probe(py: Python<'_>, path: PathBuf, options: &str) -> i32 {
+    py.detach(move || llmserve_engine::probe::run_probe(&path, options, llmserve_engine::probe_model))
 }
 
 /// What the model in a file would be for if it were loaded so, by its header, which is read without the GIL:

@@ -10,7 +10,7 @@ use super::identity::FileIdentity;
 use super::metadata::{Metadata, Value};
 use super::reader::{Reader, unreadable};
 use super::split::{Split, check_part, wrong_part};
-use super::{damaged, draft_head, hparams, quoted, unsupported, vocab};
+use super::{damaged, draft_head, quoted, rules, unsupported};
 use crate::config::MetadataValue;
 use crate::error::{LoadError, LoadErrorReason};
 
@@ -21,7 +21,6 @@ pub struct ModelFile {
     pub metadata: Metadata,
     /// The files, one or more, in order.
     pub parts: Vec<ModelPart>,
-    has_attention: bool,
     has_draft_head: bool,
 }
 
@@ -71,24 +70,24 @@ impl ModelFile {
         self.parts.iter().map(|part| part.tensor_bytes).sum()
     }
 
-    /// Checks the model as it is with metadata overrides, which can make llama.cpp end the
-    /// process as well as a damaged file, and gives it with them.
+    /// The model as it is with metadata overrides.
     ///
     /// # Errors
-    /// `InvalidOption` with what the overridden metadata contradicts.
+    /// `InvalidOption` with what is wrong with the overridden metadata.
     pub fn with_overrides(mut self, overrides: &[(String, MetadataValue)]) -> Result<Self, LoadError> {
-        if overrides.is_empty() {
-            return Ok(self);
-        }
+        let invalid = |message: &str| {
+            LoadError::new(LoadErrorReason::InvalidOption, format!("metadata_overrides: {message}"))
+        };
         for (key, value) in overrides {
+            // The probe gets them as JSON, which has no such numbers.
+            if matches!(value, MetadataValue::Float(value) if !value.is_finite()) {
+                return Err(invalid(&format!("{} must be a finite number", quoted(key))));
+            }
             self.metadata.insert(key.clone(), override_value(value));
         }
-        hparams::check(&self.metadata, self.has_attention)
-            .and_then(|()| vocab::check(&self.metadata, &mut []))
-            .map_err(|error| {
-                let message = format!("metadata_overrides: {}", error.message);
-                LoadError::new(LoadErrorReason::InvalidOption, message)
-            })?;
+        if !overrides.is_empty() {
+            rules::check(&self.metadata).map_err(|error| invalid(&error.message))?;
+        }
         Ok(self)
     }
 
@@ -101,7 +100,6 @@ impl ModelFile {
                     quoted(&tensor.name)
                 )));
             }
-            self.has_attention |= is_attention(&tensor.name);
             self.has_draft_head |= Some(&tensor.name) == draft_head.as_ref();
         }
         self.parts.push(ModelPart {
@@ -123,18 +121,13 @@ impl ModelFile {
 /// # Errors
 /// A [`LoadError`] with the reason; its message names the key or tensor, the limit and the value.
 pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
-    let mut first = OpenPart::read(path)?;
+    let first = OpenPart::read(path)?;
     // First, since later parts lack the keys that tell the kind.
     let split = Split::of_first_part(&first.header.metadata)?;
     check_kind(&first.header.metadata)?;
-    let mut digests = std::mem::take(&mut first.header.token_digests);
     let mut names = HashSet::new();
-    let mut model = ModelFile {
-        metadata: first.header.metadata.clone(),
-        parts: Vec::new(),
-        has_attention: false,
-        has_draft_head: false,
-    };
+    let mut model =
+        ModelFile { metadata: first.header.metadata.clone(), parts: Vec::new(), has_draft_head: false };
     model.add_part(&first, &mut names)?;
     if let Some(split) = split {
         add_parts(&mut model, split, &mut names)?;
@@ -142,8 +135,7 @@ pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
     if model.num_tensors() == 0 {
         return Err(damaged("the file holds 0 tensors, a model has at least 1"));
     }
-    hparams::check(&model.metadata, model.has_attention)?;
-    vocab::check(&model.metadata, &mut digests)?;
+    rules::check(&model.metadata)?;
     Ok(model)
 }
 
@@ -157,19 +149,7 @@ pub fn check_adapter(path: &Path) -> Result<ModelFile, LoadError> {
     if metadata.text("general.type") != Some("adapter") || metadata.text("adapter.type") != Some("lora") {
         return Err(unsupported("the file is no LoRA adapter"));
     }
-    if metadata.architecture().is_none() {
-        return Err(damaged("`general.architecture` is missing or no text"));
-    }
-    // llama.cpp asserts on another type.
-    if !matches!(metadata.get("adapter.lora.alpha"), Some(Value::F32(alpha)) if alpha.is_finite()) {
-        return Err(damaged("`adapter.lora.alpha` is missing or no f32"));
-    }
-    let mut model = ModelFile {
-        metadata: metadata.clone(),
-        parts: Vec::new(),
-        has_attention: false,
-        has_draft_head: false,
-    };
+    let mut model = ModelFile { metadata: metadata.clone(), parts: Vec::new(), has_draft_head: false };
     model.add_part(&part, &mut HashSet::new())?;
     Ok(model)
 }
@@ -205,11 +185,6 @@ fn check_kind(metadata: &Metadata) -> Result<(), LoadError> {
             None => Err(damaged("`general.architecture` is missing or no text")),
         },
     }
-}
-
-/// Whether the tensor projects a model's state to attention heads.
-fn is_attention(tensor: &str) -> bool {
-    tensor.starts_with("blk.") && (tensor.ends_with(".attn_q.weight") || tensor.ends_with(".attn_qkv.weight"))
 }
 
 fn override_value(value: &MetadataValue) -> Value {

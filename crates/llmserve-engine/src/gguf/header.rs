@@ -24,7 +24,6 @@ const LEAST_PAIR_BYTES: u64 = 14;
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) metadata: Metadata,
-    pub(super) token_digests: Vec<u64>,
     pub(super) tensors: Vec<TensorInfo>,
     pub(super) num_bytes: u64,
 }
@@ -37,12 +36,12 @@ impl Header {
         let num_tensors = read_count(reader, "tensors", MOST_TENSORS)?;
         let num_pairs = read_count(reader, "metadata keys", MOST_PAIRS)?;
         reader.require(num_pairs * LEAST_PAIR_BYTES, "the metadata")?;
-        let Pairs { metadata, token_digests, .. } = Pairs::read(reader, num_pairs)?;
+        let metadata = Pairs::read(reader, num_pairs)?;
         let alignment = alignment(&metadata)?;
         let tensors = layout::read_table(reader, num_tensors)?;
         let num_bytes = reader.position();
         layout::check(reader, &tensors, alignment)?;
-        Ok(Self { metadata, token_digests, tensors, num_bytes })
+        Ok(Self { metadata, tensors, num_bytes })
     }
 }
 

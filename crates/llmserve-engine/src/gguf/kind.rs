@@ -5,7 +5,7 @@
 
 use super::check::ModelFile;
 use super::metadata::{Metadata, Value};
-use super::{quoted, unsupported};
+use super::{damaged, quoted, unsupported};
 use crate::error::LoadError;
 
 /// How the vectors of a text's tokens become one.
@@ -91,7 +91,7 @@ impl ModelFile {
     ///
     /// # Errors
     /// `Unsupported` for models that rank documents, encoder-decoder models, and models of other things
-    /// than text.
+    /// than text; `Damaged` where the pooling type is none.
     pub fn kind(&self) -> Result<ModelKind, LoadError> {
         kind_of(&self.metadata)
     }
@@ -106,6 +106,9 @@ pub(super) fn kind_of(metadata: &Metadata) -> Result<ModelKind, LoadError> {
     if NEITHER.contains(&architecture) {
         let name = quoted(architecture);
         return Err(unsupported(format!("models of architecture {name} give neither text nor embeddings")));
+    }
+    if matches!(metadata.text("tokenizer.ggml.model"), Some("none" | "no_vocab")) {
+        return Err(unsupported("models without a vocabulary are not served"));
     }
     let is_encoder = ENCODERS.contains(&architecture);
     let Some(pooling) = pooling(metadata, is_encoder || architecture == HEADLESS_DECODER)? else {
@@ -122,14 +125,18 @@ pub(super) fn kind_of(metadata: &Metadata) -> Result<ModelKind, LoadError> {
 
 /// The pooling of an embedding model. One that does nothing else takes the mean where its file does not say.
 fn pooling(metadata: &Metadata, only_embeds: bool) -> Result<Option<Pooling>, LoadError> {
-    match metadata.get(&metadata.model_key("pooling_type")) {
+    let key = metadata.model_key("pooling_type");
+    match metadata.get(&key) {
         Some(Value::U32(POOLING_MEAN)) => Ok(Some(Pooling::Mean)),
         Some(Value::U32(POOLING_CLS)) => Ok(Some(Pooling::Cls)),
         Some(Value::U32(POOLING_LAST)) => Ok(Some(Pooling::Last)),
         Some(Value::U32(POOLING_RANK)) => {
             Err(unsupported("the model ranks documents (pooling type RANK), which llmserve does not serve"))
         }
-        // Other types and numbers are refused by the check of the model's numbers.
+        // llama.cpp takes any number and ends the process where it is to pool.
+        Some(Value::U32(other)) if *other > POOLING_RANK => {
+            Err(damaged(format!("{} is {other}, it must be 0 to {POOLING_RANK}", quoted(&key))))
+        }
         None | Some(Value::U32(POOLING_NONE) | _) => Ok(only_embeds.then_some(Pooling::Mean)),
     }
 }
@@ -184,5 +191,7 @@ mod tests {
             let error = kind(architecture, &keys).unwrap_err();
             assert_eq!(error.reason, LoadErrorReason::Unsupported, "{architecture}: {error}");
         }
+        let unknown = kind("qwen3", &[("pooling_type", Value::U32(5))]).unwrap_err();
+        assert_eq!(unknown.reason, LoadErrorReason::Damaged);
     }
 }

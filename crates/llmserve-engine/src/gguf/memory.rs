@@ -1,9 +1,11 @@
 //! What the KV cache of a model costs, from its metadata.
 
 use super::check::ModelFile;
-use super::hparams::MOST_LAYERS;
 use super::metadata::Metadata;
 use crate::config::KvType;
+
+/// llama.cpp's `LLAMA_MAX_LAYERS`.
+const MOST_LAYERS: u64 = 512;
 
 /// Architectures whose state does not grow with the text, or not in all layers (llama.cpp's
 /// `llm_arch_is_recurrent` and `llm_arch_is_hybrid`), where no other key tells.
@@ -50,7 +52,7 @@ fn cell_bytes(metadata: &Metadata, type_k: KvType, type_v: KvType) -> Option<u64
         Some(full.max(windowed.unwrap_or(0)))
     };
     let key_bytes = rows_bytes(&kv_heads, length("key")?, type_k)?;
-    Some(key_bytes + rows_bytes(&kv_heads, length("value")?, type_v)?)
+    key_bytes.checked_add(rows_bytes(&kv_heads, length("value")?, type_v)?)
 }
 
 fn number(metadata: &Metadata, suffix: &str) -> Option<u64> {

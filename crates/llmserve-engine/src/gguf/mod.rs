@@ -1,25 +1,25 @@
-//! Pre-flight check of GGUF files.
+//! Reads GGUF headers.
 //!
-//! llama.cpp trusts much of what a file says and ends the process on some contradictions. So a
-//! file is read here first, with bounds: its header, its metadata, the layout of its tensors and
-//! its parts. What is refused carries a typed reason; what passes gives a [`ModelFile`].
+//! A file is read here first, with bounds: its header, its metadata, the layout of its tensors and
+//! its parts. What is refused carries a typed reason; what passes gives a [`ModelFile`], of which the
+//! load takes what a model is for and what it costs. What llama.cpp itself looks at is left to it, in
+//! a process of its own (see [`crate::probe`]).
 //!
 //! The format is described in ggml's `docs/gguf.md`; limits beyond it are those of llama.cpp.
 
 mod check;
 mod draft_head;
 mod header;
-mod hparams;
 mod identity;
 mod kind;
 mod layout;
 mod memory;
 mod metadata;
 mod reader;
+mod rules;
 mod split;
 mod tensor_type;
 mod values;
-mod vocab;
 
 pub use check::{ModelFile, ModelPart, check, check_adapter};
 pub use identity::FileIdentity;

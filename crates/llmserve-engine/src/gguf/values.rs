@@ -1,6 +1,5 @@
 //! Reads the key-value pairs of a header.
 
-use std::hash::{DefaultHasher, Hasher};
 use std::io::{Read, Seek};
 
 use super::metadata::{Array, Items, Metadata, Value, ValueType};
@@ -18,24 +17,17 @@ const KEPT_BYTES: u64 = 64 << 20;
 const LONGEST_ARRAY: u64 = 1 << 30;
 /// Arrays of integers up to here are kept: per-layer values have at most 512.
 const LONGEST_KEPT_ARRAY: u64 = 4096;
-/// Vocabularies beyond are taken for damage; the largest known have some 300,000 tokens.
-const LARGEST_VOCABULARY: u64 = 1 << 24;
 
-/// The key whose texts must differ.
-pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
-
-/// What the pairs of a file say.
+/// Reads pairs, of which it keeps so much and no more.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
-    pub(super) metadata: Metadata,
-    /// A hash of each text of [`TOKENS`].
-    pub(super) token_digests: Vec<u64>,
+    metadata: Metadata,
     kept_bytes: u64,
 }
 
 impl Pairs {
     /// Reads `count` pairs.
-    pub(super) fn read<R: Read + Seek>(reader: &mut Reader<R>, count: u64) -> Result<Self, LoadError> {
+    pub(super) fn read<R: Read + Seek>(reader: &mut Reader<R>, count: u64) -> Result<Metadata, LoadError> {
         let mut pairs = Self::default();
         for index in 0..count {
             let key = pairs.read_key(reader, index, count)?;
@@ -43,13 +35,13 @@ impl Pairs {
             let number = reader.u32(&what)?;
             let kind = ValueType::from_number(number)
                 .ok_or_else(|| damaged(format!("{what} has type {number}, known are 0 to 12")))?;
-            let value = pairs.read_value(reader, kind, &key, &what)?;
+            let value = pairs.read_value(reader, kind, &what)?;
             if pairs.metadata.contains(&key) {
                 return Err(damaged(format!("the key {} is there twice", quoted(&key))));
             }
             pairs.metadata.insert(key, value);
         }
-        Ok(pairs)
+        Ok(pairs.metadata)
     }
 
     fn read_key<R: Read + Seek>(
@@ -77,7 +69,6 @@ impl Pairs {
         &mut self,
         reader: &mut Reader<R>,
         kind: ValueType,
-        key: &str,
         what: &str,
     ) -> Result<Value, LoadError> {
         Ok(match kind {
@@ -93,7 +84,7 @@ impl Pairs {
             ValueType::I64 => Value::I64(i64::from_le_bytes(reader.array(what)?)),
             ValueType::F64 => Value::F64(f64::from_le_bytes(reader.array(what)?)),
             ValueType::Str => self.read_text(reader, what)?,
-            ValueType::Array => Value::Array(self.read_array(reader, key, what)?),
+            ValueType::Array => Value::Array(self.read_array(reader, what)?),
         })
     }
 
@@ -107,12 +98,7 @@ impl Pairs {
         reader.bytes(length, what).map(Value::Str)
     }
 
-    fn read_array<R: Read + Seek>(
-        &mut self,
-        reader: &mut Reader<R>,
-        key: &str,
-        what: &str,
-    ) -> Result<Array, LoadError> {
+    fn read_array<R: Read + Seek>(&mut self, reader: &mut Reader<R>, what: &str) -> Result<Array, LoadError> {
         let number = reader.u32(what)?;
         let element = ValueType::from_number(number)
             .ok_or_else(|| damaged(format!("{what} has elements of type {number}, known are 0 to 12")))?;
@@ -126,8 +112,7 @@ impl Pairs {
         reader.require(length * element.least_bytes(), what)?;
         let is_float = matches!(element, ValueType::F32 | ValueType::F64);
         let items = if element == ValueType::Str {
-            self.read_texts(reader, key, length, what)?;
-            Items::Skipped
+            skip_texts(reader, length, what)?
         } else if is_float || length > LONGEST_KEPT_ARRAY {
             skip_numbers(reader, element, length, what)?
         } else {
@@ -149,38 +134,22 @@ impl Pairs {
         }
         let mut items = Vec::new();
         for _ in 0..length {
-            let value = self.read_value(reader, element, "", what)?;
+            let value = self.read_value(reader, element, what)?;
             // A u64 beyond i64 is no count or id: it is clamped.
             let number = if let Value::Bool(value) = value { Some(value.into()) } else { value.as_integer() };
             items.push(number.unwrap_or(i64::MAX));
         }
         Ok(Items::Integers(items))
     }
+}
 
-    /// Steps over texts, checking that each lies in the file.
-    fn read_texts<R: Read + Seek>(
-        &mut self,
-        reader: &mut Reader<R>,
-        key: &str,
-        count: u64,
-        what: &str,
-    ) -> Result<(), LoadError> {
-        if key != TOKENS {
-            for _ in 0..count {
-                let length = reader.string_length(what)?;
-                reader.skip(length, what)?;
-            }
-            return Ok(());
-        }
-        if count > LARGEST_VOCABULARY {
-            return Err(damaged(format!("{what} has {count} texts, at most {LARGEST_VOCABULARY} are read")));
-        }
-        for index in 0..count {
-            let length = reader.string_length(what)?;
-            self.token_digests.push(read_token(reader, index, length, what)?);
-        }
-        Ok(())
+/// Steps over texts, checking that each lies in the file.
+fn skip_texts<R: Read + Seek>(reader: &mut Reader<R>, count: u64, what: &str) -> Result<Items, LoadError> {
+    for _ in 0..count {
+        let length = reader.string_length(what)?;
+        reader.skip(length, what)?;
     }
+    Ok(Items::Skipped)
 }
 
 fn skip_numbers<R: Read + Seek>(
@@ -191,29 +160,4 @@ fn skip_numbers<R: Read + Seek>(
 ) -> Result<Items, LoadError> {
     reader.skip(length * element.least_bytes(), what)?;
     Ok(Items::Skipped)
-}
-
-/// Hashes a token as llama.cpp will see it: up to a NUL, and named by its place when empty.
-fn read_token<R: Read + Seek>(
-    reader: &mut Reader<R>,
-    index: u64,
-    length: u64,
-    what: &str,
-) -> Result<u64, LoadError> {
-    let mut hasher = DefaultHasher::new();
-    let mut num_bytes = 0;
-    let mut ended = false;
-    reader.chunks(length, what, |chunk| {
-        if ended {
-            return;
-        }
-        let text = chunk.split(|byte| *byte == 0).next().unwrap_or_default();
-        ended = text.len() < chunk.len();
-        num_bytes += text.len();
-        hasher.write(text);
-    })?;
-    if num_bytes == 0 {
-        hasher.write(format!("[EMPTY_{index}]").as_bytes());
-    }
-    Ok(hasher.finish())
 }

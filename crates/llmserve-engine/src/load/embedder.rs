@@ -2,25 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::config::{ContextConfig, ModelConfig};
+use crate::config::ModelConfig;
 use crate::embed::{Embedder, EmbedderParts};
 use crate::error::{LoadError, LoadErrorReason};
 use crate::fingerprint::fingerprint;
 use crate::gguf::{EmbeddingKind, ModelFile};
+use crate::model::EmbeddingContext;
 use crate::model::llama::{EmbeddingShape, LlamaEmbedding, LlamaVocabulary, Weights, with_log};
-use crate::model::{EmbeddingContext, Vocabulary};
 use crate::model_info::ModelInfo;
-use crate::probe;
 
 use super::LoadOptions;
 use super::embedding_shape;
 use super::failure::explain;
-use super::open::{facts, shared_weights};
+use super::open::{ensure_probed, facts, shared_weights};
 use super::sizing::invalid;
 use super::table::Loading;
-
-/// The most tokens of a probe's context.
-const PROBE_ROWS: usize = 64;
 
 pub(super) fn open(
     file: &ModelFile,
@@ -32,11 +28,11 @@ pub(super) fn open(
     if !config.context.lora.is_empty() {
         return Err(invalid("lora: adapters are for models that generate text".to_owned()));
     }
+    ensure_probed(file, &[], config, options, loading)?;
     let shape = embedding_shape::choose(&config.context, file, kind, &facts(config, file)?)?;
-    probe::ensure_probed(file, options.probe_command.as_deref(), &|| loading.is_cancelled())?;
     let weights = shared_weights(file, &config.weights, loading)?;
     let info = ModelInfo {
-        fingerprint: fingerprint(file, &[])?,
+        fingerprint: fingerprint(file, &[], &[])?,
         pooling: kind.pooling.as_str(),
         kv_type_k: config.context.kv_type_k.as_str(),
         kv_type_v: config.context.kv_type_v.as_str(),
@@ -50,25 +46,6 @@ pub(super) fn open(
     log_loaded(&embedder);
     loading.report(1.0);
     Ok(embedder)
-}
-
-/// What a probe process does with an embedding model beyond opening it: all that llama.cpp may refuse by
-/// ending the process.
-pub(super) fn probe(weights: &Arc<Weights>, kind: EmbeddingKind) -> Result<(), LoadError> {
-    let vocabulary = LlamaVocabulary::new(Arc::clone(weights));
-    vocabulary
-        .tokenize("a", true, true)
-        .map_err(|error| LoadError::new(LoadErrorReason::Damaged, error.to_string()))?;
-    let shape = EmbeddingShape {
-        kind,
-        context_length: PROBE_ROWS,
-        batch_rows: PROBE_ROWS,
-        max_rows: PROBE_ROWS,
-        max_sequences: 1,
-        num_cells: PROBE_ROWS,
-        num_threads: 1,
-    };
-    LlamaEmbedding::new(weights, &ContextConfig::default(), &shape).map(drop)
 }
 
 fn start(

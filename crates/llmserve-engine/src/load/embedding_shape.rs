@@ -111,8 +111,9 @@ fn cost(file: &ModelFile, kind: EmbeddingKind, facts: &Facts) -> Cost {
         Some(_) | None => 0,
     };
     // A decoder computes the logits, too, which nobody reads.
-    let logits = if kind.has_cache { 2 * vocabulary } else { vocabulary };
-    let hidden = 8 * number("embedding_length") + 3 * number("feed_forward_length");
+    let logits = if kind.has_cache { vocabulary.saturating_mul(2) } else { vocabulary };
+    let hidden = 8_u64.saturating_mul(number("embedding_length"));
+    let hidden = hidden.saturating_add(number("feed_forward_length").saturating_mul(3));
     Cost {
         row: F32.saturating_mul(logits.saturating_add(hidden)),
         pair: F32.saturating_mul(2),

@@ -3,7 +3,7 @@
 use crate::error::{LoadError, LoadErrorReason};
 
 /// Phrases of llama.cpp's loader, the reason they stand for, and what a user is told.
-const PHRASES: [(&str, LoadErrorReason, &str); 11] = [
+const PHRASES: [(&str, LoadErrorReason, &str); 14] = [
     (
         "unknown model architecture",
         LoadErrorReason::Unsupported,
@@ -16,6 +16,7 @@ const PHRASES: [(&str, LoadErrorReason, &str); 11] = [
     ("failed to allocate", LoadErrorReason::NotEnoughMemory, "there is not enough memory for the model"),
     ("out of memory", LoadErrorReason::NotEnoughMemory, "there is not enough memory for the model"),
     ("missing tensor", LoadErrorReason::Damaged, "the model lacks a tensor that its architecture needs"),
+    ("' not found", LoadErrorReason::Damaged, "the model lacks a tensor that its architecture needs"),
     (
         "has wrong shape",
         LoadErrorReason::Damaged,
@@ -27,6 +28,12 @@ const PHRASES: [(&str, LoadErrorReason, &str); 11] = [
         LoadErrorReason::Damaged,
         "the model has other tensors than its architecture needs",
     ),
+    (
+        "error loading model hyperparameters",
+        LoadErrorReason::Damaged,
+        "llama.cpp refuses the numbers that describe the model",
+    ),
+    ("error loading model vocabulary", LoadErrorReason::Damaged, "llama.cpp refuses the model's vocabulary"),
 ];
 
 /// Gives a failure that llama.cpp did not explain its reason from the log lines of the load.

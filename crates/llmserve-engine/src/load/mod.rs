@@ -4,6 +4,7 @@ mod embedder;
 mod embedding_shape;
 mod failure;
 mod open;
+mod probed;
 mod sizing;
 mod table;
 
@@ -19,7 +20,7 @@ use crate::gguf::{self, ModelKind};
 use crate::lock::lock;
 use crate::notify::Listener;
 
-pub use open::probe_model;
+pub use probed::probe_model;
 
 use table::Loading;
 pub use table::join_loads;
@@ -40,9 +41,9 @@ pub enum LoadEvent {
 /// Options that are no part of what is loaded.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
-    /// A command that calls [`crate::probe`] on the path that is appended to it. A file that has
-    /// not been seen before is opened there first, since llama.cpp ends the process on some
-    /// files that no header check can know. `None`: no probe.
+    /// A command that calls [`crate::probe`] with the path and the options that are appended to it. A
+    /// file that has not been loaded with these options before is opened there first, since llama.cpp
+    /// ends the process on many contradictions. `None`: no probe.
     pub probe_command: Option<Vec<OsString>>,
     /// What the model is wanted for.
     pub wanted: Wanted,

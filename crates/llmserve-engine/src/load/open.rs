@@ -3,20 +3,21 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::config::{ContextConfig, FlashAttention, KvLayout, ModelConfig, RopeConfig, WeightsConfig};
+use crate::config::{FlashAttention, KvLayout, ModelConfig, RopeConfig, WeightsConfig};
 use crate::embed::Embedder;
 use crate::engine::{Engine, EngineParts};
 use crate::error::{LoadError, LoadErrorReason};
 use crate::fingerprint::fingerprint;
 use crate::gguf::{self, FileIdentity, ModelFile, ModelKind};
 use crate::lock::lock;
+use crate::memory;
+use crate::model::Context;
 use crate::model::llama::{
     ContextShape, LlamaContext, LlamaVocabulary, STATE_FORMAT, Weights, gpus, num_gpu_layers, unmet, with_log,
 };
-use crate::model::{Compute, Context};
 use crate::model_info::ModelInfo;
+use crate::probe::{self, Candidate, ProbeOptions};
 use crate::worker::PerProcess;
-use crate::{memory, probe};
 
 use super::LoadOptions;
 use super::embedder;
@@ -26,15 +27,6 @@ use super::table::Loading;
 
 /// Share of the progress that loading weights gets; the rest is for the context.
 const WEIGHTS_SHARE: f32 = 0.95;
-
-/// The context of a probe, as small as llama.cpp makes them.
-const PROBE_SHAPE: ContextShape = ContextShape {
-    context_length: 256,
-    num_slots: 1,
-    num_cells: 256,
-    layout: KvLayout::PerSequence,
-    num_threads: 1,
-};
 
 /// What a load gives.
 pub(super) enum Loaded {
@@ -72,18 +64,17 @@ fn open_engine(
 ) -> Result<Engine, LoadError> {
     let mut adapters = Vec::new();
     for adapter in &config.context.lora {
-        let file = gguf::check_adapter(&adapter.path).map_err(|error| in_adapter(&error))?;
-        adapters.push((file, adapter.scale));
+        adapters.push(gguf::check_adapter(&adapter.path).map_err(|error| in_adapter(&error))?);
     }
-    let shape = choose_shape(config, file)?;
-    probe::ensure_probed(file, options.probe_command.as_deref(), &|| loading.is_cancelled())?;
+    ensure_probed(file, &adapters, config, options, loading)?;
+    let shape = sizing::choose(&config.context, &facts(config, file)?)?;
     let weights = shared_weights(file, &config.weights, loading)?;
     if !weights.can_generate() {
         let message = "the model does not generate text (diffusion models are not served)";
         return Err(LoadError::new(LoadErrorReason::Unsupported, message));
     }
     let info = ModelInfo {
-        fingerprint: fingerprint(file, &adapters)?,
+        fingerprint: fingerprint(file, &adapters, &config.context.lora)?,
         state_layout: state_layout(config, &shape, file.has_draft_head()),
         kv_type_k: config.context.kv_type_k.as_str(),
         kv_type_v: config.context.kv_type_v.as_str(),
@@ -98,36 +89,17 @@ fn open_engine(
     Ok(engine)
 }
 
-/// Opens a model without allocating its tensors, and a context for it: what a probe process runs.
-/// llama.cpp may end the process.
-///
-/// # Errors
-/// What is wrong with the file.
-pub fn probe_model(path: &Path) -> Result<(), LoadError> {
-    let file = gguf::check(path)?;
-    let kind = file.kind()?;
-    let (result, log) = with_log(|| {
-        let weights =
-            Weights::load(file.path(), &WeightsConfig::default(), file.has_draft_head(), true, |_| true)?;
-        let weights = Arc::new(weights);
-        // Some contradictions show only when the graph is built.
-        match kind {
-            ModelKind::Generation => {
-                let mut context = LlamaContext::new(weights, &ContextConfig::default(), &PROBE_SHAPE)?;
-                if file.has_draft_head() && context.open_head().is_err() {
-                    let message = "the model's draft head cannot be used";
-                    return Err(LoadError::new(LoadErrorReason::Damaged, message));
-                }
-                Ok(())
-            }
-            ModelKind::Embedding(kind) => embedder::probe(&weights, kind),
-        }
-    });
-    result.map_err(|error| explain(error, log))
-}
-
-fn choose_shape(config: &ModelConfig, file: &ModelFile) -> Result<ContextShape, LoadError> {
-    sizing::choose(&config.context, &facts(config, file)?)
+/// Sees that the file opens with these options, before any of its numbers is relied on.
+pub(super) fn ensure_probed(
+    file: &ModelFile,
+    adapters: &[ModelFile],
+    config: &ModelConfig,
+    options: &LoadOptions,
+    loading: &Loading,
+) -> Result<(), LoadError> {
+    sizing::check(&config.context)?;
+    let candidate = Candidate { file, adapters, options: &ProbeOptions::of(config) };
+    probe::ensure_probed(candidate, options.probe_command.as_deref(), &|| loading.is_cancelled())
 }
 
 /// What the size of a context depends on.

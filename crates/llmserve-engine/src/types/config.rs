@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{LoadError, LoadErrorReason};
 
 /// Everything that is chosen when a model is loaded.
@@ -16,7 +18,7 @@ pub struct ModelConfig {
 }
 
 /// How the weights are loaded.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WeightsConfig {
     /// Map the file instead of reading it.
     pub use_mmap: bool,
@@ -46,7 +48,7 @@ impl Default for WeightsConfig {
 }
 
 /// A value for [`WeightsConfig::metadata_overrides`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum MetadataValue {
     /// An integer of any width.
     Int(i64),
@@ -59,7 +61,7 @@ pub enum MetadataValue {
 }
 
 /// How the context is made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContextConfig {
     /// The most tokens that one sequence may hold. `None`: the trained length, or less where half
     /// of the free memory does not hold one such sequence.
@@ -121,7 +123,7 @@ impl Default for ContextConfig {
 }
 
 /// How KV cells are shared out among sequences.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KvLayout {
     /// Per sequence where half of the free memory holds all sequences at full length, else unified.
     #[default]
@@ -146,7 +148,7 @@ impl KvLayout {
 }
 
 /// Type of the values in a KV cache.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, non_camel_case_types, reason = "the names are ggml's")]
 pub enum KvType {
     F32,
@@ -180,7 +182,7 @@ impl KvType {
 }
 
 /// Whether attention runs as one fused kernel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlashAttention {
     /// llama.cpp decides by model and backend.
     #[default]
@@ -192,7 +194,7 @@ pub enum FlashAttention {
 }
 
 /// Scaling of the rotary position embedding; every `None` takes the model's own value.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RopeConfig {
     /// Kind of scaling.
     pub scaling: Option<RopeScaling>,
@@ -213,7 +215,7 @@ pub struct RopeConfig {
 }
 
 /// Kind of scaling of the rotary position embedding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are llama.cpp's")]
 pub enum RopeScaling {
     None,
@@ -223,7 +225,7 @@ pub enum RopeScaling {
 }
 
 /// A low-rank adapter file.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoraAdapter {
     /// The GGUF file of the adapter.
     pub path: PathBuf,

@@ -178,7 +178,7 @@ pub enum LoadErrorReason {
     UnsupportedVersion,
     /// The file ends before the data that its header announces.
     Truncated,
-    /// The header contradicts itself.
+    /// The file contradicts itself: llama.cpp refuses it, or would end the process.
     Damaged,
     /// A part of a split model is missing.
     MissingPart,
@@ -194,7 +194,7 @@ pub enum LoadErrorReason {
     InvalidOption,
     /// The load was cancelled by its caller.
     Cancelled,
-    /// llama.cpp ended the probe process: the file would have ended this one.
+    /// The probe process could not be started, was killed or took too long: nothing is known of the file.
     ProbeFailed,
     /// llama.cpp refused for another reason, which is in the detail.
     Other,

@@ -1,6 +1,7 @@
 //! Initialises llama.cpp once per process.
 
 use std::ffi::{CStr, c_char};
+use std::io::Write;
 use std::sync::OnceLock;
 
 use llama_cpp_2::llama_backend::LlamaBackend;
@@ -25,6 +26,10 @@ unsafe extern "C" fn log_abort(message: *const c_char) {
     if !message.is_null() {
         // SAFETY: ggml passes a terminated string.
         let message = unsafe { CStr::from_ptr(message) };
-        log::error!("llama.cpp aborts the process: {}", message.to_string_lossy());
+        let message = message.to_string_lossy();
+        log::error!("llama.cpp aborts the process: {message}");
+        // A log that another thread writes has no time left, and who waits for a probe reads this. There
+        // is nobody to tell that it failed.
+        drop(writeln!(std::io::stderr(), "{message}"));
     }
 }

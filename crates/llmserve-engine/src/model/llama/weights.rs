@@ -102,6 +102,12 @@ impl Weights {
         usize::try_from(unsafe { sys::llama_model_n_swa(self.as_ptr()) }).unwrap_or(0)
     }
 
+    /// Whether the model's architecture turns keys and queries by their position.
+    pub(crate) fn has_rotation(&self) -> bool {
+        // SAFETY: the model is live.
+        unsafe { sys::llama_model_rope_type(self.as_ptr()) != sys::LLAMA_ROPE_TYPE_NONE }
+    }
+
     /// Whether a draft head was loaded with them.
     pub(crate) fn has_draft_head(&self) -> bool {
         self.has_draft_head
