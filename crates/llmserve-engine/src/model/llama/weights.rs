@@ -1,7 +1,7 @@
 //! A loaded model: its weights, and what can be read of it.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -36,6 +36,19 @@ impl Drop for Weights {
     fn drop(&mut self) {
         // SAFETY: every user of the pointer holds the weights.
         unsafe { sys::llama_model_free(self.model.as_ptr()) };
+        give_memory_back();
+    }
+}
+
+/// glibc keeps what threads have freed: after some loads half as much again as the weights of a small model.
+fn give_memory_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        unsafe extern "C" {
+            fn malloc_trim(pad: usize) -> c_int;
+        }
+        // SAFETY: may be called at any time, from any thread.
+        unsafe { malloc_trim(0) };
     }
 }
 
