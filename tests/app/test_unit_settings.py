@@ -201,19 +201,6 @@ def test_a_bad_option_is_named_as_an_option() -> None:
         parse_settings({}, {"max_sequences": "0"})
 
 
-def test_the_documentation_holds_the_table() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
-    rows = {line for line in text.splitlines() if line.startswith("| `")}
-    expected = {
-        f"| `{v.env}` | `{v.option}` | {v.kind.takes} | {v.default or '-'} | {v.doc} |"
-        for v in VARIABLES
-        if v.name != "model"
-    }
-    model = next(v for v in VARIABLES if v.name == "model")
-    expected.add(f"| `{model.env}` | `PATH` | {model.kind.takes} | - | {model.doc} |")
-    assert rows == expected
-
-
 def test_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         build_parser().parse_args(["serve", "--help"])

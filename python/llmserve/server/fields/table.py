@@ -43,7 +43,7 @@ def table(cls: type, common: Mapping[str, Differences], rare: Mapping[str, Diffe
     docs = docs_of(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
     return {
-        name: _known(fields[name], {"doc": docs[name], **limits}, is_common=name in common)
+        name: _known(fields[name], {"doc": docs.get(name, ""), **limits}, is_common=name in common)
         for name, limits in (*common.items(), *rare.items())
     }
 
@@ -58,9 +58,13 @@ def _known(field: dataclasses.Field[Any], limits: Differences, *, is_common: boo
 def docs_of(cls: type) -> Mapping[str, str]:
     """The strings below the attributes of a class, which Python drops: they are read from the source."""
     module = sys.modules[cls.__module__]
+    try:
+        source = inspect.getsource(module)
+    except OSError:  # an installation without sources works, and documents less
+        return {}
     body = next(
         node.body
-        for node in ast.parse(inspect.getsource(module)).body
+        for node in ast.parse(source).body
         if isinstance(node, ast.ClassDef) and node.name == cls.__name__
     )
     return {
