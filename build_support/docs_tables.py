@@ -21,12 +21,9 @@ from llmserve.server.apis.sie.schema import GenerateRequest
 from llmserve.server.fields.loading import LOADING
 from llmserve.server.fields.sampling import SAMPLING
 from llmserve.server.fields.table import Known, Table
-from llmserve.server.settings.variables import (
-    DRAFT_VARIABLES,
-    MODEL_VARIABLES,
-    SERVER_VARIABLES,
-    Variable,
-)
+from llmserve.server.settings.load_options import MODEL_VARIABLES
+from llmserve.server.settings.variable import Variable
+from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES
 from llmserve.server.web.fields import Property, properties
 from toolchain import ROOT
 

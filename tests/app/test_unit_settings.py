@@ -9,7 +9,8 @@ import pytest
 from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.server.cli import build_parser
 from llmserve.server.settings import VARIABLES, DraftSettings, Settings, SettingsError, parse_settings
-from llmserve.server.settings.variables import DRAFT_VARIABLES, MODEL_VARIABLES, SERVER_VARIABLES
+from llmserve.server.settings.load_options import MODEL_VARIABLES
+from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
