@@ -13,7 +13,19 @@ from llmserve.server.fields.table import group
 from llmserve.server.web.field_kinds import OBJECT, OBJECTS, TEXT_OR_OBJECTS, unchecked
 from llmserve.server.web.fields import Field, Values
 
-_SAMPLING = group(SAMPLING, COMMON, only=("temperature", "top_p", "seed"))
+_SAMPLING = group(
+    SAMPLING,
+    {name: COMMON[name] for name in ("temperature", "seed")},
+    without=(
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "frequency_penalty",
+        "presence_penalty",
+        "stop",
+        "logit_bias",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
