@@ -139,7 +139,8 @@ def wire_name(body: Any, engine_name: str) -> str:
     ``body`` is a class, or an object of it: then, of several fields, the one that was given.
     """
     names = _wire_names(body, engine_name, "")
-    return next(iter(sorted(names, key=lambda name: not name[1])), (engine_name, False))[0]
+    name, _ = max(names, key=lambda name: name[1], default=(engine_name, False))
+    return name
 
 
 def _wire_names(body: Any, engine_name: str, where: str) -> list[tuple[str, bool]]:
