@@ -47,15 +47,25 @@ SAMPLING = table(
             "doc": "Keys the draws, so that the same request gives the same text. -1, or none, is random; "
             "the seed that was used is in `X-LLMServe-Seed`.",
         },
-        "stop": {"kind": TEXTS},
-        "logit_bias": {"kind": LOGIT_BIAS},
+        "stop": {
+            "kind": TEXTS,
+            "doc": "Texts that end the generation and are no part of it. JSON documents have none.",
+        },
+        "logit_bias": {
+            "kind": LOGIT_BIAS,
+            "doc": "Added to the logits of tokens: ids, as strings, with numbers from -100 to 100.",
+        },
     },
     rare={
-        "max_tokens": {**_SIZE, "example": 512},
+        "max_tokens": {
+            **_SIZE,
+            "example": 512,
+            "doc": "The most tokens to generate; the context length ends a generation, too.",
+        },
         "min_tokens": _COUNT,
         "min_tokens_to_keep": _SIZE,
         "no_repeat_ngram_size": _COUNT,
-        "max_total_tokens": _SIZE,
+        "max_total_tokens": {**_SIZE, "doc": "The most tokens of prompt and output together."},
         "prefill_step_size": _SIZE,
         "ignore_eos": {},
         "cache_prompt": {},

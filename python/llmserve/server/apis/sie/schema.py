@@ -17,12 +17,16 @@ MAX_PROMPT_BYTES = 4 << 20
 MAX_REGEX_CHARS = 4096
 MAX_EBNF_CHARS = 8192
 MAX_BIASES = 1024
-MAX_SEED = 2**63 - 1
 
 _PENALTY = {"minimum": -2, "maximum": 2}
 _SAMPLING: dict[str, Differences] = {
-    "temperature": {"format": "float"},
-    "top_p": {"minimum": None, "above": 0, "example": 0.9},
+    "temperature": {"doc": "0 is greedy. Default: 1, or 0 with a `grammar`."},
+    "top_p": {
+        "minimum": None,
+        "above": 0,
+        "example": 0.9,
+        "doc": "Keep the smallest set of tokens with at least this probability; 1, the default, is off.",
+    },
     "frequency_penalty": _PENALTY,
     "presence_penalty": _PENALTY,
     "seed": {
