@@ -84,6 +84,10 @@ lock: ## Pin the newest versions of all Python dependencies in requirements/*.lo
 proto: $(DEPENDENCIES) ## Generate the gRPC code from its .proto
 	@$(BIN)/python build_support/grpc_code.py
 
+.PHONY: tables
+tables: $(BUILD) ## Write the tables of settings and fields in docs
+	@$(BIN)/python build_support/docs_tables.py
+
 .PHONY: clean
 clean: ## Remove what was built in the checkout; the cache directory stays
 	rm -rf .venv dist target .mypy_cache .pytest_cache .ruff_cache

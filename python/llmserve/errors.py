@@ -59,13 +59,18 @@ class LlmserveError(Exception):
             self.code = code
 
 
+def _reason(message: str, field: str) -> str:
+    """What is wrong with a field: native messages are `FIELD: REASON`, and nothing else takes them apart."""
+    return message.removeprefix(f"{field}: ")
+
+
 class LoadError(LlmserveError):
     """A model could not be loaded. Nothing of it stays in memory.
 
     `reason` is a stable name: `not_found`, `not_readable`, `not_gguf`, `unsupported_version`, `truncated`,
     `damaged`, `missing_part`, `wrong_part`, `unsupported`, `not_enough_memory`, `invalid_option`,
-    `cancelled`, `wrong_kind`, `probe_failed` or `load_failed`. `detail` holds llama.cpp's own words, for
-    logs; it is no part of `str()`.
+    `cancelled`, `wrong_kind`, `probe_failed` or `load_failed`. `field` names the option that is an
+    `invalid_option`. `detail` holds llama.cpp's own words, for logs; it is no part of `str()`.
     """
 
     code = "load_failed"
@@ -74,6 +79,13 @@ class LoadError(LlmserveError):
         super().__init__(message)
         self.reason = reason
         self.detail = detail
+        field, separator, _ = message.partition(": ")
+        self.field = field if reason == "invalid_option" and separator else ""
+
+    def named(self, field: str) -> LoadError:
+        """The same error with another name for the option, as a client knows it."""
+        message = f"{field}: {_reason(str(self), self.field)}"
+        return type(self)(message, reason=self.reason, detail=self.detail)
 
 
 class WrongModelKindError(LoadError):
@@ -92,13 +104,21 @@ class RequestError(LlmserveError):
 
 
 class InvalidParameterError(RequestError):
-    """A field is of the wrong type or out of range, or contradicts another; `field` names it."""
+    """A field is of the wrong type or out of range, or contradicts another.
+
+    `field` names it, and `reason` says what is wrong with it.
+    """
 
     code = "invalid_parameter"
 
     def __init__(self, message: str, *, field: str = "", code: str | None = None) -> None:
         super().__init__(message, code=code)
         self.field = field
+        self.reason = _reason(message, field)
+
+    def named(self, field: str) -> InvalidParameterError:
+        """The same error with another name for the field, as a client knows it."""
+        return InvalidParameterError(f"{field}: {self.reason}", field=field, code=self.code)
 
 
 class EmptyPromptError(RequestError):
@@ -140,6 +160,7 @@ class BudgetTooSmallError(RequestError):
     """The tokens that may be generated do not hold the shortest document of a constraint.
 
     `minimum` is what that document takes; `budget` what the request or the context leaves. Both count tokens.
+    `field` is `max_tokens`.
     """
 
     code = "budget_too_small"
@@ -148,6 +169,14 @@ class BudgetTooSmallError(RequestError):
         super().__init__(message, code=code)
         self.minimum = minimum
         self.budget = budget
+        self.field = "max_tokens"
+
+    def named(self, field: str) -> BudgetTooSmallError:
+        """The same error with another name for the field, as a client knows it."""
+        message = f"{field}: {_reason(str(self), self.field)}"
+        error = BudgetTooSmallError(message, minimum=self.minimum, budget=self.budget, code=self.code)
+        error.field = field
+        return error
 
 
 class NoDraftHeadError(RequestError):

@@ -76,25 +76,25 @@ class ModelConfig:
     tensor_split: tuple[float, ...] = ()
     """Share of the model for each GPU. By default llama.cpp decides."""
     rope_scaling: RopeScaling | None = None
-    """Kind of RoPE scaling. This and the following seven take the model's own value by default."""
+    """Kind of RoPE scaling. By default the model's."""
     rope_freq_base: float | None = None
-    """RoPE base frequency."""
+    """RoPE base frequency. By default the model's."""
     rope_freq_scale: float | None = None
-    """RoPE frequency scaling factor."""
+    """RoPE frequency scaling factor. By default the model's."""
     yarn_ext_factor: float | None = None
-    """YaRN extrapolation mix factor."""
+    """YaRN extrapolation mix factor. By default the model's."""
     yarn_attn_factor: float | None = None
-    """YaRN magnitude scaling factor."""
+    """YaRN magnitude scaling factor. By default the model's."""
     yarn_beta_fast: float | None = None
-    """YaRN low correction dimension."""
+    """YaRN low correction dimension. By default the model's."""
     yarn_beta_slow: float | None = None
-    """YaRN high correction dimension."""
+    """YaRN high correction dimension. By default the model's."""
     yarn_orig_ctx: int | None = None
-    """Context length (tokens) that the model was trained with before YaRN."""
+    """Context length (tokens) that the model was trained with before YaRN. By default the model's."""
     metadata_overrides: Mapping[str, int | float | bool | str] = field(default_factory=dict)
     """Metadata values that replace those of the file."""
     lora: tuple[LoraAdapter, ...] = ()
-    """LoRA adapters."""
+    """LoRA adapters, applied to every request."""
     max_queued_requests: int = 128
     """The most requests that wait; one more is refused."""
     max_queued_tokens: int = 1 << 20

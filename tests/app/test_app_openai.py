@@ -231,8 +231,28 @@ def test_no_tokens_for_a_document_are_refused_like_too_few(server: ServerProcess
         refused = post(server.port, "/completion", body)
         assert refused.status == 400
         assert num_tokens > 0 or refused.json["error"]["param"] == "n_predict"
+        assert num_tokens == 0 or refused.json["error"]["message"].startswith("n_predict: ")
     # Without a document there is nothing that must be whole.
     assert complete(server, max_tokens=0, stream=is_stream).status == 200
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_schema_that_cannot_be_honoured_is_named_as_the_client_named_it(
+    server: ServerProcess, is_stream: bool
+) -> None:
+    schema = {"type": "nothing"}
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    for field in ({"json_schema": schema}, {"response_format": wanted}):
+        refused = complete(server, **field, stream=is_stream)
+        (name,) = field
+        assert (refused.status, refused.json["error"]["param"]) == (400, name)
+        assert refused.json["error"]["message"].startswith(f"{name}: ")
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}], "response_format": wanted}
+    refused = post(server.port, "/v1/chat/completions", {**body, "stream": is_stream})
+    assert (refused.status, refused.json["error"]["param"]) == (400, "response_format")
+    body = {"model": MODEL, "input": "x", "text": {"format": {"type": "json_schema", "schema": schema}}}
+    refused = post(server.port, "/v1/responses", {**body, "stream": is_stream})
+    assert (refused.status, refused.json["error"]["param"]) == (400, "text.format")
 
 
 def test_props(server: ServerProcess) -> None:

@@ -13,6 +13,7 @@ from llmserve.server.apis.progress import ProgressSteps
 from llmserve.server.refusals import FieldError, MalformedBodyError
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.schema import read
+from llmserve.server.web.wire_names import in_wire_names
 
 _ANYTHING: dict[str, Any] = {field.name: None for field in dataclasses.fields(ModelInfo)}
 INFO = ModelInfo(**{**_ANYTHING, "kv_type_k": "f16", "kv_type_v": "f16"})
@@ -180,6 +181,6 @@ def test_the_messages_of_loads_and_completions() -> None:
 
 def test_the_engines_field_names_become_those_of_the_wire() -> None:
     error = InvalidParameterError("max_total_tokens: must be at least 1, got 0", field="max_total_tokens")
-    fault = fault_of(error, "llamacpp")
+    fault = fault_of(in_wire_names(error, CompletionRequest), "llamacpp")
     message = "options.max_kv_size: must be at least 1, got 0"
     assert convert.render_completion_fault(fault) == {"error": message}

@@ -23,7 +23,6 @@ from llmserve import (
 from llmserve.server.apis.llamatik import convert
 from llmserve.server.apis.llamatik.params import Params
 from llmserve.server.apis.llamatik.schema import (
-    LOAD_FIELDS,
     AnyGenerationRequest,
     ChatTemplateRequest,
     ContextRequest,
@@ -32,7 +31,6 @@ from llmserve.server.apis.llamatik.schema import (
     MtpInitRequest,
     ParamsFields,
     PromptRequest,
-    SamplingFields,
 )
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.errors import fault_of
@@ -64,7 +62,7 @@ def fields(**body: Any) -> ParamsFields:
 
 def params(**body: Any) -> SamplingParams:
     request = read(PromptRequest, {"prompt": "p", "seed": 1, **body}).value
-    return convert.sampling_params(convert.merged(convert.DEFAULT_SAMPLING, request))
+    return convert.sampling_params({**convert.DEFAULT_SAMPLING, **request.sampling})
 
 
 def test_sampling_starts_at_the_values_of_the_example() -> None:
@@ -185,7 +183,7 @@ def test_params_merge_and_absent_fields_keep_their_value() -> None:
     kept.merge(fields(temperature=0.5, stop="x"))
     kept.merge(fields(topK=5, contextLength=100))
     kept.merge(fields(gpuLayers=3, temperature=None))
-    assert (kept.sampling.temperature, kept.sampling.top_k, kept.sampling.stop) == (0.5, 5, ("x",))
+    assert kept.sampling == {**convert.DEFAULT_SAMPLING, "temperature": 0.5, "top_k": 5, "stop": ("x",)}
     assert kept.config == ModelConfig(threads=2, context_length=100, gpu_layers=3)
     assert kept.config_with(fields(gpuLayers=-1)) == ModelConfig(threads=2, context_length=100)
     assert kept.config.gpu_layers == 3
@@ -234,11 +232,6 @@ def test_values_in_force() -> None:
         "backend": "CUDA0",
         "offloadedLayers": 5,
     }
-
-
-def test_every_field_of_the_parameters_is_a_sampling_field_or_a_load_option() -> None:
-    names = {field.name for field in dataclasses.fields(ParamsFields)}
-    assert names == {*LOAD_FIELDS, *(field.name for field in dataclasses.fields(SamplingFields))}
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from llmserve.server.apis.openai.tool_choice import choose_tools, read_tools
 from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Words
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import read
+from llmserve.server.web.wire_names import in_wire_names
 from llmserve.types import TokenLogprobs
 
 USER = {"role": "user", "content": "hi"}
@@ -94,6 +95,27 @@ def test_every_sampling_field_is_passed_on() -> None:
     assert conversations.chat_params(chat(max_tokens=-1)).max_tokens is None
     assert conversations.chat_params(chat(top_p=0)).top_p > 0
     assert conversations.chat_params(chat(logprobs=True)).logprobs == 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "engine_name", "name"),
+    [
+        (chat(response_format={"type": "json_object"}), "json_schema", "response_format"),
+        (completion(json_schema={}), "json_schema", "json_schema"),
+        (completion(response_format={"type": "json_object"}), "json_schema", "response_format"),
+        (responses(), "json_schema", "text.format"),
+        (chat(max_tokens=5), "max_tokens", "max_tokens"),
+        (chat(max_completion_tokens=5), "max_tokens", "max_completion_tokens"),
+        (responses(), "max_tokens", "max_output_tokens"),
+        (chat(repeat_penalty=2), "repetition_penalty", "repeat_penalty"),
+        (chat(), "tools", "tools"),
+    ],
+)
+def test_what_the_engine_refuses_is_named_as_the_client_named_it(
+    request_: object, engine_name: str, name: str
+) -> None:
+    error = in_wire_names(InvalidParameterError(f"{engine_name}: no", field=engine_name), request_)
+    assert (error.field, error.reason, str(error)) == (name, "no", f"{name}: no")
 
 
 def test_random_seeds_are_drawn() -> None:

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 import pytest
 
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.readers import read_texts
-from llmserve.server.web.schema import MAX_FIELDS, Field, dump, json_schema, nested, read, wire_name
+from llmserve.server.web.field_kinds import read_texts
+from llmserve.server.web.fields import Field, Kind, dump, wire_name
+from llmserve.server.web.json_schema import json_schema, nested
+from llmserve.server.web.schema import MAX_FIELDS, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +113,7 @@ class Renamed:
 
     long_name: Annotated[int | None, Field("A number.", wire="longName", maximum=2**64 - 1)] = None
     texts: Annotated[
-        tuple[str, ...] | None, Field("Texts.", read=read_texts, schema={"type": "array"}, wire="theTexts")
+        tuple[str, ...] | None, Field("Texts.", kind=Kind(read_texts, {"type": "array"}), wire="theTexts")
     ] = None
 
 

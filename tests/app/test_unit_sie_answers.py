@@ -15,8 +15,9 @@ from llmserve.server import refusals
 from llmserve.server.apis.sie import convert
 from llmserve.server.apis.sie.deadlines import Deadlines
 from llmserve.server.apis.sie.errors import DIALECT, render
-from llmserve.server.apis.sie.schema import GenerateOptions
+from llmserve.server.apis.sie.schema import GenerateOptions, GenerateRequest
 from llmserve.server.web.errors import fault_of
+from llmserve.server.web.wire_names import in_wire_names
 from llmserve.types import Delta, Token, TokenLogprobs
 
 
@@ -85,7 +86,7 @@ def test_log_probabilities_of_control_tokens_halves_and_what_is_impossible() -> 
     ],
 )
 def test_errors(error: Exception, status: int, code: str, param: str | None) -> None:
-    fault = fault_of(error, DIALECT)
+    fault = fault_of(in_wire_names(error, GenerateRequest), DIALECT)
     made: Any = render(fault)
     assert (fault.status, made["error"]["code"]) == (status, code)
     if param is not None:
@@ -95,7 +96,7 @@ def test_errors(error: Exception, status: int, code: str, param: str | None) -> 
 
 def test_fields_of_the_engine_have_their_names_on_this_wire() -> None:
     error = errors.InvalidParameterError("regex: is odd", field="regex")
-    made: Any = render(fault_of(error, DIALECT))
+    made: Any = render(fault_of(in_wire_names(error, GenerateRequest), DIALECT))
     assert made["error"]["param"] == "grammar.regex"
     assert made["error"]["message"] == "grammar.regex: is odd"
 

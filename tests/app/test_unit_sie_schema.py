@@ -169,7 +169,7 @@ def test_what_is_at_the_limits_is_taken() -> None:
         }
     )
     assert request.max_new_tokens == 1
-    assert request.logit_bias[1] == -100
+    assert request.sampling["logit_bias"][1] == -100
     assert "who" not in repr(request)
     made = convert.sampling_params(request, [7], None)
     assert (made.logprobs, made.seed, made.stop_token_ids) == (20, 2**63, (7,))

@@ -49,8 +49,8 @@ async def _compile(engine: Engine, tool: Tool, schema: str) -> None:
     except BudgetTooSmallError:
         return
     except InvalidParameterError as error:
-        reason = str(error).removeprefix(f"{error.field}: ")
-        raise InvalidParameterError(f"tools: parameters of {tool.name}: {reason}", field="tools") from None
+        message = f"tools: parameters of {tool.name}: {error.reason}"
+        raise InvalidParameterError(message, field="tools") from None
 
 
 async def price_arguments(

@@ -16,7 +16,8 @@ from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.models_folder import safe_id
 from llmserve.server.settings import DraftSettings, SettingsError
 from llmserve.server.settings.kinds import integer
-from llmserve.server.settings.variables import DRAFT_VARIABLES, INT31_MAX, MODEL_VARIABLES
+from llmserve.server.settings.load_options import INT31_MAX, MODEL_VARIABLES
+from llmserve.server.settings.variables import DRAFT_VARIABLES
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,13 +11,9 @@ from llmserve.api_keys import ApiKeys
 from llmserve.model_config import ModelConfig
 from llmserve.server.settings.drafting import DraftSettings
 from llmserve.server.settings.environment import Environment, Notice, sort_out
-from llmserve.server.settings.variables import (
-    DRAFT_VARIABLES,
-    MODEL_VARIABLES,
-    SERVER_VARIABLES,
-    VARIABLES,
-    Variable,
-)
+from llmserve.server.settings.load_options import MODEL_VARIABLES
+from llmserve.server.settings.variable import Variable
+from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES, VARIABLES
 
 
 class SettingsError(ValueError):

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
+from llmserve.errors import LlmserveError
 from llmserve.server.refusals import MethodNotAllowedError, RouteNotFoundError
 from llmserve.server.web.bodies import Bodies
 from llmserve.server.web.exchange import Exchange
@@ -70,7 +71,14 @@ class MethodTable:
         if endpoint is None:
             allowed = [*self._by_method, *(["HEAD"] if "GET" in self._by_method else [])]
             raise MethodNotAllowedError(method, tuple(sorted(allowed)))
-        await endpoint.serve(Exchange(Request(scope, receive), send, self._limits, self._bodies))
+        exchange = Exchange(Request(scope, receive), send, self._limits, self._bodies)
+        try:
+            await endpoint.serve(exchange)
+        except LlmserveError as error:
+            named = exchange.named(error)
+            if named is error:
+                raise
+            raise named from error
 
 
 def build_router(endpoints: Iterable[Endpoint], limits: StreamLimits, bodies: Bodies) -> Router:

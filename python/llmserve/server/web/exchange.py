@@ -13,8 +13,10 @@ from starlette.types import Message, Send
 from llmserve.server.web.bodies import Bodies, parse_object
 from llmserve.server.web.schema import Parsed, read
 from llmserve.server.web.sse import EventWriter, StreamLimits, send_in_time
+from llmserve.server.web.wire_names import in_wire_names
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 
 _PIECE_BYTES = 64 << 10
 
@@ -33,6 +35,8 @@ class Exchange:
         self._bodies = bodies
         self._send = send
         self._limits = limits
+        self._body: object = None
+        """What was read of the body."""
 
     async def read(self, cls: type[T], *, may_be_empty: bool = False) -> Parsed[T]:
         """The body, a JSON object, as the dataclass ``cls``.
@@ -53,9 +57,15 @@ class Exchange:
             BodyTimeoutError: It does not arrive in time.
             BodiesFullError: All bodies together are too large.
         """
-        return await self._bodies.read(
+        made = await self._bodies.read(
             self.request, lambda body: make(parse_object(body, may_be_empty=may_be_empty))
         )
+        self._body = made.value if isinstance(made, Parsed) else made
+        return made
+
+    def named(self, error: E) -> E:
+        """The error, with a field of the engine as the client named it in the body."""
+        return error if self._body is None else in_wire_names(error, self._body)
 
     async def send_json(self, value: object, *, status: int = 200, headers: Headers | None = None) -> None:
         """Answers with JSON."""
@@ -98,7 +108,8 @@ class Exchange:
             ClientStalledError: The client stopped reading.
             AnswerFailedError: The last frame is a fault.
         """
-        await EventWriter(self._send, self._limits, render_error).write(frames, _encode(headers))
+        writer = EventWriter(self._send, self._limits, lambda error: render_error(self.named(error)))
+        await writer.write(frames, _encode(headers))
 
 
 def _encode(headers: Headers | None) -> list[tuple[bytes, bytes]]:

@@ -1,8 +1,7 @@
-"""Typed bodies: a dataclass says what a JSON object holds, once for reading and for OpenAPI.
+"""Reads JSON objects as typed bodies (:mod:`llmserve.server.web.fields` says how they are declared).
 
-Each field is ``Annotated[type, Field(...)]``; a field without default is required. Reading names the
-field, the limit and the value met in every error, takes ``null`` as absent, never takes a boolean for a
-number, and reports unknown fields instead of dropping them.
+Reading names the field, the limit and the value met in every error, takes ``null`` as absent, never takes a
+boolean for a number, and reports unknown fields instead of dropping them.
 
 Ours and not a library's: dialects differ in what they do with unknown fields, and all of them need the
 field's name as data, which validators that are otherwise faster give only inside a text.
@@ -10,16 +9,13 @@ field's name as data, which validators that are otherwise faster give only insid
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import types
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 from llmserve.server.refusals import FieldError
+from llmserve.server.web.fields import Field, Property, properties
 
 T = TypeVar("T")
 
@@ -32,24 +28,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "float": (-3.4028234663852886e38, 3.4028234663852886e38),
     "double": (-math.inf, math.inf),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """What is known of a field beyond its Python type."""
-
-    doc: str
-    example: Any = None
-    format: str | None = None
-    minimum: float | None = None
-    maximum: float | None = None
-    non_empty: bool = False
-    wire: str | None = None
-    """Its name in JSON, where that is not the attribute's."""
-    read: Callable[[Any, str], Any] | None = None
-    """Reads a value of its own kind, given with the field's name; raises :class:`FieldError`."""
-    schema: Mapping[str, Any] | None = None
-    """JSON Schema of what ``read`` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,52 +49,37 @@ def read(cls: type[T], body: Mapping[str, Any]) -> Parsed[T]:
     return Parsed(_read_object(cls, body, "", unknown), tuple(unknown))
 
 
-@dataclass(frozen=True, slots=True)
-class _Property:
-    name: str
-    attribute: str
-    type: Any
-    field: Field
-    required: bool
-    default: Any
-
-
-@cache
-def _properties(cls: Any) -> tuple[_Property, ...]:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    return tuple(_property(field, hints[field.name]) for field in dataclasses.fields(cls))
-
-
-def _property(field: dataclasses.Field[Any], hint: Any) -> _Property:
-    base, meta = typing.get_args(hint)[:2]
-    if isinstance(base, types.UnionType):  # `X | None`: null is absent anyway
-        base = next(arg for arg in typing.get_args(base) if arg is not type(None))
-    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    default = None if field.default is dataclasses.MISSING else field.default
-    return _Property(meta.wire or field.name, field.name, base, meta, required, default)
-
-
 def _read_object(cls: Any, body: Mapping[str, Any], where: str, unknown: list[str]) -> Any:
     values: dict[str, Any] = {}
-    known = _properties(cls)
+    known = properties(cls)
     for prop in known:
         value = body.get(prop.name)
-        name = where + prop.name
-        if value is None:
-            if prop.required:
-                raise FieldError(name, "is required")
-        elif prop.field.read is not None:
-            values[prop.attribute] = prop.field.read(value, name)
-        elif dataclasses.is_dataclass(prop.type):
-            if not isinstance(value, dict):
-                raise FieldError(name, f"must be an object, got {kind_of(value)}")
-            _check_width(value, name)
-            values[prop.attribute] = _read_object(prop.type, value, name + ".", unknown)
-        else:
-            values[prop.attribute] = _SCALARS[prop.type](value, name, prop.field)
+        if value is None and prop.required:
+            raise FieldError(where + prop.name, "is required")
+        if value is not None:
+            value = _read_value(prop, value, where + prop.name, unknown)
+        elif prop.group is not None:
+            value = prop.default
+        if prop.group is not None:
+            group = values.setdefault(prop.group, {})
+            if value is not None:
+                group[prop.attribute] = value
+        elif body.get(prop.name) is not None:
+            values[prop.attribute] = value
     names = {prop.name for prop in known}
     unknown.extend(where + key for key in body if key not in names)
     return cls(**values)
+
+
+def _read_value(prop: Property, value: Any, name: str, unknown: list[str]) -> Any:
+    if prop.field.kind is not None:
+        return prop.field.kind.read(value, name)
+    if prop.nested_type is None:
+        return _SCALARS[prop.type](value, name, prop.field)
+    if not isinstance(value, dict):
+        raise FieldError(name, f"must be an object, got {kind_of(value)}")
+    _check_width(value, name)
+    return _read_object(prop.nested_type, value, name + ".", unknown)
 
 
 def _check_width(body: Mapping[str, Any], name: str) -> None:
@@ -140,7 +103,7 @@ def _read_boolean(value: Any, name: str, field: Field) -> bool:
 
 def _read_integer(value: Any, name: str, field: Field) -> int:
     # JSON has one kind of number: 5.0 is an integer.
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and not field.is_exact:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise FieldError(name, f"must be an integer, got {kind_of(value)}")
@@ -161,6 +124,8 @@ def _check_range(value: float, name: str, field: Field, default_format: str) -> 
     high = high if field.maximum is None else field.maximum
     if not math.isfinite(value):
         raise FieldError(name, f"must be a finite number, got {value}")
+    if field.above is not None and value <= field.above:
+        raise FieldError(name, f"must be above {_shown(field.above)}, got {value}")
     if value < low:
         raise FieldError(name, f"must be at least {_shown(low)}, got {value}")
     if value > high:
@@ -178,8 +143,6 @@ _SCALARS: Mapping[type, Callable[[Any, str, Field], Any]] = {
     float: _read_number,
 }
 
-_JSON_TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
-
 
 def kind_of(value: object) -> str:
     """A JSON value's kind in words, for messages."""
@@ -194,52 +157,6 @@ def kind_of(value: object) -> str:
     return "an array" if isinstance(value, list) else "an object"
 
 
-def dump(value: Any) -> dict[str, Any]:
-    """A flat object of such a class as JSON, with the names of the wire."""
-    cls: Any = type(value)
-    return {prop.name: getattr(value, prop.attribute) for prop in _properties(cls)}
-
-
-def wire_name(cls: type, attribute: str) -> str:
-    """The name in JSON of an attribute, or the attribute itself where the class has none such."""
-    names = {prop.attribute: prop.name for prop in _properties(cls)}
-    return names.get(attribute, attribute)
-
-
-def json_schema(cls: type) -> dict[str, Any]:
-    """The JSON Schema of a body, for OpenAPI 3.1. Nested objects are references by class name."""
-    properties = {prop.name: _property_schema(prop) for prop in _properties(cls)}
-    schema: dict[str, Any] = {"type": "object", "description": _summary(cls), "properties": properties}
-    if required := [prop.name for prop in _properties(cls) if prop.required]:
-        schema["required"] = required
-    return schema
-
-
-def nested(cls: type) -> list[type]:
-    """The classes of nested objects, all levels down."""
-    found: list[type] = []
-    for prop in _properties(cls):
-        if dataclasses.is_dataclass(prop.type) and isinstance(prop.type, type):
-            found += [prop.type, *nested(prop.type)]
-    return found
-
-
-def _property_schema(prop: _Property) -> dict[str, Any]:
-    if dataclasses.is_dataclass(prop.type) and isinstance(prop.type, type):
-        return {"$ref": f"#/components/schemas/{prop.type.__name__}", "description": prop.field.doc}
-    kind = {"type": _JSON_TYPES[prop.type]} if prop.field.schema is None else prop.field.schema
-    schema: dict[str, Any] = {**kind, "description": prop.field.doc}
-    if prop.default is not None:
-        schema["default"] = prop.default
-    for key in ("format", "minimum", "maximum"):
-        if (value := getattr(prop.field, key)) is not None:
-            schema[key] = value
-    if prop.field.example is not None:
-        schema["examples"] = [prop.field.example]
-    if prop.field.non_empty:
-        schema["minLength"] = 1
-    return schema
-
-
-def _summary(cls: type) -> str:
-    return " ".join((cls.__doc__ or cls.__name__).split())
+def shown(value: object) -> str:
+    """A value that may be one of a few names, for messages."""
+    return repr(value[:32]) if isinstance(value, str) else kind_of(value)

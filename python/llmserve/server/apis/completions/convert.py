@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 from types import MappingProxyType
-from typing import TypeVar
 
-from llmserve.errors import ContextExceededError, InvalidParameterError
-from llmserve.server.apis.completions.schema import MAX_SEED, CompletionOptions, CompletionRequest
+from llmserve.errors import ContextExceededError
+from llmserve.server.apis.completions.schema import SEED_BITS, CompletionOptions, CompletionRequest
+from llmserve.server.fields import sampling
+from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.errors import Fault
 from llmserve.types import ModelInfo, SamplingParams
-
-Number = TypeVar("Number", int, float)
-
-# The engine's own limit is 32 bits; nothing generates as many tokens.
-_MAX_COUNT = 2**31 - 1
 
 _NEVER_USED = ("length_penalty", "diversity_penalty", "kv_group_size")
 _UNQUANTIZED = frozenset({"f32", "f16", "bf16"})
 _KV_BITS = MappingProxyType(
     {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8, "q5_1": 5, "q5_0": 5, "q4_1": 4, "q4_0": 4, "iq4_nl": 4}
-)
-
-# Names of the engine's fields that differ on this wire.
-_WIRE_NAMES = MappingProxyType(
-    {
-        "seed": "options.random_seed",
-        "max_total_tokens": "options.max_kv_size",
-        **{
-            name: f"options.{name}"
-            for name in (
-                "min_p",
-                "min_tokens_to_keep",
-                "repetition_penalty",
-                "no_repeat_ngram_size",
-                "prefill_step_size",
-            )
-        },
-    }
 )
 
 
@@ -47,35 +23,24 @@ def sampling_params(request: CompletionRequest) -> SamplingParams:
 
     The result is meaningless for a request that generates nothing (``max_tokens`` 0).
     """
-    options = request.options
-    max_kv_size = _not_negative(options.max_kv_size)
-    return SamplingParams(
-        max_tokens=num_tokens_wanted(request) or None,
-        temperature=_not_negative(request.temperature),
-        top_k=_not_negative(request.top_k),
-        top_p=_not_negative(request.top_p) or 1.0,
-        min_p=_not_negative(options.min_p),
-        min_tokens_to_keep=max(1, options.min_tokens_to_keep),
-        repetition_penalty=options.repetition_penalty if options.repetition_penalty > 0 else 1.0,
-        no_repeat_ngram_size=_not_negative(options.no_repeat_ngram_size),
-        seed=secrets.randbelow(MAX_SEED + 1) if options.random_seed == -1 else options.random_seed,
-        max_total_tokens=max_kv_size or None,
-        prefill_step_size=_not_negative(options.prefill_step_size) or None,
-    )
+    values = {**request.sampling, **request.options.sampling}
+    # For each number 0 is what the engine does by default.
+    given = {
+        name: value
+        for name, value in values.items()
+        if name == "seed" or type(value) not in (int, float) or value > 0
+    }
+    return sampling.sampling_params(given, seed_bits=SEED_BITS, max_tokens=num_tokens_wanted(request) or None)
 
 
 def num_tokens_wanted(request: CompletionRequest) -> int:
     """How many tokens may be generated; 0: none."""
-    return min(_not_negative(request.max_tokens), _MAX_COUNT)
-
-
-def _not_negative(value: Number) -> Number:
-    return max(value, type(value)(0))
+    return min(max(request.max_tokens, 0), MAX_COUNT)
 
 
 def prompt_refusal(error: ContextExceededError, options: CompletionOptions) -> Exception:
     """The refusal of a prompt, by the limit that it exceeds: the engine names the context length for both."""
-    limit = options.max_kv_size
+    limit = options.sampling.get("max_total_tokens", 0)
     if error.context_length == limit < error.prompt_tokens:
         reason = f"must be at least the prompt's {error.prompt_tokens} tokens, got {limit}"
         return FieldError("options.max_kv_size", reason)
@@ -98,12 +63,3 @@ def _is_kv_bits(bits: int, info: ModelInfo) -> bool:
     if bits <= 0:  # no quantization
         return types <= _UNQUANTIZED
     return {_KV_BITS.get(name) for name in types} == {bits}
-
-
-def fault_message(fault: Fault) -> str:
-    """The message of a refusal, with fields as they are named on the wire."""
-    if isinstance(fault.error, InvalidParameterError):
-        field = fault.error.field
-        if wire_name := _WIRE_NAMES.get(field):
-            return wire_name + fault.message.removeprefix(field)
-    return fault.message

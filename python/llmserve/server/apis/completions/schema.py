@@ -5,65 +5,73 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from llmserve.server.web.schema import Field
+from llmserve.server.fields.sampling import RANDOM_SEED, SAMPLING
+from llmserve.server.fields.table import group
+from llmserve.server.web.fields import Field, Values
 
-MAX_SEED = 2**31 - 1
+SEED_BITS = 31
+
+# Numbers below a range count as 0: off, or the default.
+_COUNT = {"format": "int32", "minimum": None, "maximum": None, "default": 0}
+_NUMBER = {"format": "float", "minimum": None}
+
+_PLAIN = ("temperature", "top_p", "top_k")
+"""Fields beside `options`."""
+
+_OPTIONS = group(
+    SAMPLING,
+    {
+        "min_p": {**_NUMBER, "default": 0.05, "example": 0.05},
+        "min_tokens_to_keep": {**_COUNT, "default": 1},
+        "repetition_penalty": _NUMBER,
+        "no_repeat_ngram_size": _COUNT,
+        "seed": {
+            "wire": "random_seed",
+            "default": RANDOM_SEED,
+            "example": 42,
+            "format": "int32",
+            "maximum": 2**SEED_BITS - 1,
+        },
+        "max_total_tokens": {
+            **_COUNT,
+            "wire": "max_kv_size",
+            "doc": "The most tokens of prompt and output together; a longer prompt is refused. 0 is the "
+            "context length.",
+        },
+        "prefill_step_size": {
+            **_COUNT,
+            "doc": "No chunk of the prompt that is computed in one step has more tokens. 0 is as the server "
+            "plans.",
+        },
+    },
+    without=(*_PLAIN, "frequency_penalty", "presence_penalty", "stop", "logit_bias"),
+)
+_SAMPLING = group(
+    SAMPLING,
+    {
+        "temperature": _NUMBER,
+        "top_p": {
+            **_NUMBER,
+            "default": 0.0,
+            "doc": "Keep the smallest set of tokens with at least this probability; 0 and 1 are off.",
+        },
+        "top_k": _COUNT,
+    },
+    only=_PLAIN,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionOptions:
     """Advanced sampling and inference options. All fields are optional; negative numbers count as 0."""
 
-    min_p: Annotated[
-        float,
-        Field(
-            "Keep tokens with at least this share of the likeliest one's probability. 0 = disabled.",
-            example=0.05,
-            format="float",
-            maximum=1,
-        ),
-    ] = 0.05
-    min_tokens_to_keep: Annotated[
-        int, Field("Truncation keeps at least this many tokens.", format="int32")
-    ] = 1
-    repetition_penalty: Annotated[
-        float,
-        Field(
-            "Penalty for tokens of prompt and output. 1.0, or 0 and less = no penalty.",
-            example=1.1,
-            format="float",
-        ),
-    ] = 1.0
+    sampling: Annotated[Values, _OPTIONS] = field(default_factory=_OPTIONS.defaults)
     length_penalty: Annotated[
         float | None, Field("Belongs to beam search: accepted and reported as ignored.", format="float")
     ] = None
     diversity_penalty: Annotated[
         float | None, Field("Belongs to beam search: accepted and reported as ignored.", format="float")
     ] = None
-    no_repeat_ngram_size: Annotated[
-        int, Field("No n-gram of this size occurs twice in prompt and output. 0 = disabled.", format="int32")
-    ] = 0
-    random_seed: Annotated[
-        int,
-        Field(
-            "Random seed for reproducible sampling. -1 = random. The one used is in X-LLMServe-Seed.",
-            example=42,
-            format="int32",
-            minimum=-1,
-            maximum=MAX_SEED,
-        ),
-    ] = -1
-    max_kv_size: Annotated[
-        int,
-        Field(
-            "The most tokens of prompt and output together; a longer prompt is refused. 0 = the context "
-            "length.",
-            format="int32",
-        ),
-    ] = 0
-    prefill_step_size: Annotated[
-        int, Field("No prompt chunk of this request is longer. 0 = as the server plans.", format="int32")
-    ] = 0
     kv_bits: Annotated[
         int | None,
         Field(
@@ -114,19 +122,7 @@ class CompletionRequest:
             example=100,
         ),
     ] = 0
-    temperature: Annotated[
-        float,
-        Field(
-            "Sampling temperature. 0.0 = greedy (deterministic argmax). Higher values increase randomness.",
-            example=0.7,
-            format="float",
-        ),
-    ] = 0.0
-    top_p: Annotated[
-        float,
-        Field("Nucleus sampling threshold. 0.0 or 1.0 = disabled.", example=0.95, format="float", maximum=1),
-    ] = 0.0
-    top_k: Annotated[int, Field("Top-k sampling. 0 = disabled.", example=40, format="int32")] = 0
+    sampling: Annotated[Values, _SAMPLING] = field(default_factory=_SAMPLING.defaults)
     options: Annotated[CompletionOptions, Field("Advanced sampling and inference options.")] = field(
         default_factory=CompletionOptions
     )

@@ -9,11 +9,12 @@ from urllib.parse import unquote
 import grpc
 from starlette.types import Scope
 
-from llmserve.server.apis.completions.convert import fault_message
+from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.grpc import llmserver_pb2 as pb
 from llmserve.server.web.error_table import retry_after
 from llmserve.server.web.errors import Fault
 from llmserve.server.web.headers import ignored_header
+from llmserve.server.web.wire_names import in_wire_names
 from llmserve.types import Delta
 
 Metadata = tuple[tuple[str, str], ...]
@@ -62,7 +63,9 @@ def status_of(fault: Fault) -> Status:
     """A fault as a gRPC status; ``retry-after`` is in whole seconds."""
     code = grpc.StatusCode[fault.rule.grpc_status_for(fault.error)]
     seconds = retry_after(fault.error, fault.rule) if code in _RETRIABLE else None
-    return Status(code, fault_message(fault), () if seconds is None else (("retry-after", seconds),))
+    error = in_wire_names(fault.error, CompletionRequest)
+    details = fault.message if error is fault.error else str(error)
+    return Status(code, details, () if seconds is None else (("retry-after", seconds),))
 
 
 def scope_of(metadata: Sequence[tuple[str, str | bytes]], peer: str) -> Scope:

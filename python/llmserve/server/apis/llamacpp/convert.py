@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import orjson
 
-from llmserve.server.apis.completions.convert import fault_message
 from llmserve.server.web.errors import Fault
 from llmserve.server.web.sse import data_frame, error_frame
 from llmserve.types import Delta
@@ -49,10 +48,8 @@ def render_completion_fault(fault: Fault) -> object:
 
 
 def completion_message(fault: Fault) -> str:
-    """The message, with fields as they are named on this wire."""
-    if fault.status == 500:
-        return f"prediction failed: {fault.message}"
-    return fault_message(fault)
+    """The message, with what failed."""
+    return f"prediction failed: {fault.message}" if fault.status == 500 else fault.message
 
 
 def fault_frame(message: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from llmserve.server.web.schema import Field
+from llmserve.server.web.fields import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

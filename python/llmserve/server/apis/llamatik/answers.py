@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from llmserve.server.web.schema import Field
+from llmserve.server.web.field_kinds import unchecked
+from llmserve.server.web.fields import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class TextAnswer:
             "Why it ended.",
             wire="finishReason",
             example="stop",
-            schema={"type": "string", "enum": ["stop", "length", "cancelled"]},
+            kind=unchecked({"type": "string", "enum": ["stop", "length", "cancelled"]}),
         ),
     ]
     usage: Annotated[UsageAnswer, Field("Token counts.")]
@@ -67,7 +68,7 @@ class FinetuneTypeAnswer:
             "The file's general.finetune, or null.",
             wire="finetuneType",
             example="instruct",
-            schema={"type": ["string", "null"]},
+            kind=unchecked({"type": ["string", "null"]}),
         ),
     ]
 
@@ -82,7 +83,7 @@ class ChatTemplateAnswer:
             "The Jinja template, or null.",
             wire="chatTemplate",
             example="{% for message in messages %}...",
-            schema={"type": ["string", "null"]},
+            kind=unchecked({"type": ["string", "null"]}),
         ),
     ]
 

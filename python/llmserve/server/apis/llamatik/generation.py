@@ -60,9 +60,8 @@ class Generation:
 
     def _plan(self, route: GenerationRoute, request: AnyGenerationRequest, unknown: Sequence[str]) -> _Plan:
         json_schema = convert.json_schema(request)
-        values = convert.merged(self._params.sampling, request)
-        params = convert.sampling_params(values, json_schema)
-        ignored = [*unknown, *(["stop"] if json_schema is not None and values.stop else [])]
+        params = convert.sampling_params({**self._params.sampling, **request.sampling}, json_schema)
+        ignored = [*unknown, *(["stop"] if json_schema is not None and params.stop else [])]
         headers = {"X-LLMServe-Seed": str(params.seed)}
         if ignored:
             headers["X-LLMServe-Ignored"] = ignored_header(ignored)

@@ -34,8 +34,8 @@ from llmserve.server.stale_files import is_temporary
 from llmserve.server.web.endpoint import Endpoint, Serve
 from llmserve.server.web.errors import ErrorShape
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import ignored_header
-from llmserve.server.web.schema import dump
 from llmserve.server.web.session_names import session_of
 from llmserve.server.web.tasks import end_task
 from llmserve.session import Session
@@ -92,7 +92,7 @@ class LlamatikApi:
         parsed = await exchange.read(ParamsFields)
         given = parsed.value
         self._params.check(given)
-        if convert.load_options(given):
+        if given.loading:
             await self._reload(given)
         else:
             self._params.merge(given)

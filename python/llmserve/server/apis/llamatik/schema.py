@@ -2,164 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.web.readers import (
-    MESSAGES_SCHEMA,
-    TEXT_OR_OBJECT_SCHEMA,
-    TEXTS_SCHEMA,
-    read_messages,
-    read_text_or_object,
-    read_texts,
-)
-from llmserve.server.web.schema import Field
+from llmserve.server.fields.loading import LOADING
+from llmserve.server.fields.sampling import SAMPLING
+from llmserve.server.fields.table import camel, group
+from llmserve.server.web.field_kinds import MESSAGES, TEXT_OR_OBJECT
+from llmserve.server.web.fields import Field, Values
 
-MAX_SEED = 2**64 - 1
-_MAX_COUNT = 2**31 - 1
+_EXTENSIONS = ("seed", "min_p", "stop", "frequency_penalty", "presence_penalty")
+
+_SAMPLING = group(
+    SAMPLING,
+    {
+        "repetition_penalty": {"wire": "repeatPenalty"},
+        "max_tokens": {},
+        **{name: {"doc": f"Extension: {SAMPLING[name].field.doc}"} for name in _EXTENSIONS},
+    },
+    without=("logit_bias",),
+    wire=camel,
+    has_defaults=False,
+)
+_LOADING = group(
+    LOADING,
+    {
+        "threads": {"wire": "numThreads"},
+        "gpu_layers": {"minimum": -1, "doc": "Layers on the GPU; 0 is none, -1 all."},
+    },
+    wire=camel,
+    has_defaults=False,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingFields:
     """How tokens are drawn and when the text ends. All fields are optional."""
 
-    temperature: Annotated[
-        float | None, Field("Sampling temperature. 0 = greedy.", example=0.7, format="float", minimum=0)
-    ] = None
-    max_tokens: Annotated[
-        int | None,
-        Field(
-            "The most tokens to generate; the context length ends generation too.",
-            wire="maxTokens",
-            example=512,
-            minimum=1,
-            maximum=_MAX_COUNT,
-        ),
-    ] = None
-    top_p: Annotated[
-        float | None,
-        Field(
-            "Keep the smallest set of tokens with at least this probability. 1 = disabled, 0 = only the "
-            "likeliest.",
-            wire="topP",
-            example=0.95,
-            format="float",
-            minimum=0,
-            maximum=1,
-        ),
-    ] = None
-    top_k: Annotated[
-        int | None,
-        Field(
-            "Keep so many of the likeliest tokens. 0 = disabled.",
-            wire="topK",
-            example=40,
-            minimum=0,
-            maximum=_MAX_COUNT,
-        ),
-    ] = None
-    repeat_penalty: Annotated[
-        float | None,
-        Field(
-            "Penalty for tokens of prompt and output, above 0. 1 = disabled.",
-            wire="repeatPenalty",
-            example=1.1,
-            format="float",
-            minimum=0,
-        ),
-    ] = None
-    seed: Annotated[
-        int | None,
-        Field(
-            "Extension: seed for reproducible sampling. -1 = random. The one used is in X-LLMServe-Seed.",
-            minimum=-1,
-            maximum=MAX_SEED,
-        ),
-    ] = None
-    min_p: Annotated[
-        float | None,
-        Field(
-            "Extension: keep tokens with at least this share of the likeliest one's probability. "
-            "0 = disabled.",
-            wire="minP",
-            format="float",
-            minimum=0,
-            maximum=1,
-        ),
-    ] = None
-    stop: Annotated[
-        tuple[str, ...] | None,
-        Field(
-            "Extension: texts that end the generation and are no part of it; [] = none.",
-            read=read_texts,
-            schema=TEXTS_SCHEMA,
-        ),
-    ] = None
-    frequency_penalty: Annotated[
-        float | None,
-        Field(
-            "Extension: subtracted from a token's logit for each time that it was generated.",
-            wire="frequencyPenalty",
-            format="float",
-            minimum=-100,
-            maximum=100,
-        ),
-    ] = None
-    presence_penalty: Annotated[
-        float | None,
-        Field(
-            "Extension: subtracted once from the logit of each token that was generated.",
-            wire="presencePenalty",
-            format="float",
-            minimum=-100,
-            maximum=100,
-        ),
-    ] = None
+    sampling: Annotated[Values, _SAMPLING] = field(default_factory=_SAMPLING.defaults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamsFields(SamplingFields):
     """Sampling parameters, and load options that rebuild the model. All fields are optional."""
 
-    context_length: Annotated[
-        int | None,
-        Field(
-            "The most tokens of prompt and output together.",
-            wire="contextLength",
-            example=4096,
-            minimum=1,
-            maximum=2**27,
-        ),
-    ] = None
-    num_threads: Annotated[
-        int | None,
-        Field("Compute threads.", wire="numThreads", example=4, minimum=1, maximum=512),
-    ] = None
-    use_mmap: Annotated[
-        bool | None, Field("Map the file instead of reading it.", wire="useMmap", example=True)
-    ] = None
-    flash_attention: Annotated[
-        bool | None,
-        Field("Attention as one fused kernel.", wire="flashAttention", example=False),
-    ] = None
-    batch_size: Annotated[
-        int | None,
-        Field("The most rows of one step.", wire="batchSize", example=512, minimum=1, maximum=65536),
-    ] = None
-    gpu_layers: Annotated[
-        int | None,
-        Field(
-            "Layers on the GPU. 0 = CPU only, -1 = all.",
-            wire="gpuLayers",
-            example=0,
-            minimum=-1,
-            maximum=_MAX_COUNT,
-        ),
-    ] = None
-
-
-LOAD_FIELDS = ("context_length", "num_threads", "use_mmap", "flash_attention", "batch_size", "gpu_layers")
-"""The attributes of :class:`ParamsFields` that are load options."""
+    loading: Annotated[Values, _LOADING] = field(default_factory=_LOADING.defaults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,8 +162,7 @@ _JSON_SCHEMA = Field(
     "A JSON Schema, as a string that holds it or as an object. Absent: any JSON value.",
     wire="jsonSchema",
     example='{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}',
-    read=read_text_or_object,
-    schema=TEXT_OR_OBJECT_SCHEMA,
+    kind=TEXT_OR_OBJECT,
 )
 JsonSchemaField = str | dict[str, Any] | None
 
@@ -284,6 +170,13 @@ JsonSchemaField = str | dict[str, Any] | None
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonPromptRequest(PromptRequest):
     """A prompt whose answer is JSON. Sampling fields hold for this request only."""
+
+    json_schema: Annotated[JsonSchemaField, _JSON_SCHEMA] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedFields(ParamsFields):
+    """Every field that the engine may refuse."""
 
     json_schema: Annotated[JsonSchemaField, _JSON_SCHEMA] = None
 
@@ -311,8 +204,7 @@ class ChatTemplateRequest:
                 {"role": "system", "content": "You are a helpful assistant."},
                 {"role": "user", "content": "What is Kotlin?"},
             ],
-            read=read_messages,
-            schema=MESSAGES_SCHEMA,
+            kind=MESSAGES,
         ),
     ]
     add_assistant_prefix: Annotated[

@@ -11,7 +11,7 @@ from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.server.apis.models.schema import ModelDetails, ModelObject
 from llmserve.server.models import CatalogueEntry, EntryState, ModelKind
 from llmserve.server.paths import shown
-from llmserve.server.web.schema import dump
+from llmserve.server.web.fields import dump
 
 _GENERATION = {"streaming": True, "grammar": ("json_schema", "regex", "ebnf"), "tools": True}
 _EMBEDDING = {"streaming": False, "grammar": (), "tools": False}

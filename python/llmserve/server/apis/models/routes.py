@@ -12,8 +12,8 @@ from llmserve.server.refusals import ModelLoadingError, PathNotAllowedError, Unk
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import ignored_header
-from llmserve.server.web.schema import dump
 
 
 class ModelsApi:

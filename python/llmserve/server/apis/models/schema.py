@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from llmserve.server.web.schema import Field
+from llmserve.server.web.field_kinds import unchecked
+from llmserve.server.web.fields import Field
 
 _LIST_OF_TEXTS = {"type": "array", "items": {"type": "string"}}
 
@@ -22,7 +23,7 @@ class ModelObject:
         Any,
         Field(
             "The load options in which it differs from the server's settings.",
-            schema={"type": "object"},
+            kind=unchecked({"type": "object"}),
             example={"context_length": 8192},
         ),
     ] = None
@@ -38,7 +39,7 @@ class ModelDetails:
         str,
         Field(
             "`available`: a request for it loads it.",
-            schema={"type": "string", "enum": ["available", "loading", "loaded", "failed"]},
+            kind=unchecked({"type": "string", "enum": ["available", "loading", "loaded", "failed"]}),
         ),
     ]
     last_error: Annotated[
@@ -46,41 +47,44 @@ class ModelDetails:
         Field(
             "Why it could not be loaded, where `state` is `failed`: `code`, `message`, `attempts`, "
             "`permanent`.",
-            schema={"type": ["object", "null"]},
+            kind=unchecked({"type": ["object", "null"]}),
         ),
     ] = None
     context_length: Annotated[
         int | None,
         Field(
             "The most tokens that one sequence may hold; null where only loading will tell.",
-            schema={"type": ["integer", "null"]},
+            kind=unchecked({"type": ["integer", "null"]}),
         ),
     ] = None
     max_sequence_length: Annotated[
-        int | None, Field("The same as `context_length`.", schema={"type": ["integer", "null"]})
+        int | None, Field("The same as `context_length`.", kind=unchecked({"type": ["integer", "null"]}))
     ] = None
     max_new_tokens: Annotated[
         int | None,
         Field(
             "The most tokens that one request may generate, where the catalogue limits them.",
-            schema={"type": ["integer", "null"]},
+            kind=unchecked({"type": ["integer", "null"]}),
         ),
     ] = None
-    inputs: Annotated[Any, Field("Always `text`.", schema=_LIST_OF_TEXTS)] = ("text",)
-    outputs: Annotated[Any, Field("`text`; of embedding models `dense`.", schema=_LIST_OF_TEXTS)] = ("text",)
+    inputs: Annotated[Any, Field("Always `text`.", kind=unchecked(_LIST_OF_TEXTS))] = ("text",)
+    outputs: Annotated[Any, Field("`text`; of embedding models `dense`.", kind=unchecked(_LIST_OF_TEXTS))] = (
+        "text",
+    )
     dims: Annotated[
         Any,
         Field(
             "Of embedding models that are loaded: `dense`, the size of their vectors. Else empty.",
-            schema={"type": "object"},
+            kind=unchecked({"type": "object"}),
         ),
     ] = None
-    revision: Annotated[Any, Field("Always null.", schema={"type": "null"})] = None
-    profiles: Annotated[Any, Field("Always one, `default`.", schema={"type": "object"})] = None
+    revision: Annotated[Any, Field("Always null.", kind=unchecked({"type": "null"}))] = None
+    profiles: Annotated[Any, Field("Always one, `default`.", kind=unchecked({"type": "object"}))] = None
     capabilities: Annotated[
-        Any, Field("What generation can do: `streaming`, `grammar`, `tools`.", schema={"type": "object"})
+        Any,
+        Field("What generation can do: `streaming`, `grammar`, `tools`.", kind=unchecked({"type": "object"})),
     ] = None
-    aliases: Annotated[Any, Field("Other names; none.", schema=_LIST_OF_TEXTS)] = ()
+    aliases: Annotated[Any, Field("Other names; none.", kind=unchecked(_LIST_OF_TEXTS))] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +96,14 @@ class ModelList:
         Any,
         Field(
             "For OpenAI's clients.",
-            schema={"type": "array", "items": {"$ref": "#/components/schemas/ModelObject"}},
+            kind=unchecked({"type": "array", "items": {"$ref": "#/components/schemas/ModelObject"}}),
         ),
     ]
     models: Annotated[
         Any,
         Field(
             "For SIE's clients.",
-            schema={"type": "array", "items": {"$ref": "#/components/schemas/ModelDetails"}},
+            kind=unchecked({"type": "array", "items": {"$ref": "#/components/schemas/ModelDetails"}}),
         ),
     ]
 
@@ -127,4 +131,4 @@ class UnloadAnswer:
 class ModelsError:
     """Why there is no answer: `error` with `message`, `type`, `param` and `code`."""
 
-    error: Annotated[Any, Field("The error.", schema={"type": "object"})]
+    error: Annotated[Any, Field("The error.", kind=unchecked({"type": "object"}))]

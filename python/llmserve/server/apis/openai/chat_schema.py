@@ -6,18 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.readers import (
-    OBJECT_SCHEMA,
-    OBJECTS_SCHEMA,
-    read_any,
-    read_object,
-    read_objects,
-)
 from llmserve.server.apis.openai.schema import SamplingFields
-from llmserve.server.web.readers import MESSAGES_SCHEMA, read_messages
-from llmserve.server.web.schema import Field
+from llmserve.server.fields.sampling import MAX_COUNT
+from llmserve.server.web.field_kinds import MESSAGES, OBJECT, OBJECTS, unchecked
+from llmserve.server.web.fields import Field
 
-TOOL_CHOICE_SCHEMA: Mapping[str, Any] = {"anyOf": [{"type": "string"}, {"type": "object"}]}
+TOOL_CHOICE = unchecked({"anyOf": [{"type": "string"}, {"type": "object"}]})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +22,7 @@ class ChatRequest(SamplingFields):
         tuple[dict[str, Any], ...],
         Field(
             "The whole conversation. Content is text, or text parts.",
-            read=read_messages,
-            schema=MESSAGES_SCHEMA,
+            kind=MESSAGES,
         ),
     ]
     max_tokens: Annotated[
@@ -37,27 +30,30 @@ class ChatRequest(SamplingFields):
         Field(
             "The most tokens, reasoning and calls included. Absent or -1: up to the context length.",
             minimum=-1,
-            maximum=2**31 - 1,
+            maximum=MAX_COUNT,
         ),
     ] = None
     max_completion_tokens: Annotated[
-        int | None, Field("The same under its newer name, which wins.", minimum=-1, maximum=2**31 - 1)
+        int | None,
+        Field(
+            "The same under its newer name, which wins.", engine="max_tokens", minimum=-1, maximum=MAX_COUNT
+        ),
     ] = None
     tools: Annotated[
         tuple[dict[str, Any], ...],
-        Field("Functions that the model may call.", read=read_objects, schema=OBJECTS_SCHEMA),
+        Field("Functions that the model may call.", kind=OBJECTS),
     ] = ()
     tool_choice: Annotated[
         Any,
         Field(
             "`auto`, `none`, `required`, or the name of a function.",
-            read=read_any,
-            schema=TOOL_CHOICE_SCHEMA,
+            kind=TOOL_CHOICE,
         ),
     ] = None
     parallel_tool_calls: Annotated[bool, Field("Whether there may be several calls in a turn.")] = True
     functions: Annotated[
-        Any, Field("Refused: the old form of `tools`.", read=read_any, schema=OBJECTS_SCHEMA)
+        Any,
+        Field("Refused: the old form of `tools`.", kind=unchecked(OBJECTS.schema)),
     ] = None
     logprobs: Annotated[bool, Field("Give log-probabilities of the answer's tokens.")] = False
     top_logprobs: Annotated[int | None, Field("With so many alternatives each.", minimum=0, maximum=20)] = (
@@ -68,10 +64,10 @@ class ChatRequest(SamplingFields):
     ] = None
     chat_template_kwargs: Annotated[
         Mapping[str, Any],
-        Field("Further variables for the chat template.", read=read_object, schema=OBJECT_SCHEMA),
+        Field("Further variables for the chat template.", kind=OBJECT),
     ] = field(default_factory=dict)
     add_generation_prompt: Annotated[bool, Field("Begin the assistant's turn.")] = True
     continue_final_message: Annotated[bool, Field("Go on with the last message, instead of a new one.")] = (
         False
     )
-    modalities: Annotated[Any, Field("Only `text`.", read=read_any, schema={"type": "array"})] = None
+    modalities: Annotated[Any, Field("Only `text`.", kind=unchecked({"type": "array"}))] = None

@@ -124,7 +124,7 @@ def _params(request: OpenAiCompletionRequest) -> SamplingParams:
     if schema is None and request.json_schema is not None:
         schema = schema_text(request.json_schema, "json_schema")
     return sampling_params(
-        request, max_tokens=request.max_tokens or 1, logprobs=request.logprobs, json_schema=schema
+        request.sampling, max_tokens=request.max_tokens or 1, logprobs=request.logprobs, json_schema=schema
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.readers import OBJECT_SCHEMA, PROMPT_SCHEMA, Prompts, read_any, read_prompts
 from llmserve.server.apis.openai.schema import SamplingFields
-from llmserve.server.web.schema import Field
+from llmserve.server.fields.sampling import MAX_COUNT
+from llmserve.server.web.field_kinds import unchecked
+from llmserve.server.web.fields import Field
+from llmserve.server.web.token_kinds import PROMPTS, Prompts
 
 DEFAULT_MAX_TOKENS = 16
 
@@ -20,8 +22,7 @@ class OpenAiCompletionRequest(SamplingFields):
         Prompts,
         Field(
             "Texts or token ids, as they are: the text of control tokens is read as control tokens.",
-            read=read_prompts,
-            schema=PROMPT_SCHEMA,
+            kind=PROMPTS,
         ),
     ]
     max_tokens: Annotated[
@@ -29,7 +30,7 @@ class OpenAiCompletionRequest(SamplingFields):
         Field(
             "The most tokens; -1: up to the context length. 0 generates nothing, for `echo`.",
             minimum=-1,
-            maximum=2**31 - 1,
+            maximum=MAX_COUNT,
         ),
     ] = DEFAULT_MAX_TOKENS
     best_of: Annotated[int | None, Field("Must be `n` where it is given.")] = None
@@ -39,8 +40,8 @@ class OpenAiCompletionRequest(SamplingFields):
         Field("Log-probabilities, with so many alternatives each.", minimum=0, maximum=100),
     ] = None
     suffix: Annotated[
-        Any, Field("Refused: models are prompted as they are.", read=read_any, schema={"type": "string"})
+        Any, Field("Refused: models are prompted as they are.", kind=unchecked({"type": "string"}))
     ] = None
     json_schema: Annotated[
-        Any, Field("llama-server's: a JSON Schema of the output.", read=read_any, schema=OBJECT_SCHEMA)
+        Any, Field("llama-server's: a JSON Schema of the output.", kind=unchecked({"type": "object"}))
     ] = None

@@ -121,7 +121,7 @@ def chat_params(request: ChatRequest) -> SamplingParams:
     if max_tokens == 0:
         raise FieldError("max_tokens", "must be at least 1, or -1 for the context length, got 0")
     return sampling_params(
-        request,
+        request.sampling,
         max_tokens=max_tokens,
         logprobs=(top or 0) if request.logprobs else None,
         json_schema=json_schema_of(request.response_format),

@@ -10,11 +10,11 @@ from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
 from llmserve.server.apis.openai import embeddings_convert as convert
 from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
-from llmserve.server.apis.openai.readers import Prompts
 from llmserve.server.refusals import FieldError, ModelKindError, ServerStoppingError
 from llmserve.server.services import Services
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import ignored_header
+from llmserve.server.web.token_kinds import Prompts
 
 _AS_IT_IS, _EUCLIDEAN = -1, 2
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.readers import PROMPT_SCHEMA, Prompts, read_prompts
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.schema import Field, kind_of
+from llmserve.server.web.field_kinds import one_of
+from llmserve.server.web.fields import Field, Kind
+from llmserve.server.web.token_kinds import PROMPTS, Prompts, read_prompts
 
 MAX_INPUTS = 2048
 """The most inputs of one request, as OpenAI has it."""
-
-_FORMATS = ("float", "base64")
 
 
 def _read_inputs(value: Any, name: str) -> Prompts:
@@ -22,11 +21,7 @@ def _read_inputs(value: Any, name: str) -> Prompts:
     return inputs
 
 
-def _read_format(value: Any, name: str) -> str:
-    if value not in _FORMATS:
-        shown = repr(value[:32]) if isinstance(value, str) else kind_of(value)
-        raise FieldError(name, f"must be 'float' or 'base64', got {shown}")
-    return str(value)
+_INPUTS = Kind(_read_inputs, PROMPTS.schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +33,14 @@ class EmbeddingsRequest:
         Prompts,
         Field(
             f"A text, token ids, or up to {MAX_INPUTS} of either. Ids are taken as they are.",
-            read=_read_inputs,
-            schema=PROMPT_SCHEMA,
+            kind=_INPUTS,
         ),
     ]
     encoding_format: Annotated[
         str,
         Field(
             "Numbers, or base64 of 32-bit floats, little-endian.",
-            read=_read_format,
-            schema={"type": "string", "enum": list(_FORMATS)},
+            kind=one_of("float", "base64"),
         ),
     ] = "float"
     dimensions: Annotated[
@@ -65,12 +58,8 @@ class EmbeddingsRequest:
 class EmbeddingRequest:
     """The same as llama-server has it."""
 
-    content: Annotated[
-        Prompts | None, Field("A text, token ids, or several.", read=_read_inputs, schema=PROMPT_SCHEMA)
-    ] = None
-    input: Annotated[
-        Prompts | None, Field("Another name for `content`.", read=_read_inputs, schema=PROMPT_SCHEMA)
-    ] = None
+    content: Annotated[Prompts | None, Field("A text, token ids, or several.", kind=_INPUTS)] = None
+    input: Annotated[Prompts | None, Field("Another name for `content`.", kind=_INPUTS)] = None
     model: Annotated[str | None, Field("A model's id. Absent: the first embedding model.")] = None
     embd_normalize: Annotated[
         int, Field("2: scale vectors to length 1. -1: leave them as they are.", minimum=-1, maximum=2)

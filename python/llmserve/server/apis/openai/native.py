@@ -21,23 +21,6 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.session_names import header_session
 from llmserve.types import Completion, Delta
 
-_SAME = (
-    "stream",
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "repeat_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "stop",
-    "seed",
-    "ignore_eos",
-    "cache_prompt",
-    "grammar",
-)
-
 
 class NativeCompletionApi:
     """The route over the shared services."""
@@ -53,12 +36,18 @@ class NativeCompletionApi:
         if len(native.prompt) != 1:
             raise FieldError("prompt", f"must be one text, got {len(native.prompt)}")
         model = await chosen_model(self._services, native.model)
-        same = {name: getattr(native, name) for name in _SAME}
         request = OpenAiCompletionRequest(
-            model=model, prompt=native.prompt, max_tokens=native.n_predict, **same
+            model=model,
+            prompt=native.prompt,
+            max_tokens=native.n_predict,
+            sampling=native.sampling,
+            stream=native.stream,
+            grammar=native.grammar,
         )
         schema = None if native.json_schema is None else schema_text(native.json_schema, "json_schema")
-        params = sampling_params(request, max_tokens=native.n_predict or 1, logprobs=None, json_schema=schema)
+        params = sampling_params(
+            native.sampling, max_tokens=native.n_predict or 1, logprobs=None, json_schema=schema
+        )
         params = await with_grammar(request, params)
         session = header_session(exchange.request.scope)
         headers = answers.headers(params.seed, [*parsed.unknown, *ignored_fields(request, params)])

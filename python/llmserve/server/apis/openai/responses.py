@@ -133,11 +133,11 @@ def _head(request: ResponsesRequest, model: str, plan: TurnPlan) -> dict[str, An
         "previous_response_id": None,
         "reasoning": {"effort": request.reasoning.effort, "summary": None},
         "store": False,
-        "temperature": request.temperature,
+        "temperature": request.sampling["temperature"],
         "text": {"format": request.text.format or {"type": "text"}},
         "tool_choice": request.tool_choice or ("auto" if request.tools else "none"),
         "tools": request.tools,
-        "top_p": request.top_p,
+        "top_p": request.sampling["top_p"],
         "truncation": "disabled",
         "usage": None,
     }

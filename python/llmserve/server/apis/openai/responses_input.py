@@ -9,11 +9,10 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.conversations import check_parts, variables_of
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.openai.sampling import json_schema_of, sampling_params
-from llmserve.server.apis.openai.schema import SamplingFields
 from llmserve.server.apis.openai.tool_choice import choose_tools, read_tools
 from llmserve.server.conversation import Conversation
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.schema import kind_of
+from llmserve.server.web.schema import kind_of, shown
 
 _ROLES = ("user", "assistant", "system", "developer")
 
@@ -54,11 +53,8 @@ def response_params(request: ResponsesRequest) -> SamplingParams:
     """
     if request.max_output_tokens == 0:
         raise FieldError("max_output_tokens", "must be at least 1, or -1 for the context length, got 0")
-    fields = SamplingFields(
-        model=request.model, temperature=request.temperature, top_p=request.top_p, seed=request.seed
-    )
     return sampling_params(
-        fields,
+        request.sampling,
         max_tokens=request.max_output_tokens,
         logprobs=None,
         json_schema=json_schema_of(_chat_format(request.text.format), "text.format"),
@@ -112,16 +108,14 @@ class _Items:
             elif kind == "reasoning":
                 self._thought(item)
             else:
-                shown = repr(kind[:32]) if isinstance(kind, str) else kind_of(kind)
                 known = "message, function_call, function_call_output or reasoning"
-                raise FieldError(f"{where}.type", f"must be {known}, got {shown}")
+                raise FieldError(f"{where}.type", f"must be {known}, got {shown(kind)}")
         return self._messages
 
     def _message(self, item: Mapping[str, Any], where: str) -> None:
         role = item.get("role")
         if role not in _ROLES:
-            shown = repr(role[:32]) if isinstance(role, str) else kind_of(role)
-            raise FieldError(f"{where}.role", f"must be {', '.join(_ROLES)}, got {shown}")
+            raise FieldError(f"{where}.role", f"must be {', '.join(_ROLES)}, got {shown(role)}")
         content = item.get("content")
         if not isinstance(content, str | list):
             raise FieldError(f"{where}.content", f"must be a string or an array, got {kind_of(content)}")

@@ -6,18 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.chat_schema import TOOL_CHOICE_SCHEMA
-from llmserve.server.apis.openai.readers import (
-    OBJECT_SCHEMA,
-    OBJECTS_SCHEMA,
-    TEXT_OR_OBJECTS_SCHEMA,
-    read_any,
-    read_object,
-    read_objects,
-    read_text_or_objects,
+from llmserve.server.apis.openai.chat_schema import TOOL_CHOICE
+from llmserve.server.apis.openai.schema import COMMON
+from llmserve.server.fields.sampling import MAX_COUNT, SAMPLING
+from llmserve.server.fields.table import group
+from llmserve.server.web.field_kinds import OBJECT, OBJECTS, TEXT_OR_OBJECTS, unchecked
+from llmserve.server.web.fields import Field, Values
+
+_SAMPLING = group(
+    SAMPLING,
+    {name: COMMON[name] for name in ("temperature", "seed")},
+    without=(
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "frequency_penalty",
+        "presence_penalty",
+        "stop",
+        "logit_bias",
+    ),
 )
-from llmserve.server.apis.openai.schema import MAX_SEED, RANDOM_SEED
-from llmserve.server.web.schema import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +36,8 @@ class TextOptions:
         Mapping[str, Any] | None,
         Field(
             "`{type: text}`, `{type: json_object}` or `{type: json_schema, name, schema}`.",
-            read=read_object,
-            schema=OBJECT_SCHEMA,
+            engine="json_schema",
+            kind=OBJECT,
         ),
     ] = None
 
@@ -52,18 +60,17 @@ class ResponsesRequest:
         str | tuple[dict[str, Any], ...],
         Field(
             "A text of the user, or the whole conversation as items.",
-            read=read_text_or_objects,
-            schema=TEXT_OR_OBJECTS_SCHEMA,
+            kind=TEXT_OR_OBJECTS,
         ),
     ]
     instructions: Annotated[str | None, Field("The system message.")] = None
     tools: Annotated[
         tuple[dict[str, Any], ...],
-        Field("Functions that the model may call.", read=read_objects, schema=OBJECTS_SCHEMA),
+        Field("Functions that the model may call.", kind=OBJECTS),
     ] = ()
     tool_choice: Annotated[
         Any,
-        Field("`auto`, `none`, `required`, or a function.", read=read_any, schema=TOOL_CHOICE_SCHEMA),
+        Field("`auto`, `none`, `required`, or a function.", kind=TOOL_CHOICE),
     ] = None
     parallel_tool_calls: Annotated[bool, Field("Whether there may be several calls in a turn.")] = True
     text: Annotated[TextOptions, Field("What the text is held to.")] = field(default_factory=TextOptions)
@@ -74,33 +81,25 @@ class ResponsesRequest:
         int | None,
         Field(
             "The most tokens, reasoning and calls included. Absent or -1: up to the context length.",
+            engine="max_tokens",
             minimum=-1,
-            maximum=2**31 - 1,
+            maximum=MAX_COUNT,
         ),
     ] = None
-    temperature: Annotated[float, Field("0 is greedy.", minimum=0, maximum=1e6)] = 1.0
-    top_p: Annotated[float, Field("Nucleus sampling; 1 is off.", minimum=0, maximum=1)] = 1.0
-    seed: Annotated[
-        int,
-        Field(
-            "Keys the draws. -1 = random; the one used is in X-LLMServe-Seed.",
-            minimum=RANDOM_SEED,
-            maximum=MAX_SEED,
-        ),
-    ] = RANDOM_SEED
+    sampling: Annotated[Values, _SAMPLING] = field(default_factory=_SAMPLING.defaults)
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     chat_template_kwargs: Annotated[
         Mapping[str, Any],
-        Field("Further variables for the chat template.", read=read_object, schema=OBJECT_SCHEMA),
+        Field("Further variables for the chat template.", kind=OBJECT),
     ] = field(default_factory=dict)
     prompt_cache_key: Annotated[str | None, Field("Accepted: equal prefixes are found without it.")] = None
     previous_response_id: Annotated[
-        Any, Field("Refused: responses are not kept.", read=read_any, schema={"type": "string"})
+        Any, Field("Refused: responses are not kept.", kind=unchecked({"type": "string"}))
     ] = None
     conversation: Annotated[
-        Any, Field("Refused: conversations are not kept.", read=read_any, schema={"type": "string"})
+        Any, Field("Refused: conversations are not kept.", kind=unchecked({"type": "string"}))
     ] = None
     background: Annotated[bool, Field("Refused where it is true.")] = False
-    prompt: Annotated[
-        Any, Field("Refused: templates are not kept.", read=read_any, schema={"type": "object"})
-    ] = None
+    prompt: Annotated[Any, Field("Refused: templates are not kept.", kind=unchecked({"type": "object"}))] = (
+        None
+    )

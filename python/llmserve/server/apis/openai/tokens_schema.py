@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from llmserve.server.apis.openai.readers import read_token_ids
-from llmserve.server.web.schema import Field
-
-_IDS_SCHEMA = {"type": "array", "items": {"type": "integer"}}
+from llmserve.server.web.fields import Field
+from llmserve.server.web.token_kinds import TOKEN_IDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,5 +25,5 @@ class TokenizeRequest:
 class DetokenizeRequest:
     """Tokens whose text is asked for."""
 
-    tokens: Annotated[list[int], Field("Token ids.", read=read_token_ids, schema=_IDS_SCHEMA)]
+    tokens: Annotated[list[int], Field("Token ids.", kind=TOKEN_IDS)]
     model: Annotated[str | None, Field("A model's id. Absent: the first of `GET /v1/models`.")] = None

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.routing import compile_path
 
 from llmserve.server.web.endpoint import Content, Endpoint
-from llmserve.server.web.schema import json_schema, nested
+from llmserve.server.web.json_schema import json_schema, nested
 
 _DESCRIPTION = (
     "Serves GGUF language models over llama.cpp. Models are loaded with progress events; text is generated "

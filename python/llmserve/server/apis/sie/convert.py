@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
 from llmserve.errors import BudgetTooSmallError, ContextExceededError
-from llmserve.server.apis.sie.errors import code_of, message_of
-from llmserve.server.apis.sie.readers import MAX_SEED
+from llmserve.server.apis.sie.errors import code_of
 from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateRequest
+from llmserve.server.fields import sampling
 from llmserve.server.grammars import GrammarSyntaxError, ebnf_to_lark
 from llmserve.server.refusals import FieldError, UnsupportedFieldError
 from llmserve.server.web.errors import Fault
 from llmserve.server.web.schema import read
 from llmserve.server.web.sse import DONE, data_frame
 from llmserve.types import Completion, Delta, SamplingParams, Token, TokenLogprobs, Usage
-
-T = TypeVar("T")
 
 MAX_GRAMMAR_BYTES = 64 << 10
 
@@ -42,11 +39,11 @@ def read_request(body: Mapping[str, Any]) -> GenerateRequest:
     _check_logprobs(request)
     if request.grammar is not None:
         _check_grammar(request.grammar, body["grammar"])
-    sampling = request.options.default_sampling
-    if sampling.min_new_tokens is not None and sampling.min_new_tokens > request.max_new_tokens:
+    min_tokens = request.options.default_sampling.sampling.get("min_tokens", 0)
+    if min_tokens > request.max_new_tokens:
         raise FieldError(
             "options.default_sampling.min_new_tokens",
-            f"must be at most max_new_tokens ({request.max_new_tokens}), got {sampling.min_new_tokens}",
+            f"must be at most max_new_tokens ({request.max_new_tokens}), got {min_tokens}",
         )
     return request
 
@@ -93,21 +90,20 @@ def sampling_params(
 
     A random seed is drawn here, so that a stream's head can name it.
     """
-    default, grammar = request.options.default_sampling, request.grammar
-    seed = _first(request.seed, default.seed, secrets.randbelow(MAX_SEED + 1))
-    return SamplingParams(
-        max_tokens=request.max_new_tokens,
-        temperature=_first(request.temperature, default.temperature, 1.0 if grammar is None else 0.0),
-        top_p=_first(request.top_p, default.top_p, 1.0),
-        top_k=_first(None, default.top_k, 0),
-        frequency_penalty=_first(request.frequency_penalty, default.frequency_penalty, 0.0),
-        presence_penalty=_first(request.presence_penalty, default.presence_penalty, 0.0),
-        min_tokens=_first(None, default.min_new_tokens, 0),
+    grammar = request.grammar
+    values = {
+        "temperature": 1.0 if grammar is None else 0.0,
+        **request.options.default_sampling.sampling,
+        **request.sampling,
+    }
+    if "seed" in values:
         # The engine's seeds have no sign.
-        seed=seed % 2**64,
-        stop=request.stop,
+        values["seed"] %= 2**64
+    return sampling.sampling_params(
+        values,
+        seed_bits=63,
+        max_tokens=request.max_new_tokens,
         stop_token_ids=stop_token_ids,
-        logit_bias=request.logit_bias,
         logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         json_schema=None if grammar is None else grammar.json_schema,
         regex=None if grammar is None else grammar.regex,
@@ -115,17 +111,11 @@ def sampling_params(
     )
 
 
-def _first(explicit: T | None, default: T | None, otherwise: T) -> T:
-    if explicit is not None:
-        return explicit
-    return otherwise if default is None else default
-
-
 def ignored_fields(request: GenerateRequest) -> list[str]:
     """Fields that were given and have no effect on this request."""
     if request.grammar is None or request.grammar.json_schema is None:
         return []
-    given = {"stop": request.stop, "options.stop_tokens": request.options.stop_tokens}
+    given = {"stop": request.sampling.get("stop"), "options.stop_tokens": request.options.stop_tokens}
     return [name for name, values in given.items() if values]
 
 
@@ -214,7 +204,7 @@ class EventFrames:
 
     def failure(self, fault: Fault) -> bytes:
         """The events that end a stream that failed."""
-        error = {"code": code_of(fault), "message": message_of(fault)}
+        error = {"code": code_of(fault), "message": fault.message}
         return self._frame(text_delta="", done=True, finish_reason="error", error=error) + DONE
 
     def _frame(self, **fields: Any) -> bytes:

@@ -39,19 +39,6 @@ _CODES: Mapping[type[BaseException], str] = MappingProxyType(
     }
 )
 
-# Names of the engine's fields that differ on this wire.
-_WIRE_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "max_tokens": "max_new_tokens",
-        "min_tokens": "options.default_sampling.min_new_tokens",
-        "top_k": "options.default_sampling.top_k",
-        "stop_token_ids": "options.stop_tokens",
-        "json_schema": "grammar.json_schema",
-        "regex": "grammar.regex",
-        "grammar": "grammar.ebnf",
-    }
-)
-
 
 def code_of(fault: Fault) -> str:
     """The code that the client's programs know."""
@@ -63,9 +50,7 @@ def code_of(fault: Fault) -> str:
 
 def param_of(error: BaseException) -> str | None:
     """The field that an error is about, by its name on this wire."""
-    if field := _engine_field(error):
-        return _WIRE_NAMES.get(field, field)
-    if isinstance(error, refusals.FieldError):
+    if isinstance(error, refusals.FieldError | errors.InvalidParameterError | errors.BudgetTooSmallError):
         return error.field
     if isinstance(error, refusals.UnknownModelError | refusals.UnsafeModelIdError | refusals.ModelKindError):
         return "model"
@@ -74,23 +59,9 @@ def param_of(error: BaseException) -> str | None:
     return error.field if isinstance(error, refusals.GenerationTimeoutError) else None
 
 
-def message_of(fault: Fault) -> str:
-    """The message, with fields as they are named on this wire."""
-    field = _engine_field(fault.error)
-    if (wire_name := _WIRE_NAMES.get(field)) and fault.message.startswith(field):
-        return wire_name + fault.message.removeprefix(field)
-    return fault.message
-
-
-def _engine_field(error: BaseException) -> str:
-    if isinstance(error, errors.BudgetTooSmallError):
-        return "max_tokens"
-    return error.field if isinstance(error, errors.InvalidParameterError) else ""
-
-
 def render(fault: Fault) -> object:
     """The body of an error."""
-    return {"error": {"code": code_of(fault), "message": message_of(fault), "param": param_of(fault.error)}}
+    return {"error": {"code": code_of(fault), "message": fault.message, "param": param_of(fault.error)}}
 
 
 def error_headers(fault: Fault) -> RawHeaders:

@@ -2,12 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.apis.sie import readers
-from llmserve.server.web.schema import Field
+from llmserve.server.fields.sampling import SAMPLING
+from llmserve.server.fields.table import Differences, group
+from llmserve.server.refusals import FieldError, FieldTooLongError
+from llmserve.server.web.field_kinds import OBJECT, TEXT_ARRAY, read_text, text_of_at_most
+from llmserve.server.web.fields import Field, Kind, Values
+from llmserve.server.web.schema import shown
+from llmserve.server.web.token_kinds import logit_bias
+
+MAX_PROMPT_BYTES = 4 << 20
+MAX_REGEX_CHARS = 4096
+MAX_EBNF_CHARS = 8192
+MAX_BIASES = 1024
+
+_PENALTY = {"minimum": -2, "maximum": 2}
+_SAMPLING: dict[str, Differences] = {
+    "temperature": {"doc": "0 is greedy. Default: 1, or 0 with a `grammar`."},
+    "top_p": {
+        "minimum": None,
+        "above": 0,
+        "example": 0.9,
+        "doc": "Keep the smallest set of tokens with at least this probability; 1, the default, is off.",
+    },
+    "frequency_penalty": _PENALTY,
+    "presence_penalty": _PENALTY,
+    "seed": {
+        "format": "int64",
+        "minimum": None,
+        "maximum": None,
+        "is_exact": True,
+        "doc": "Keys the draws; negative ones are seeds, too. Default: a random one, in `X-LLMServe-Seed`.",
+    },
+    "stop": {"kind": TEXT_ARRAY},
+    "logit_bias": {"kind": logit_bias(MAX_BIASES), "example": {"50256": -100}},
+}
+_NEVER = ("min_p", "repetition_penalty")
+
+_AT_TOP = group(SAMPLING, _SAMPLING, without=(*_NEVER, "top_k"), has_defaults=False)
+_DEFAULTS = group(
+    SAMPLING,
+    {
+        **_SAMPLING,
+        "top_k": {"format": "int32", "minimum": 1, "maximum": None},
+        "min_tokens": {"wire": "min_new_tokens", "format": "int32", "maximum": None},
+    },
+    without=(*_NEVER, "stop", "logit_bias"),
+    has_defaults=False,
+)
+
+
+def _read_prompt(value: Any, name: str) -> str:
+    text = read_text(value, name)
+    # The length in characters is the cheap bound.
+    num_bytes = len(text) if len(text) > MAX_PROMPT_BYTES else len(text.encode())
+    if num_bytes > MAX_PROMPT_BYTES:
+        raise FieldTooLongError(name, MAX_PROMPT_BYTES)
+    return text
+
+
+def _read_profile(value: Any, name: str) -> str:
+    if value != "default":
+        raise FieldError(name, f"must be null or 'default', got {shown(value)}")
+    return "default"
+
+
+def _drop_text(value: Any, name: str) -> None:
+    """Keeps nothing of the text, not even in the refusal."""
+    if not isinstance(value, str):
+        raise FieldError(name, "must be a string")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,27 +83,24 @@ class GenerateGrammar:
         dict[str, Any] | None,
         Field(
             "The output is a JSON document that this JSON Schema accepts.",
-            read=readers.read_object,
-            schema={"type": "object"},
+            kind=OBJECT,
         ),
     ] = None
     regex: Annotated[
         str | None,
         Field(
-            f"The output matches this regular expression as a whole; at most {readers.MAX_REGEX_CHARS} "
-            "characters.",
-            read=readers.text_of_at_most(readers.MAX_REGEX_CHARS),
-            schema={"type": "string", "minLength": 1, "maxLength": readers.MAX_REGEX_CHARS},
+            f"The output matches this regular expression as a whole; at most {MAX_REGEX_CHARS} characters.",
+            kind=text_of_at_most(MAX_REGEX_CHARS),
         ),
     ] = None
     ebnf: Annotated[
         str | None,
         Field(
-            f"The output is a text of this grammar; at most {readers.MAX_EBNF_CHARS} characters. With `::=` "
+            f"The output is a text of this grammar; at most {MAX_EBNF_CHARS} characters. With `::=` "
             "it is GBNF (`root` is its start), else Lark as llguidance reads it (`start`).",
             example='root ::= "yes" | "no"',
-            read=readers.text_of_at_most(readers.MAX_EBNF_CHARS),
-            schema={"type": "string", "minLength": 1, "maxLength": readers.MAX_EBNF_CHARS},
+            engine="grammar",
+            kind=text_of_at_most(MAX_EBNF_CHARS),
         ),
     ] = None
     label: Annotated[str | None, Field("A name for people. Without effect.")] = None
@@ -49,22 +111,7 @@ class GenerateGrammar:
 class DefaultSampling:
     """Sampling fields for requests that do not give them at top level."""
 
-    temperature: Annotated[float | None, Field("See the top level.", format="float", minimum=0)] = None
-    top_p: Annotated[
-        float | None, Field("See the top level.", read=readers.read_share, schema=readers.SHARE_SCHEMA)
-    ] = None
-    frequency_penalty: Annotated[float | None, Field("See the top level.", minimum=-2, maximum=2)] = None
-    presence_penalty: Annotated[float | None, Field("See the top level.", minimum=-2, maximum=2)] = None
-    top_k: Annotated[
-        int | None, Field("Keep so many of the likeliest tokens.", format="int32", minimum=1)
-    ] = None
-    min_new_tokens: Annotated[
-        int | None,
-        Field("The output does not end by itself before so many tokens.", format="int32", minimum=0),
-    ] = None
-    seed: Annotated[
-        int | None, Field("See the top level.", read=readers.read_seed, schema=readers.SEED_SCHEMA)
-    ] = None
+    sampling: Annotated[Values, _DEFAULTS] = field(default_factory=_DEFAULTS.defaults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,33 +126,28 @@ class GenerateOptions:
         Field(
             "Tokens that end the output and are no part of it, such as `<|im_end|>`. Each must be one token "
             "of the model's vocabulary.",
-            read=readers.read_stop_texts,
-            schema=readers.STOP_TEXTS_SCHEMA,
+            engine="stop_token_ids",
+            kind=TEXT_ARRAY,
         ),
     ] = ()
     first_chunk_timeout_s: Annotated[
         float | None,
         Field(
             "The longest time to the first output; for loading, too.",
-            read=readers.read_seconds,
-            schema=readers.SECONDS_SCHEMA,
+            above=0,
         ),
     ] = None
     inter_chunk_timeout_s: Annotated[
         float | None,
-        Field(
-            "The longest time between two outputs.", read=readers.read_seconds, schema=readers.SECONDS_SCHEMA
-        ),
+        Field("The longest time between two outputs.", above=0),
     ] = None
     overall_timeout_s: Annotated[
         float | None,
-        Field("The longest time for all of it.", read=readers.read_seconds, schema=readers.SECONDS_SCHEMA),
+        Field("The longest time for all of it.", above=0),
     ] = None
     profile: Annotated[
         str | None,
-        Field(
-            "There is one profile, `default`.", read=readers.read_profile, schema={"enum": [None, "default"]}
-        ),
+        Field("There is one profile, `default`.", kind=Kind(_read_profile, {"enum": [None, "default"]})),
     ] = None
 
 
@@ -119,67 +161,24 @@ class GenerateRequest:
             "The text to go on from, as it is: no chat template is applied, and text of control tokens is "
             "read as control tokens. At most 4 MiB of UTF-8.",
             example="Write one sentence about vector search.",
-            read=readers.read_prompt,
-            schema={"type": "string", "minLength": 1},
+            kind=Kind(_read_prompt, {"type": "string", "minLength": 1}),
         ),
     ]
     max_new_tokens: Annotated[
         int,
         Field(
             "The most tokens to generate. Prompt and output together must fit into the context length.",
+            engine="max_tokens",
             example=64,
             minimum=1,
         ),
     ]
-    temperature: Annotated[
-        float | None,
-        Field("0 is greedy. Default: 1, or 0 with a `grammar`.", example=0.7, format="float", minimum=0),
-    ] = None
-    top_p: Annotated[
-        float | None,
-        Field(
-            "Nucleus sampling: keep the smallest set of tokens with at least this probability. Default: 1.",
-            example=0.9,
-            read=readers.read_share,
-            schema=readers.SHARE_SCHEMA,
-        ),
-    ] = None
+    sampling: Annotated[Values, _AT_TOP] = field(default_factory=_AT_TOP.defaults)
     options: Annotated[GenerateOptions, Field("Runtime options.")] = field(default_factory=GenerateOptions)
-    stop: Annotated[
-        tuple[str, ...],
-        Field(
-            "Texts that end the output and are no part of it. JSON takes none.",
-            read=readers.read_stop_texts,
-            schema=readers.STOP_TEXTS_SCHEMA,
-        ),
-    ] = ()
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
-    frequency_penalty: Annotated[
-        float | None, Field("Default: 0.", format="double", minimum=-2, maximum=2)
-    ] = None
-    presence_penalty: Annotated[
-        float | None, Field("Default: 0.", format="double", minimum=-2, maximum=2)
-    ] = None
     grammar: Annotated[GenerateGrammar | None, Field("What the output must be; at most 64 KiB of JSON.")] = (
         None
     )
-    seed: Annotated[
-        int | None,
-        Field(
-            "A signed 64-bit integer that keys every draw. Default: a random one, in `X-LLMServe-Seed`.",
-            read=readers.read_seed,
-            schema=readers.SEED_SCHEMA,
-        ),
-    ] = None
-    logit_bias: Annotated[
-        Mapping[int, float],
-        Field(
-            f"Added to the logits of tokens: id as a string -> -100 to 100. At most {readers.MAX_BIASES}.",
-            example={"50256": -100},
-            read=readers.read_logit_bias,
-            schema=readers.LOGIT_BIAS_SCHEMA,
-        ),
-    ] = field(default_factory=dict)
     logprobs: Annotated[bool, Field("Log-probabilities of the tokens. Needs `stream`.")] = False
     top_logprobs: Annotated[
         int | None,
@@ -197,8 +196,7 @@ class GenerateRequest:
         None,
         Field(
             "Checked to be a string, then dropped: not logged, not forwarded.",
-            read=readers.drop_text,
-            schema={"type": "string"},
+            kind=Kind(_drop_text, {"type": "string"}),
         ),
     ] = None
 

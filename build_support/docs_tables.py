@@ -1,0 +1,150 @@
+"""Write the tables of settings and fields in `docs` from the server's own (``make tables``).
+
+A table stands between ``<!-- NAME: made by make tables -->`` and ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llmserve.server.apis.completions.schema import CompletionRequest
+from llmserve.server.apis.llamatik.convert import DEFAULT_SAMPLING
+from llmserve.server.apis.llamatik.schema import ParamsFields
+from llmserve.server.apis.openai.chat_schema import ChatRequest
+from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
+from llmserve.server.apis.openai.responses_schema import ResponsesRequest
+from llmserve.server.apis.sie.schema import GenerateRequest
+from llmserve.server.fields.loading import LOADING
+from llmserve.server.fields.sampling import SAMPLING
+from llmserve.server.fields.table import Known, Table
+from llmserve.server.settings.load_options import MODEL_VARIABLES
+from llmserve.server.settings.variable import Variable
+from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES
+from llmserve.server.web.fields import Property, properties
+from toolchain import ROOT
+
+DOCS = ROOT / "docs"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A route of a dialect, by the class that its body is read as."""
+
+    title: str
+    body: type
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+LLAMATIK = Column("Llamatik", ParamsFields, DEFAULT_SAMPLING)
+COLUMNS = (
+    Column("`/v1/chat/completions`", ChatRequest),
+    Column("`/v1/completions`", OpenAiCompletionRequest),
+    Column("`/v1/responses`", ResponsesRequest),
+    Column("`/completion`", NativeCompletionRequest),
+    Column("`/completions`, gRPC", CompletionRequest),
+    LLAMATIK,
+    Column("SIE", GenerateRequest),
+)
+
+
+def meanings(table: Table) -> Iterator[str]:
+    """What each field is."""
+    yield from _head("field", "default", "range", "meaning")
+    for name, known in table.items():
+        yield _row(f"`{name}`", _shown(known.default), _range(known), known.field.doc)
+
+
+def names(table: Table, *columns: Column) -> Iterator[str]:
+    """The name and default of each field in each dialect."""
+    yield from _head("field", *(column.title for column in columns))
+    for name in table:
+        yield _row(f"`{name}`", *(_cell(name, column) for column in columns))
+
+
+def _cell(name: str, column: Column) -> str:
+    found = [(wire, prop) for wire, prop in _leaves(column.body, "") if prop.engine_name == name]
+    return ", ".join(f"`{wire}`{_default(column.defaults.get(name, prop.default))}" for wire, prop in found)
+
+
+def _default(value: Any) -> str:
+    shown = _shown(value)
+    return "" if shown == "-" else f" {shown}"
+
+
+def _leaves(cls: Any, where: str) -> Iterator[tuple[str, Property]]:
+    for prop in properties(cls):
+        if prop.nested_type is None:
+            yield where + prop.name, prop
+        else:
+            yield from _leaves(prop.nested_type, f"{where}{prop.name}.")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value.bit_length() >= 31 and not value & (value + 1):
+        return f"2^{value.bit_length()} - 1"
+    return f"{value:.15g}" if isinstance(value, int | float) else "-"
+
+
+def _range(known: Known) -> str:
+    low, high = known.field.minimum, known.field.maximum
+    if low is None or known.type is None:
+        return ""
+    if high is None:
+        return f"at least {_shown(low)}"
+    return f"{_shown(low)} to {_shown(high)}"
+
+
+def variables(rows: Iterable[Variable]) -> Iterator[str]:
+    """Settings: variable, option, kind, default, meaning."""
+    yield from _head("variable", "option", "takes", "default", "meaning")
+    for v in rows:
+        option = "PATH" if v.name == "model" else v.option
+        yield _row(f"`{v.env}`", f"`{option}`", v.kind.takes, v.default or "-", v.doc)
+
+
+def _head(*titles: str) -> Iterator[str]:
+    yield _row(*titles)
+    yield _row(*("---" for _ in titles))
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+TABLES: Mapping[str, Mapping[str, Iterable[str]]] = {
+    "sampling.md": {
+        "meanings": tuple(meanings(SAMPLING)),
+        "names": tuple(names(SAMPLING, *COLUMNS)),
+        "load options": tuple(meanings(LOADING)),
+        "names of load options": tuple(names(LOADING, LLAMATIK)),
+    },
+    "configuration.md": {
+        "server": tuple(variables(SERVER_VARIABLES)),
+        "drafting": tuple(variables(DRAFT_VARIABLES)),
+        "model": tuple(variables(MODEL_VARIABLES)),
+    },
+}
+
+
+def with_tables(page: str, text: str) -> str:
+    """A page's text with its tables as they should be."""
+    for name, rows in TABLES[page].items():
+        begin, end = f"<!-- {name}: made by make tables -->", "<!-- end -->"
+        before, found_begin, rest = text.partition(begin)
+        _, found_end, after = rest.partition(end)
+        if not (found_begin and found_end):
+            sys.exit(f"docs/{page} has no place for the table {name!r}")
+        text = before + "\n".join((begin, *rows, end)) + after
+    return text
+
+
+if __name__ == "__main__":
+    for page in TABLES:
+        path = DOCS / page
+        path.write_text(with_tables(page, path.read_text()))

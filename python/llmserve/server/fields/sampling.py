@@ -1,0 +1,88 @@
+"""The sampling fields, and how their values become the engine's parameters."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.fields.table import table
+from llmserve.server.web.field_kinds import TEXTS
+from llmserve.server.web.fields import Values
+from llmserve.server.web.token_kinds import LOGIT_BIAS
+
+RANDOM_SEED = -1
+MAX_SEED = 2**64 - 1
+MAX_COUNT = 2**31 - 1
+
+_SAFE_SEED_BITS = 53
+"""Random seeds are whole numbers that every JSON reader keeps (RFC 8259, section 6)."""
+
+# `top_p` 0 keeps the likeliest token; the engine takes only what is above 0.
+_LEAST_TOP_P = 1e-6
+
+_COUNT = {"minimum": 0, "maximum": MAX_COUNT}
+_SIZE = {"minimum": 1, "maximum": MAX_COUNT}
+_SHARE = {"minimum": 0, "maximum": 1}
+_PENALTY = {"minimum": -100, "maximum": 100}
+
+SAMPLING = table(
+    SamplingParams,
+    common={
+        "temperature": {"minimum": 0, "example": 0.7},
+        "top_p": {
+            **_SHARE,
+            "doc": "Keep the smallest set of tokens with at least this probability; 1 is off, 0 keeps the "
+            "likeliest token only.",
+            "example": 0.95,
+        },
+        "top_k": {**_COUNT, "example": 40},
+        "min_p": _SHARE,
+        "repetition_penalty": {"minimum": 0, "example": 1.1},
+        "frequency_penalty": _PENALTY,
+        "presence_penalty": _PENALTY,
+        "seed": {
+            "minimum": RANDOM_SEED,
+            "maximum": MAX_SEED,
+            "doc": "Keys the draws, so that the same request gives the same text. -1, or none, is random; "
+            "the seed that was used is in `X-LLMServe-Seed`.",
+        },
+        "stop": {
+            "kind": TEXTS,
+            "doc": "Texts that end the generation and are no part of it. JSON documents have none.",
+        },
+        "logit_bias": {
+            "kind": LOGIT_BIAS,
+            "doc": "Added to the logits of tokens: ids, as strings, with numbers from -100 to 100.",
+        },
+    },
+    rare={
+        "max_tokens": {
+            **_SIZE,
+            "example": 512,
+            "doc": "The most tokens to generate; the context length ends a generation, too.",
+        },
+        "min_tokens": _COUNT,
+        "min_tokens_to_keep": _SIZE,
+        "no_repeat_ngram_size": _COUNT,
+        "max_total_tokens": {**_SIZE, "doc": "The most tokens of prompt and output together."},
+        "prefill_step_size": _SIZE,
+        "ignore_eos": {},
+        "cache_prompt": {},
+    },
+)
+"""Fields of `SamplingParams` that clients set by themselves. The ranges are the engine's own, or narrower."""
+
+
+def sampling_params(values: Values, *, seed_bits: int = _SAFE_SEED_BITS, **more: Any) -> SamplingParams:
+    """The engine's parameters. A random seed is drawn here, so that a stream's head can name it.
+
+    Raises:
+        InvalidParameterError: What the engine does not take, by its own name.
+    """
+    made = {"seed": RANDOM_SEED, **values}
+    if made["seed"] == RANDOM_SEED:
+        made["seed"] = secrets.randbits(seed_bits)
+    if "top_p" in made:
+        made["top_p"] = max(made["top_p"], _LEAST_TOP_P)
+    return SamplingParams(**made, **more)

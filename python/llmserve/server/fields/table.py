@@ -1,0 +1,115 @@
+"""A table of fields: what a dataclass of the Python API has, with the limits that a server adds.
+
+Types, defaults and docs are the dataclass's own. A dialect takes the table with its differences.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from llmserve.server.web.fields import Entry, Field, Group
+
+Differences: TypeAlias = Mapping[str, Any]
+"""Attributes of :class:`Field` with other values, and ``default``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A field of the table."""
+
+    type: Any
+    default: Any
+    field: Field
+    is_common: bool
+    """Whether a dialect has it unless it says otherwise."""
+
+
+_SCALARS = {"bool": bool, "int": int, "float": float, "str": str}
+"""Types by the names that annotations have; a field of another type needs a kind."""
+
+Table: TypeAlias = Mapping[str, Known]
+
+
+def table(cls: type, common: Mapping[str, Differences], rare: Mapping[str, Differences]) -> Table:
+    """The fields of a dataclass that are named, with what a server knows of them besides."""
+    docs = docs_of(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    return {
+        name: _known(fields[name], {"doc": docs.get(name, ""), **limits}, is_common=name in common)
+        for name, limits in (*common.items(), *rare.items())
+    }
+
+
+def _known(field: dataclasses.Field[Any], limits: Differences, *, is_common: bool) -> Known:
+    kind = _SCALARS.get(str(field.type).removesuffix(" | None"))
+    # The engine's numbers have 32 bits.
+    default_format = {"format": "float"} if kind is float else {}
+    return Known(kind, field.default, Field(**{**default_format, **limits}), is_common)
+
+
+def docs_of(cls: type) -> Mapping[str, str]:
+    """The strings below the attributes of a class, which Python drops: they are read from the source."""
+    module = sys.modules[cls.__module__]
+    try:
+        source = inspect.getsource(module)
+    except OSError:  # an installation without sources works, and documents less
+        return {}
+    body = next(
+        node.body
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__
+    )
+    return {
+        before.target.id: " ".join(node.value.value.split())
+        for before, node in itertools.pairwise(body)
+        if isinstance(before, ast.AnnAssign)
+        and isinstance(before.target, ast.Name)
+        and isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    }
+
+
+def camel(name: str) -> str:
+    """``max_tokens`` as ``maxTokens``."""
+    return re.sub(r"_(.)", lambda match: match[1].upper(), name)
+
+
+def group(
+    known: Table,
+    differences: Mapping[str, Differences] | None = None,
+    *,
+    only: Collection[str] | None = None,
+    without: Collection[str] = (),
+    wire: Callable[[str], str] = str,
+    has_defaults: bool = True,
+) -> Group:
+    """A dialect's fields: the common ones and those that it names in ``differences``.
+
+    Without ``has_defaults``, a field that is not given has no value, unless a difference says so.
+    """
+    different = differences or {}
+    names = [name for name, of in known.items() if of.is_common or name in different]
+    return Group(
+        tuple(
+            _entry(name, known[name], {"wire": wire(name), **different.get(name, {})}, has_defaults)
+            for name in names
+            if name not in without and (only is None or name in only)
+        )
+    )
+
+
+def _entry(name: str, known: Known, differences: Differences, has_defaults: bool) -> Entry:
+    changes = dict(differences)
+    default = changes.pop("default", known.default if has_defaults else None)
+    if default is dataclasses.MISSING:  # an empty container
+        default = None
+    return Entry(name, known.type, dataclasses.replace(known.field, **changes), default)

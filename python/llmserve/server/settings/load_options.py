@@ -1,0 +1,81 @@
+"""The load options as settings: names, defaults and docs are those of `ModelConfig`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from llmserve.model_config import ModelConfig
+from llmserve.server.fields.table import docs_of
+from llmserve.server.settings import kinds
+from llmserve.server.settings.kinds import Kind, choice, integer, number
+from llmserve.server.settings.variable import Variable
+
+INT31_MAX = 2**31 - 1
+
+_COUNT = integer(1, INT31_MAX)
+_ANY_NUMBER = number(-math.inf)
+_MILLISECONDS = integer(1, 60_000)
+
+_KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "context_length": _COUNT,
+        "max_sequences": integer(1, 256),
+        "kv_cells": _COUNT,
+        "batch_size": _COUNT,
+        "ubatch_size": _COUNT,
+        "threads": integer(1, 1024),
+        "flash_attention": kinds.AUTO_SWITCH,
+        "gpu_layers": integer(0, INT31_MAX),
+        "main_gpu": integer(0, 255),
+        "tensor_split": kinds.NUMBERS,
+        "rope_freq_base": number(0),
+        "rope_freq_scale": number(0),
+        "yarn_ext_factor": _ANY_NUMBER,
+        "yarn_attn_factor": _ANY_NUMBER,
+        "yarn_beta_fast": _ANY_NUMBER,
+        "yarn_beta_slow": _ANY_NUMBER,
+        "yarn_orig_ctx": _COUNT,
+        "metadata_overrides": kinds.METADATA,
+        "lora": kinds.ADAPTERS,
+        "max_queued_requests": _COUNT,
+        "max_queued_tokens": integer(1, 2**40),
+        "max_stall_ms": _MILLISECONDS,
+        "idle_step_ms": _MILLISECONDS,
+        "parking_bytes": integer(0, 2**50),
+    }
+)
+"""Kinds that the type alone does not say: limits above all."""
+
+
+def _variables() -> tuple[Variable, ...]:
+    hints, docs = typing.get_type_hints(ModelConfig), docs_of(ModelConfig)
+    return tuple(
+        Variable(field.name, _kind(field.name, hints[field.name]), _default(field), docs.get(field.name, ""))
+        for field in dataclasses.fields(ModelConfig)
+    )
+
+
+def _kind(name: str, hint: Any) -> Kind:
+    if name in _KINDS:
+        return _KINDS[name]
+    if hint is bool:
+        return kinds.SWITCH
+    # `Literal[...]`, or that with None.
+    literal = next((arg for arg in typing.get_args(hint) if typing.get_args(arg)), hint)
+    return choice(*typing.get_args(literal))
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.name == "flash_attention":
+        return "auto"
+    if isinstance(field.default, bool):
+        return str(field.default).lower()
+    return str(field.default) if isinstance(field.default, int | str) else ""
+
+
+MODEL_VARIABLES = _variables()

@@ -1,0 +1,117 @@
+"""The kinds of fields that hold token ids."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, TypeAlias
+
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.field_kinds import read_object
+from llmserve.server.web.fields import Kind
+from llmserve.server.web.schema import kind_of
+
+Prompts: TypeAlias = tuple[str | list[int], ...]
+
+MAX_BIAS = 100
+_MAX_ID = 2**31 - 1
+_TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+def logit_bias(max_entries: int | None = None) -> Kind:
+    """Token ids, as strings, and what is added to their logits."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": {"type": "number", "minimum": -MAX_BIAS, "maximum": MAX_BIAS},
+    }
+    if max_entries is not None:
+        schema["maxProperties"] = max_entries
+
+    def read(value: Any, name: str) -> dict[int, float]:
+        entries = read_object(value, name)
+        if max_entries is not None and len(entries) > max_entries:
+            raise FieldError(name, f"must have at most {max_entries} entries, got {len(entries)}")
+        return {_read_key(key, name): _read_bias(bias, f"{name}.{key}") for key, bias in entries.items()}
+
+    return Kind(read, schema)
+
+
+LOGIT_BIAS = logit_bias()
+
+
+def _read_biases_or_pairs(value: Any, name: str) -> dict[int, float]:
+    if isinstance(value, list):
+        return dict(_read_pair(item, f"{name}[{index}]") for index, item in enumerate(value))
+    biases: dict[int, float] = LOGIT_BIAS.read(value, name)
+    return biases
+
+
+LOGIT_BIAS_OR_PAIRS = Kind(_read_biases_or_pairs, LOGIT_BIAS.schema)
+"""The same, or llama-server's pairs, where false bans."""
+
+
+def _read_key(key: str, name: str) -> int:
+    if _TOKEN_ID.fullmatch(key) is None or int(key) > _MAX_ID:
+        raise FieldError(name, f"must have token ids as keys, got {key[:32]!a}")
+    return int(key)
+
+
+def _read_pair(value: Any, name: str) -> tuple[int, float]:
+    if not isinstance(value, list) or len(value) != 2 or type(value[0]) is not int:
+        raise FieldError(name, "must be a token id and a number")
+    if value[1] is False:
+        return value[0], -math.inf
+    return value[0], _read_bias(value[1], f"{name}[1]")
+
+
+def _read_bias(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FieldError(name, f"must be a number, got {kind_of(value)}")
+    if not -MAX_BIAS <= value <= MAX_BIAS:
+        raise FieldError(name, f"must be from -{MAX_BIAS} to {MAX_BIAS}, got {value}")
+    return float(value)
+
+
+def read_prompts(value: Any, name: str) -> Prompts:
+    """One prompt or several: texts or token ids."""
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list):
+        raise FieldError(name, f"must be a string or an array, got {kind_of(value)}")
+    if not value:
+        raise FieldError(name, "must not be empty")
+    if type(value[0]) is int:
+        return (_read_token_ids(value, name),)
+    return tuple(_read_prompt(item, f"{name}[{index}]") for index, item in enumerate(value))
+
+
+def _read_prompt(value: Any, name: str) -> str | list[int]:
+    return value if isinstance(value, str) else _read_token_ids(value, name)
+
+
+def _read_token_ids(value: Any, name: str) -> list[int]:
+    if not isinstance(value, list):
+        raise FieldError(name, f"must be a string or an array of token ids, got {kind_of(value)}")
+    for index, item in enumerate(value):
+        if type(item) is not int:
+            raise FieldError(f"{name}[{index}]", f"must be a token id, got {kind_of(item)}")
+        if not 0 <= item <= _MAX_ID:
+            raise FieldError(f"{name}[{index}]", f"must be from 0 to {_MAX_ID}, got {item}")
+    return value
+
+
+_TOKENS = {"type": "array", "items": {"type": "integer"}}
+
+TOKEN_IDS = Kind(_read_token_ids, _TOKENS)
+
+PROMPTS = Kind(
+    read_prompts,
+    {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}},
+            _TOKENS,
+            {"type": "array", "items": _TOKENS},
+        ]
+    },
+)

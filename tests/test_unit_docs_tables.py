@@ -1,0 +1,13 @@
+"""The tables in `docs` are those of the server."""
+
+from __future__ import annotations
+
+import pytest
+
+from docs_tables import DOCS, TABLES, with_tables
+
+
+@pytest.mark.parametrize("page", TABLES)
+def test_the_tables_are_up_to_date(page: str) -> None:
+    text = (DOCS / page).read_text()
+    assert with_tables(page, text) == text, f"docs/{page} is not up to date: run `make tables`"
