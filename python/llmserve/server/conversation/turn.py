@@ -41,14 +41,22 @@ class Turn:
         self._aborted = anyio.Event()
         self._end: TurnEnd | None = None
 
-    async def begin(self) -> Segment:
-        """Submits the first segment, whose stream says whether the turn is accepted.
+    async def begin(self) -> None:
+        """Submits the first segment.
 
         Raises what `Engine.stream` raises.
         """
-        segment = self._start(await self._requests.next(self._ledger.budget))
+        self._start(await self._requests.next(self._ledger.budget))
         self._state.num_segments += 1
-        return segment
+
+    async def accepted(self) -> int:
+        """The number of prompt tokens, once the first segment has its place in the queue.
+
+        Raises what `Stream.accepted` raises.
+        """
+        if self._segment is None:
+            raise RuntimeError("the turn has not begun")
+        return await self._segment.stream.accepted()
 
     def abort(self) -> None:
         """Ends the turn within one step."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from types import MappingProxyType
 from typing import TypeVar
 
 from llmserve.errors import ContextExceededError, InvalidParameterError
 from llmserve.server.apis.completions.schema import MAX_SEED, CompletionOptions, CompletionRequest
+from llmserve.server.generation.seeds import random_seed
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.errors import Fault
 from llmserve.types import ModelInfo, SamplingParams
@@ -58,7 +58,7 @@ def sampling_params(request: CompletionRequest) -> SamplingParams:
         min_tokens_to_keep=max(1, options.min_tokens_to_keep),
         repetition_penalty=options.repetition_penalty if options.repetition_penalty > 0 else 1.0,
         no_repeat_ngram_size=_not_negative(options.no_repeat_ngram_size),
-        seed=secrets.randbelow(MAX_SEED + 1) if options.random_seed == -1 else options.random_seed,
+        seed=random_seed(MAX_SEED) if options.random_seed == -1 else options.random_seed,
         max_total_tokens=max_kv_size or None,
         prefill_step_size=_not_negative(options.prefill_step_size) or None,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +26,7 @@ from llmserve.server.apis.llamatik.schema import (
     ParamsFields,
     SamplingFields,
 )
+from llmserve.server.generation.seeds import random_seed
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.errors import Fault
 from llmserve.server.web.schema import dump, wire_name
@@ -34,8 +34,6 @@ from llmserve.server.web.sse import data_frame
 from llmserve.types import Completion, Delta, ModelInfo
 
 RANDOM_SEED = -1
-_SEED_BITS = 53
-"""Random seeds are whole numbers that every JSON reader keeps (RFC 8259, section 6)."""
 
 DEFAULT_SAMPLING = SamplingFields(
     temperature=0.7,
@@ -83,7 +81,7 @@ def sampling_params(values: SamplingFields, json_schema: str | bool | None = Non
         repetition_penalty=values.repeat_penalty,
         frequency_penalty=values.frequency_penalty or 0.0,
         presence_penalty=values.presence_penalty or 0.0,
-        seed=secrets.randbits(_SEED_BITS) if values.seed == RANDOM_SEED else values.seed,
+        seed=random_seed() if values.seed == RANDOM_SEED else values.seed,
         stop=values.stop,
         json_schema=json_schema,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,11 +10,9 @@ import orjson
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.schema import RANDOM_SEED, SamplingFields
 from llmserve.server.conversation import closed
+from llmserve.server.generation.seeds import random_seed
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import kind_of
-
-_SEED_BITS = 53
-"""Random seeds are whole numbers that every JSON reader keeps (RFC 8259, section 6)."""
 
 # `top_p` 0 keeps the likeliest token; the engine takes only what is above 0.
 _LEAST_TOP_P = 1e-6
@@ -41,7 +38,7 @@ def sampling_params(
         frequency_penalty=fields.frequency_penalty,
         presence_penalty=fields.presence_penalty,
         logit_bias=fields.logit_bias,
-        seed=secrets.randbits(_SEED_BITS) if fields.seed == RANDOM_SEED else fields.seed,
+        seed=random_seed() if fields.seed == RANDOM_SEED else fields.seed,
         min_tokens=fields.min_tokens,
         ignore_eos=fields.ignore_eos,
         stop=fields.stop,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,8 +10,9 @@ import orjson
 
 from llmserve.errors import BudgetTooSmallError, ContextExceededError
 from llmserve.server.apis.sie.errors import code_of, message_of
-from llmserve.server.apis.sie.readers import MAX_SEED
-from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateRequest
+from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateOptions, GenerateRequest
+from llmserve.server.generation.deadlines import TimeLimit, TimeLimits
+from llmserve.server.generation.seeds import random_seed
 from llmserve.server.grammars import GrammarSyntaxError, ebnf_to_lark
 from llmserve.server.refusals import FieldError, UnsupportedFieldError
 from llmserve.server.web.errors import Fault
@@ -94,7 +94,7 @@ def sampling_params(
     A random seed is drawn here, so that a stream's head can name it.
     """
     default, grammar = request.options.default_sampling, request.grammar
-    seed = _first(request.seed, default.seed, secrets.randbelow(MAX_SEED + 1))
+    seed = _first(request.seed, default.seed, random_seed())
     return SamplingParams(
         max_tokens=request.max_new_tokens,
         temperature=_first(request.temperature, default.temperature, 1.0 if grammar is None else 0.0),
@@ -127,6 +127,20 @@ def ignored_fields(request: GenerateRequest) -> list[str]:
         return []
     given = {"stop": request.stop, "options.stop_tokens": request.options.stop_tokens}
     return [name for name, values in given.items() if values]
+
+
+def time_limits(options: GenerateOptions) -> TimeLimits:
+    """The time limits of a request."""
+
+    def limit(name: str) -> TimeLimit | None:
+        seconds: float | None = getattr(options, name)
+        return None if seconds is None else TimeLimit(f"options.{name}", seconds)
+
+    return TimeLimits(
+        overall=limit("overall_timeout_s"),
+        first_output=limit("first_chunk_timeout_s"),
+        between_outputs=limit("inter_chunk_timeout_s"),
+    )
 
 
 def check_cap(num_wanted: int, cap: int) -> None:
