@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 
-PROTO = Path(__file__).parents[2] / "python" / "llmserve" / "apis" / "grpc" / "llmserver.proto"
+PROTO = Path(__file__).parents[2] / "python" / "llmserve" / "server" / "apis" / "grpc" / "llmserver.proto"
 TIMEOUT_S = 120
 
 
