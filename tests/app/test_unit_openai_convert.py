@@ -17,9 +17,10 @@ from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.responses_items import OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.apis.openai.sampling import ignored_fields, json_schema_of
-from llmserve.server.apis.openai.tool_choice import choose_tools, read_tools
+from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Words
+from llmserve.server.conversation.json_formats import json_schema_of
+from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.generation import merged
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import read

@@ -15,7 +15,7 @@ from llmserve.server.apis.openai.conversations import chat_params, conversation_
 from llmserve.server.apis.openai.errors import DIALECT
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields
-from llmserve.server.conversation import Piece, Turn, TurnPlan, plan_turn
+from llmserve.server.conversation import Piece, Turn, check_plan, plan_turn
 from llmserve.server.generation import Run, merged, turns
 from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
@@ -45,7 +45,7 @@ class ChatApi:
         headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             plan = replace(await plan_turn(used.engine, conversation, params), at_end=not request.stream)
-            check_plan(plan)
+            check_plan(plan, "response_format")
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)
             call = turns(plan, dialect=DIALECT, model=used.model, session=session, num_choices=request.n)
             async with self._services.generation.run(call) as run:
@@ -59,20 +59,6 @@ class ChatApi:
                     await exchange.send_events(frames, answers.render_error, headers=headers)
                 else:
                     await exchange.send_json(await answer.whole(), headers=headers)
-
-
-def check_plan(plan: TurnPlan, field: str = "response_format") -> None:
-    """Refuses what cannot be told apart.
-
-    Raises:
-        FieldError: Both a document and a call of this model begin with a brace.
-    """
-    if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
-        raise FieldError(
-            "grammar" if plan.params.grammar is not None else field,
-            "cannot be used with tool_choice auto here: this model's tool calls are JSON too. "
-            "Use required or none",
-        )
 
 
 class _Answer:

@@ -11,7 +11,8 @@ from llmserve.server.apis.openai.completions_schema import OpenAiCompletionReque
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
-from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params, schema_text
+from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
+from llmserve.server.conversation.json_formats import schema_text
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.exchange import Exchange

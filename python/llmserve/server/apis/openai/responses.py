@@ -12,11 +12,10 @@ from typing import Any
 import orjson
 
 from llmserve.server.apis.openai import errors
-from llmserve.server.apis.openai.chat import check_plan
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.conversation import Turn, TurnEnd, plan_turn
+from llmserve.server.conversation import Turn, TurnEnd, check_plan, plan_turn
 from llmserve.server.generation import Run, turns
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services

@@ -13,7 +13,7 @@ from llmserve.server.apis.sie.errors import code_of, message_of
 from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateOptions, GenerateRequest
 from llmserve.server.generation.deadlines import TimeLimit, TimeLimits
 from llmserve.server.generation.seeds import random_seed
-from llmserve.server.grammars import GrammarSyntaxError, ebnf_to_lark
+from llmserve.server.grammars.requested import MAX_GRAMMAR_BYTES
 from llmserve.server.refusals import FieldError, UnsupportedFieldError
 from llmserve.server.web.errors import Fault
 from llmserve.server.web.schema import read
@@ -21,8 +21,6 @@ from llmserve.server.web.sse import DONE, data_frame
 from llmserve.types import Completion, Delta, SamplingParams, Token, TokenLogprobs, Usage
 
 T = TypeVar("T")
-
-MAX_GRAMMAR_BYTES = 64 << 10
 
 # JSON has no infinity; OpenAI's clients know this number for it.
 _NO_LOGPROB = -9999.0
@@ -72,18 +70,6 @@ def _check_grammar(grammar: GenerateGrammar, raw: object) -> None:
     num_bytes = len(orjson.dumps(raw))
     if num_bytes > MAX_GRAMMAR_BYTES:
         raise FieldError("grammar", f"must have at most {MAX_GRAMMAR_BYTES} bytes of JSON, got {num_bytes}")
-
-
-def lark_grammar(ebnf: str) -> str:
-    """A grammar as the engine reads it.
-
-    Raises:
-        FieldError: It is GBNF with a mistake.
-    """
-    try:
-        return ebnf_to_lark(ebnf)
-    except GrammarSyntaxError as error:
-        raise FieldError("grammar.ebnf", f"is no GBNF: {error}") from None
 
 
 def sampling_params(

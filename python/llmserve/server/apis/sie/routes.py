@@ -6,8 +6,6 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-import anyio.to_thread
-
 from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError
 from llmserve.sampling_params import SamplingParams
@@ -17,6 +15,7 @@ from llmserve.server.apis.sie.headers import check_headers
 from llmserve.server.apis.sie.schema import GenerateRequest
 from llmserve.server.generation import Call, Run, raw_text
 from llmserve.server.generation.deadlines import Deadlines, TimedStream
+from llmserve.server.grammars.requested import read_grammar
 from llmserve.server.models import SessionCall, UsedModel, safe_id
 from llmserve.server.refusals import (
     FieldError,
@@ -168,8 +167,7 @@ async def _events(
 async def _lark(request: GenerateRequest) -> str | None:
     if request.grammar is None or request.grammar.ebnf is None:
         return None
-    # A large grammar takes some time.
-    return await anyio.to_thread.run_sync(convert.lark_grammar, request.grammar.ebnf)
+    return await read_grammar(request.grammar.ebnf, "grammar.ebnf")
 
 
 async def _stop_token_ids(engine: Engine, texts: Sequence[str]) -> list[int]:
