@@ -46,6 +46,8 @@ class Call(Generic[R]):
     session: str | None = None
     goes_on: bool = True
     """Whether the call needs what the session holds: then an expired session is refused."""
+    renders: bool = False
+    """Whether a template is rendered when it is started, which takes a place, see `Admission`."""
     holds_session: bool = False
     """Whether calls that come later wait for the end of this one instead of its submission."""
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import Generic
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import anyio
 
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.conversation import Conversation, TurnPlan, plan_turn
+from llmserve.server.generation.admission import Admission
 from llmserve.server.generation.call import Call, R
 from llmserve.server.lifecycle import Lifecycle
-from llmserve.server.models import Registry, SessionCall, SessionTable
+from llmserve.server.models import Registry, SessionCall, SessionTable, UsedModel
 from llmserve.server.refusals import Refusal, ServerStoppingError
 from llmserve.types import FinishReason
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,20 @@ class GenerationService:
         self._sessions = sessions
         self._lifecycle = lifecycle
         self._patience_s = patience_s
+        self._admission = Admission()
+
+    async def plan(
+        self, used: UsedModel, conversation: Conversation, params: SamplingParams, *, is_stream: bool
+    ) -> TurnPlan:
+        """The plan of a turn; no more are made at once than may wait in the engine's queue.
+
+        Raises:
+            QueueFullError: There are as many.
+            LlmserveError: What `plan_turn` raises.
+        """
+        with self._admission.place(used.model):
+            plan = await plan_turn(used.engine, conversation, params)
+        return replace(plan, at_end=not is_stream)
 
     @asynccontextmanager
     async def run(self, call: Call[R]) -> AsyncGenerator[Run[R], None]:
@@ -92,6 +112,21 @@ class GenerationService:
                 raise ServerStoppingError
             yield Run(outputs, self._lifecycle, session)
 
+    async def until_stop(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work that only its own client can end otherwise, such as embeddings.
+
+        Raises:
+            ServerStoppingError: The server stops.
+        """
+        task = asyncio.create_task(work)
+        try:
+            with self._lifecycle.running(task.cancel):
+                return await task
+        except asyncio.CancelledError:
+            if self._lifecycle.is_stopping:
+                raise ServerStoppingError from None
+            raise
+
     async def _submit(self, call: Call[R], session: SessionCall | None, stack: AsyncExitStack) -> Sequence[R]:
         """Submits the outputs, which end with the stack."""
         engine = stack.enter_context(self._registry.use_model(call.model))
@@ -101,7 +136,8 @@ class GenerationService:
                 held = stack if call.holds_session else submission
                 await held.enter_async_context(session.submitting())
             for start in call.starts:
-                output = await start(engine, session)
+                with self._admission.place(call.model) if call.renders else nullcontext():
+                    output = await start(engine, session)
                 stack.push_async_callback(output.aclose)
                 stack.enter_context(self._lifecycle.running(output.abort))
                 if session is not None:

@@ -11,7 +11,7 @@ from llmserve.server.apis.llamatik import convert, prompts
 from llmserve.server.apis.llamatik.mtp import Mtp
 from llmserve.server.apis.llamatik.operations import GenerationRoute
 from llmserve.server.apis.llamatik.params import Params
-from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContinueRequest
+from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
 from llmserve.server.apis.llamatik.state import GenerationModel
 from llmserve.server.generation import Call, Run
 from llmserve.server.refusals import CallCancelledError
@@ -55,6 +55,7 @@ class Generation:
                 is_stream=route.is_stream,
                 session=name,
                 goes_on=isinstance(request, ContinueRequest),
+                renders=isinstance(request, ContextRequest | ContinueRequest),
             )
             async with self._services.generation.run(call) as run:
                 await self._answer(exchange, run, plan)

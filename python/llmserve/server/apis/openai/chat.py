@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 from llmserve.server.apis.openai import answers
@@ -15,7 +14,7 @@ from llmserve.server.apis.openai.conversations import chat_params, conversation_
 from llmserve.server.apis.openai.errors import DIALECT
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields
-from llmserve.server.conversation import Piece, Turn, check_plan, plan_turn
+from llmserve.server.conversation import Piece, Turn, check_plan
 from llmserve.server.generation import Run, merged, turns
 from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
@@ -44,7 +43,7 @@ class ChatApi:
             raise FieldError("n", f"must be 1 where a session is named, got {request.n}")
         headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
-            plan = replace(await plan_turn(used.engine, conversation, params), at_end=not request.stream)
+            plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
             check_plan(plan, "response_format")
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)
             call = turns(plan, dialect=DIALECT, model=used.model, session=session, num_choices=request.n)

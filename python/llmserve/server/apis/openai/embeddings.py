@@ -11,7 +11,7 @@ from llmserve.embeddings import Embeddings
 from llmserve.server.apis.openai import embeddings_convert as convert
 from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
 from llmserve.server.apis.openai.readers import Prompts
-from llmserve.server.refusals import FieldError, ModelKindError, ServerStoppingError
+from llmserve.server.refusals import FieldError, ModelKindError
 from llmserve.server.services import Services
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
@@ -67,21 +67,14 @@ class EmbeddingsApi:
     async def _embed(
         self, embedder: Embedder, inputs: Prompts, dimensions: int | None = None, *, normalize: bool = True
     ) -> Embeddings:
-        """The vectors; the server's stop ends the wait for them.
+        """The vectors.
 
         Raises:
             RequestError: An input cannot be computed.
             ServerStoppingError: The server stops.
         """
-        lifecycle = self._services.lifecycle
-        work = asyncio.ensure_future(embedder.embed(inputs, dimensions=dimensions, normalize=normalize))
-        try:
-            with lifecycle.running(work.cancel):
-                return await work
-        except asyncio.CancelledError:
-            if lifecycle.is_stopping:
-                raise ServerStoppingError from None
-            raise
+        work = embedder.embed(inputs, dimensions=dimensions, normalize=normalize)
+        return await self._services.generation.until_stop(work)
 
 
 async def _rendered(embeddings: Embeddings, *, as_base64: bool = False) -> Sequence[object]:

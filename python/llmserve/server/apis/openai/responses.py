@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,7 +14,7 @@ from llmserve.server.apis.openai import errors
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.conversation import Turn, TurnEnd, check_plan, plan_turn
+from llmserve.server.conversation import Turn, TurnEnd, check_plan
 from llmserve.server.generation import Run, turns
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
@@ -40,7 +39,7 @@ class ResponsesApi:
         session = header_session(exchange.request.scope)
         headers = answer_headers(parsed.unknown, seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
-            plan = replace(await plan_turn(used.engine, conversation, params), at_end=not request.stream)
+            plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
             check_plan(plan, "text.format")
             call = turns(plan, dialect=errors.DIALECT, model=used.model, session=session)
             async with self._services.generation.run(call) as run:
