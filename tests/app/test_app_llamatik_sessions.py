@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from llmserve.server.apis.llamatik.routes import SHAPES, LlamatikApi
+from llmserve.server.generation import GenerationService
 from llmserve.server.models import SessionTable
 from llmserve.server.services import Services
 from llmserve.server.settings import parse_settings
@@ -320,12 +321,14 @@ def test_expired_sessions_are_told_of_once(tiny_model: Path, tmp_path: Path) -> 
     async def main() -> None:
         nonlocal now
         made = Services.create(parse_settings(SMALL))
-        services = dataclasses.replace(made, sessions=SessionTable(100, 8, lambda: now))
+        sessions = SessionTable(100, 8, lambda: now)
+        generation = GenerationService(made.registry, sessions, made.lifecycle, 60)
+        services = dataclasses.replace(made, sessions=sessions, generation=generation)
         limits, bodies = StreamLimits(ping_s=60, stall_s=60), Bodies(timeout_s=60, max_bytes=1 << 20)
         router = build_router(LlamatikApi(services).endpoints(), limits, bodies)
         app = ErrorMiddleware(router, SHAPES, services.http_counters, stall_s=60)
         transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
-        url = f"http://127.0.0.1{PREFIX}"
+        url = f"http://127.0.0.1:1{PREFIX}"
         async with httpx.AsyncClient(transport=transport, base_url=url, timeout=60) as client:
 
             async def call(route: str, **body: Any) -> httpx.Response:

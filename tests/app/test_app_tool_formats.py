@@ -93,8 +93,8 @@ async def call(
         arguments=await price_arguments(engine, tools, tags) if tags is not None else {},
     )
     turn, called = Turn(engine, plan), Called()
-    segment = await turn.begin()
-    await segment.stream.accepted()
+    await turn.begin()
+    await turn.accepted()
     async for piece in turn.pieces():
         if isinstance(piece, CallBegin):
             called.calls.append((piece.name, ""))

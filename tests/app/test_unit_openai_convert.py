@@ -15,12 +15,13 @@ from llmserve.server.apis.openai import answers, conversations, logprobs, respon
 from llmserve.server.apis.openai.answers import Cost
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.server.apis.openai.merging import merged
 from llmserve.server.apis.openai.responses_items import OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.apis.openai.sampling import ignored_fields, json_schema_of
-from llmserve.server.apis.openai.tool_choice import choose_tools, read_tools
+from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Words
+from llmserve.server.conversation.json_formats import json_schema_of
+from llmserve.server.conversation.tool_choice import choose_tools, read_tools
+from llmserve.server.generation import merged
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import read
 from llmserve.server.web.wire_names import in_wire_names
@@ -451,13 +452,13 @@ async def fail() -> AsyncGenerator[int, None]:
 
 @pytest.mark.parametrize("limits", [[3], [3, 0, 5], [1] * 20])
 def test_merged_sources_lose_nothing(limits: list[int]) -> None:
-    async def scenario() -> list[tuple[int, int]]:
+    async def scenario() -> list[tuple[int, int | None]]:
         return [item async for item in merged([count(limit) for limit in limits])]
 
     got = asyncio.run(scenario())
-    assert sorted(got) == [(index, number) for index, limit in enumerate(limits) for number in range(limit)]
+    assert len(got) == sum(limits) + len(limits)
     for index, limit in enumerate(limits):
-        assert [number for source, number in got if source == index] == list(range(limit))
+        assert [number for source, number in got if source == index] == [*range(limit), None]
 
 
 def test_a_source_that_fails_ends_all() -> None:

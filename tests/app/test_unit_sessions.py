@@ -236,7 +236,7 @@ def test_cancel_reaches_calls_that_wait_behind_another(tiny_model: Path) -> None
         async def submit(call: SessionCall, name: str) -> None:
             async with call.submitting() as session:
                 reached.append(name)
-                is_the_session = session is call.session
+                is_the_session = session is call.named.session
                 assert is_the_session is not call.is_cancelled
                 assert session.num_tokens == 0 or is_the_session
 

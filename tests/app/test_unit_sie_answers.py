@@ -13,9 +13,9 @@ import pytest
 from llmserve import errors
 from llmserve.server import refusals
 from llmserve.server.apis.sie import convert
-from llmserve.server.apis.sie.deadlines import Deadlines
 from llmserve.server.apis.sie.errors import DIALECT, render
 from llmserve.server.apis.sie.schema import GenerateOptions, GenerateRequest
+from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.wire_names import in_wire_names
 from llmserve.types import Delta, Token, TokenLogprobs
@@ -112,7 +112,7 @@ def test_fields_of_the_engine_have_their_names_on_this_wire() -> None:
 )
 def test_the_limit_that_passes_first_is_named(options: GenerateOptions, num_outputs: int, field: str) -> None:
     async def run() -> None:
-        deadlines = Deadlines(options)
+        deadlines = Deadlines(convert.time_limits(options))
 
         async def output() -> int:
             return 1
@@ -128,7 +128,7 @@ def test_the_limit_that_passes_first_is_named(options: GenerateOptions, num_outp
 
 def test_no_limit_waits() -> None:
     async def run() -> None:
-        deadlines = Deadlines(GenerateOptions())
+        deadlines = Deadlines(convert.time_limits(GenerateOptions()))
         event = anyio.Event()
         async with anyio.create_task_group() as group:
             group.start_soon(deadlines.wait, event.wait)

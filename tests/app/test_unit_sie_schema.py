@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from llmserve.server.apis.sie import convert
 from llmserve.server.apis.sie.errors import DIALECT, code_of, render
+from llmserve.server.grammars.requested import read_grammar
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.errors import fault_of
 from llmserve.types import SamplingParams
@@ -226,7 +228,7 @@ def test_seeds_with_a_sign_differ_from_those_without() -> None:
 
 def test_lark_stays_as_it_is_and_gbnf_names_the_place_of_a_mistake() -> None:
     lark = 'start: "a" /b+/'
-    assert convert.lark_grammar(lark) == lark
+    assert asyncio.run(read_grammar(lark, "grammar.ebnf")) == lark
     with pytest.raises(FieldError, match=r"^grammar.ebnf is no GBNF: line 2, column 3: ") as raised:
-        convert.lark_grammar('root ::= "a"\n  )')
+        asyncio.run(read_grammar('root ::= "a"\n  )', "grammar.ebnf"))
     assert code_of(fault_of(raised.value, DIALECT)) == "invalid_request"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmserve.server.generation import GenerationService
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.models import Catalogue, MemoryLimit, OnDemand, Registry, SessionMoves, SessionTable
 from llmserve.server.paths import AllowedFolder
@@ -23,6 +24,7 @@ class Services:
     lifecycle: Lifecycle
     sessions: SessionTable
     session_moves: SessionMoves
+    generation: GenerationService
     models_folder: AllowedFolder
     sessions_folder: AllowedFolder
     http_counters: HttpCounters
@@ -45,14 +47,16 @@ class Services:
         registry.is_named = catalogue.names
         if settings.model_memory_bytes is not None:
             MemoryLimit(registry, moves, settings.model_memory_bytes)
+        lifecycle = Lifecycle()
         return cls(
             settings=settings,
             registry=registry,
             catalogue=catalogue,
             on_demand=OnDemand(registry, catalogue, wait_s=settings.load_wait_s),
-            lifecycle=Lifecycle(),
+            lifecycle=lifecycle,
             sessions=sessions,
             session_moves=moves,
+            generation=GenerationService(registry, sessions, lifecycle, settings.sse_ping_s),
             sessions_folder=AllowedFolder(settings.sessions_dir, "SESSIONS_DIR"),
             models_folder=AllowedFolder(settings.models_dir, "MODELS_DIR"),
             http_counters=HttpCounters(),

@@ -4,7 +4,8 @@
 gives tools to models whose template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs
 one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`. Where
 arguments of calls stand between tags, `argument_rules` says what each may be, `argument_values` makes JSON of
-its text, and a `tagged_call` joins them to whole arguments.
+its text, and a `tagged_call` joins them to whole arguments. What clients send is read by `tool_choice`,
+`messages` and `json_formats`, in the form that most dialects share.
 """
 
 from llmserve.server.conversation.closing import closed
@@ -16,7 +17,7 @@ from llmserve.server.conversation.pieces import (
     TurnEnd,
     Words,
 )
-from llmserve.server.conversation.planning import Conversation, plan_turn
+from llmserve.server.conversation.planning import Conversation, check_plan, plan_turn
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.conversation.turn import Turn
 from llmserve.server.conversation.turn_plan import TurnPlan
@@ -33,6 +34,7 @@ __all__ = [
     "TurnEnd",
     "TurnPlan",
     "Words",
+    "check_plan",
     "closed",
     "plan_turn",
 ]

@@ -17,6 +17,7 @@ from llmserve.server.conversation.tagged_call import PricedArgument
 from llmserve.server.conversation.tool_formats import PLAIN, format_of
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.conversation.turn_plan import TurnPlan
+from llmserve.server.refusals import FieldError
 from llmserve.templates.capabilities import capabilities
 from llmserve.templates.variants import choose
 
@@ -81,6 +82,20 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         arguments=arguments,
         tags=tags_of(source),
     )
+
+
+def check_plan(plan: TurnPlan, field: str) -> None:
+    """Refuses what cannot be told apart; `field` is what asks for the document.
+
+    Raises:
+        FieldError: Both a document and a call of this model begin with a brace.
+    """
+    if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
+        raise FieldError(
+            "grammar" if plan.params.grammar is not None else field,
+            "cannot be used with tool_choice auto here: this model's tool calls are JSON too. "
+            "Use required or none",
+        )
 
 
 def _with_known_roles(messages: Sequence[Mapping[str, Any]], template: str) -> list[Mapping[str, Any]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from llmserve._binding.loaded import Prompt
@@ -67,32 +66,29 @@ class Segment:
             at_end=request.at_end and request.goes_on is None,
         )
         self.is_dropped = False
+        self._goes_on = request.goes_on
+        self._held: list[Delta] = []
 
-    async def deltas(self) -> AsyncGenerator[Delta, None]:
-        """The output; nothing of a segment that is dropped."""
-        goes_on = self._request.goes_on
-        held: list[Delta] = []
-        async with aclosing(self._received()) as received:
-            async for delta in received:
-                if goes_on is None:
-                    yield delta
-                    continue
-                held.append(delta)
-                words = "".join(delta.text for delta in held).lstrip()
-                if not words:
-                    continue
-                if not goes_on(words):
-                    self.is_dropped = True
-                    await self.stream.aclose()
-                    return
-                goes_on = None
-                yield _joined(held)
-        if held and goes_on is not None:
-            yield _joined(held)
+    async def next(self) -> Delta | None:
+        """The next output, `None` after the last; nothing of a segment that is dropped."""
+        while (delta := await anext(self.stream, None)) is not None:
+            if self._goes_on is None:
+                return delta
+            self._held.append(delta)
+            words = "".join(delta.text for delta in self._held).lstrip()
+            if not words:
+                continue
+            if not self._goes_on(words):
+                self.is_dropped = True
+                await self.stream.aclose()
+                return None
+            self._goes_on = None
+            return self._released()
+        return self._released() if self._held else None
 
-    async def _received(self) -> AsyncGenerator[Delta, None]:
-        async for delta in self.stream:
-            yield delta
+    def _released(self) -> Delta:
+        held, self._held = self._held, []
+        return _joined(held)
 
     async def completion(self) -> Completion:
         """The result, once all deltas were read."""

@@ -9,18 +9,17 @@ texts around them are the format's: they are put in, not drawn.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 import anyio
 
 from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError, ContextExceededError, QueueFullError
 from llmserve.server.conversation.ledger import Ledger
-from llmserve.server.conversation.pieces import CallArguments, CallBegin, Piece, Reasoning, TurnEnd, Words
+from llmserve.server.conversation.pieces import CallArguments, Piece, TurnEnd, Words
+from llmserve.server.conversation.reading import SegmentReader
 from llmserve.server.conversation.requests import SegmentRequests
 from llmserve.server.conversation.segments import Cue, Segment, SegmentRequest
 from llmserve.server.conversation.state import Step, TurnState
-from llmserve.server.conversation.trim import Trim
 from llmserve.server.conversation.turn_plan import TurnPlan
 from llmserve.types import Completion, FinishReason
 
@@ -41,14 +40,22 @@ class Turn:
         self._aborted = anyio.Event()
         self._end: TurnEnd | None = None
 
-    async def begin(self) -> Segment:
-        """Submits the first segment, whose stream says whether the turn is accepted.
+    async def begin(self) -> None:
+        """Submits the first segment.
 
         Raises what `Engine.stream` raises.
         """
-        segment = self._start(await self._requests.next(self._ledger.budget))
+        self._start(await self._requests.next(self._ledger.budget))
         self._state.num_segments += 1
-        return segment
+
+    async def accepted(self) -> int:
+        """The number of prompt tokens, once the first segment has its place in the queue.
+
+        Raises what `Stream.accepted` raises.
+        """
+        if self._segment is None:
+            raise RuntimeError("the turn has not begun")
+        return await self._segment.stream.accepted()
 
     def abort(self) -> None:
         """Ends the turn within one step."""
@@ -77,9 +84,14 @@ class Turn:
         while not self._is_over():
             if self._segment is None:
                 raise RuntimeError("the turn has not begun")
-            async with aclosing(self._pieces_of(self._segment)) as pieces:
-                async for piece in pieces:
+            segment, reader = self._segment, SegmentReader(self._plan, self._state)
+            for piece in reader.begin():
+                yield piece
+            while (delta := await segment.next()) is not None:
+                for piece in reader.read(delta):
                     yield piece
+            for piece in await self._after_segment(segment, reader):
+                yield piece
             if not self._is_over() and not await self._go_on():
                 self._finish("length")
 
@@ -113,40 +125,22 @@ class Turn:
             self._segment.stream.abort()
         return self._segment
 
-    async def _pieces_of(self, segment: Segment) -> AsyncGenerator[Piece, None]:
-        state, step = self._state, self._state.step
-        if step == "tagged":
-            async with aclosing(self._tagged_pieces(segment)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            return
-        is_thought = step == "think"
-        trim = Trim(
-            start=is_thought or (step == "answer" and state.has_thought),
-            end=is_thought or (step == "answer" and self._plan.mode == "auto"),
-        )
-        texts: list[str] = []
-        if step == "arguments" and state.tool is not None:
-            yield CallBegin(state.num_calls, state.call_id, state.tool.name)
-        async with aclosing(segment.deltas()) as deltas:
-            async for delta in deltas:
-                texts.append(delta.text)
-                if step in ("answer", "constrained"):
-                    yield Words(trim.push(delta.text), delta.tokens)
-                elif is_thought and (text := trim.push(delta.text)):
-                    yield Reasoning(text)
-                elif step == "arguments" and delta.text:
-                    yield CallArguments(state.num_calls, delta.text)
+    async def _after_segment(self, segment: Segment, reader: SegmentReader) -> list[Piece]:
+        """Chooses what comes next; gives what the segment still shows at its end."""
+        step = reader.step
         if segment.is_dropped:
             self._after_drop(step)
-            return
+            return []
         completion = await segment.completion()
-        self._ledger.add(completion, is_reasoning=is_thought)
+        self._ledger.add(completion, is_reasoning=step == "think")
         cue = segment.cue(completion)
-        if step == "answer" and cue is None and (rest := trim.flush()):
-            yield Words(rest, ())
-        if speech := await self._after(step, completion, cue, "".join(texts)):
-            yield Words(speech, ())
+        if step == "tagged":
+            index = self._state.num_calls
+            shown = await self._after_tagged(completion, cue, reader.text)
+            return [CallArguments(index, shown)] if shown else []
+        words = [reader.rest()] if cue is None else []
+        words.append(await self._after(step, completion, cue, reader.text) or "")
+        return [Words(text, ()) for text in words if text]
 
     def _after_drop(self, step: Step) -> None:
         if step == "more":
@@ -217,29 +211,18 @@ class Turn:
             await self._state.keep(completion, None)
         await self._after_call(is_cut=is_cut)
 
-    async def _tagged_pieces(self, segment: Segment) -> AsyncGenerator[Piece, None]:
-        state, call = self._state, self._state.call
-        if call is None or state.tool is None:
+    async def _after_tagged(self, completion: Completion, cue: Cue | None, text: str) -> str:
+        call = self._state.call
+        if call is None:
             raise RuntimeError("there is no call")
-        if call.is_new:
-            call.is_new = False
-            yield CallBegin(state.num_calls, state.call_id, state.tool.name)
-        texts: list[str] = []
-        async with aclosing(segment.deltas()) as deltas:
-            async for delta in deltas:
-                texts.append(delta.text)
-                if shown := call.push(delta.text):
-                    yield CallArguments(state.num_calls, shown)
-        completion = await segment.completion()
-        self._ledger.add(completion, is_reasoning=False)
         if completion.finish_reason == "cancelled":
             self._finish("cancelled", completion)
-            return
-        shown = await call.take("".join(texts), completion, segment.cue(completion))
-        if shown := shown + await call.settle(self._ledger.budget):
-            yield CallArguments(state.num_calls, shown)
+            return ""
+        shown = await call.take(text, completion, cue)
+        shown += await call.settle(self._ledger.budget)
         if call.step == "done":
             await self._after_call(is_cut=call.is_cut)
+        return shown
 
     async def _after_call(self, *, is_cut: bool) -> None:
         state, plan = self._state, self._plan

@@ -73,11 +73,12 @@ class SessionCall:
         self.is_cancelled = False
         self._running: Abortable | None = None
         self._waiting = anyio.CancelScope()
+        self._stand_in: Session | None = None
 
     @property
     def session(self) -> Session:
-        """The engine's session."""
-        return self.named.session
+        """The engine's session, or the empty one in its place, see `submitting`."""
+        return self._stand_in or self.named.session
 
     @property
     def is_alone(self) -> bool:
@@ -92,7 +93,8 @@ class SessionCall:
         soon as it is attached, and then ends as a cancelled call does, without waiting for those before it.
         """
         if not await self._wait_for_turn():
-            yield _empty_session(self.model)
+            self._stand_in = _empty_session(self.model)
+            yield self._stand_in
             return
         try:
             yield self.named.session

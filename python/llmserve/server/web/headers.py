@@ -26,6 +26,13 @@ def route_path(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
+def answer_headers(ignored: Iterable[str], *, seed: int | None = None) -> dict[str, str]:
+    """What an answer says of its request: the fields without effect, where there are any, and the seed."""
+    names = list(ignored)
+    made = {} if seed is None else {"X-LLMServe-Seed": str(seed)}
+    return {**made, "X-LLMServe-Ignored": ignored_header(names)} if names else made
+
+
 def ignored_header(names: Iterable[str]) -> str:
     """The value of ``X-LLMServe-Ignored``: names without effect, separated by commas.
 

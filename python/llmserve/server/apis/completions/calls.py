@@ -1,25 +1,22 @@
-"""Runs completions on loaded models, in their sessions, until the server stops."""
+"""Completions of raw prompts on models that are loaded by path."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from llmserve.engine import Engine
 from llmserve.errors import ContextExceededError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.completions import convert
 from llmserve.server.apis.completions.schema import CompletionRequest
+from llmserve.server.generation import Call, Run, raw_text
 from llmserve.server.models import Model
-from llmserve.server.refusals import ServerStoppingError
 from llmserve.server.services import Services
-from llmserve.server.web.acceptance import accepted_within
 from llmserve.server.web.headers import ignored_header
 from llmserve.server.web.schema import Parsed
 from llmserve.stream import Stream
-from llmserve.types import Completion
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +27,6 @@ class CompletionCall:
 
     request: CompletionRequest
     model: Model
-    engine: Engine
     session: str | None
     """Name of the session that the prompt goes on with."""
     params: SamplingParams
@@ -47,9 +43,11 @@ class CompletionCall:
 class CompletionCalls:
     """The completions of one dialect."""
 
-    def __init__(self, services: Services, dialect: str) -> None:
+    def __init__(self, services: Services, dialect: str, *, waits_long: bool = False) -> None:
+        """``waits_long``: the head of a stream waits for acceptance, however long that takes."""
         self._services = services
         self._dialect = dialect
+        self._waits_long = waits_long
         self._reported: set[str] = set()
 
     @contextmanager
@@ -68,62 +66,33 @@ class CompletionCalls:
             yield CompletionCall(
                 request=request,
                 model=model,
-                engine=engine,
                 session=session,
                 params=convert.sampling_params(request),
                 ignored=ignored,
             )
 
     @asynccontextmanager
-    async def accepted(
-        self, call: CompletionCall, patience_s: float | None = None
-    ) -> AsyncGenerator[Stream, None]:
-        """The output of a call, once it is accepted or has waited so long for its turn in a session.
-
-        Leaving the context ends the request, and so does the server's stop.
+    async def run(self, call: CompletionCall) -> AsyncGenerator[Run[Stream], None]:
+        """A call that runs for as long as the context.
 
         Raises:
-            RequestError: It was refused.
             FieldError: It was refused for a field.
-            SessionExpiredError: Its session has expired.
-            SessionsFullError: It would be one session too many.
-            ServerStoppingError: The server has stopped it.
+            LlmserveError: What `GenerationService.run` raises.
         """
-        lifecycle = self._services.lifecycle
-        async with self._submitted(call) as stream:
-            with lifecycle.running(stream.abort):
-                try:
-                    await accepted_within(stream, patience_s)
-                except ContextExceededError as error:
-                    raise convert.prompt_refusal(error, call.request.options) from None
-                if lifecycle.is_stopping:  # then it was aborted
-                    raise ServerStoppingError
-                yield stream
-
-    def check_end(self, completion: Completion) -> None:
-        """Tells a completion that the stopping server has cut short from one that ended.
-
-        Raises:
-            ServerStoppingError: It was cut short.
-        """
-        if completion.finish_reason == "cancelled" and self._services.lifecycle.is_stopping:
-            raise ServerStoppingError
-
-    @asynccontextmanager
-    async def _submitted(self, call: CompletionCall) -> AsyncGenerator[Stream, None]:
-        """The running request, as a call of its session where it has one."""
-        at_end = not call.request.stream
-        engine, prompt, params = call.engine, call.request.prompt, call.params
-        if call.session is None:
-            async with engine.stream(prompt, params, at_end=at_end) as stream:
-                yield stream
-            return
-        with self._services.sessions.call(call.model, call.session, self._dialect, goes_on=True) as turn:
-            async with turn.submitting() as session:
-                stream = engine.stream(prompt, params, session=session, append=True, at_end=at_end)
-                turn.attach(stream)
-            async with stream:
-                yield stream
+        is_stream = call.request.stream
+        wanted = Call(
+            dialect=self._dialect,
+            model=call.model,
+            starts=[raw_text(call.request.prompt, call.params, at_end=not is_stream)],
+            is_stream=is_stream and not self._waits_long,
+            session=call.session,
+        )
+        async with AsyncExitStack() as stack:
+            try:
+                run = await stack.enter_async_context(self._services.generation.run(wanted))
+            except ContextExceededError as error:
+                raise convert.prompt_refusal(error, call.request.options) from None
+            yield run
 
     def _report(self, ignored: Sequence[str]) -> None:
         """Logs each option without effect once."""

@@ -12,6 +12,7 @@ from llmserve.server.apis.grpc import convert, schema
 from llmserve.server.apis.grpc import llmserver_pb2 as pb
 from llmserve.server.apis.grpc.answers import DIALECT, Context, answering, write_all
 from llmserve.server.apis.progress import ProgressSteps
+from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
@@ -32,7 +33,7 @@ class LlmServer:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._completions = CompletionCalls(services, DIALECT)
+        self._completions = CompletionCalls(services, DIALECT, waits_long=True)
         self._stall_s = services.settings.stall_s
 
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
@@ -73,22 +74,22 @@ class LlmServer:
                 if not call.wants_tokens:
                     await context.send_initial_metadata(head)
                     return
-                async with self._completions.accepted(call) as stream:
+                async with self._completions.run(call) as run:
                     await context.send_initial_metadata(head)
-                    await write_all(context, self._output(call, stream), self._stall_s)
+                    await write_all(context, _output(call, run), self._stall_s)
 
-    async def _output(self, call: CompletionCall, stream: Stream) -> AsyncGenerator[pb.PredictResponse, None]:
-        if call.request.stream:
-            messages = convert.TokenMessages()
-            async for delta in stream:
-                for message in messages.render(delta):
-                    yield message
-        completion = await stream.result()
-        self._completions.check_end(completion)
-        if not call.request.stream:
-            yield convert.whole_answer(completion.text)
-        if completion.finish_reason == "cancelled":
-            raise CallCancelledError
+
+async def _output(call: CompletionCall, run: Run[Stream]) -> AsyncGenerator[pb.PredictResponse, None]:
+    if call.request.stream:
+        messages = convert.TokenMessages()
+        async for delta in run.output:
+            for message in messages.render(delta):
+                yield message
+    completion = await run.output.result()
+    run.check_end(completion.finish_reason)
+    if not call.request.stream:
+        yield convert.whole_answer(completion.text)
+    run.check_end(completion.finish_reason, CallCancelledError)
 
 
 async def _progress_messages(ticket: LoadTicket) -> AsyncGenerator[pb.LoadModelResponse, None]:

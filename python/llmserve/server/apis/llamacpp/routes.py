@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
 from llmserve.server.apis.completions.calls import CompletionCall, CompletionCalls
 from llmserve.server.apis.completions.schema import CompletionRequest
@@ -10,12 +10,13 @@ from llmserve.server.apis.llamacpp import convert
 from llmserve.server.apis.llamacpp.operations import COMPLETION_RESPONSES, LOAD_RESPONSES
 from llmserve.server.apis.llamacpp.schema import LoadModelRequest
 from llmserve.server.apis.progress import ProgressSteps
+from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.errors import ErrorShape, fault_of
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.headers import ignored_header
+from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
 from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
@@ -76,14 +77,14 @@ class LlamaCppApi:
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
         with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
             await exchange.send_events(
-                _progress_frames(ticket), _render_load_error, headers=_headers(parsed.unknown)
+                _progress_frames(ticket), _render_load_error, headers=answer_headers(parsed.unknown)
             )
 
     async def complete(self, exchange: Exchange) -> None:
         """`POST /completions`."""
         parsed = await exchange.read(CompletionRequest)
         with self._completions.begin(parsed, header_session(exchange.request.scope)) as call:
-            headers = {**_headers(call.ignored), "X-LLMServe-Seed": str(call.params.seed)}
+            headers = answer_headers(call.ignored, seed=call.params.seed)
             if call.wants_tokens:
                 await self._send_output(exchange, call, headers)
             elif call.request.stream:
@@ -92,28 +93,22 @@ class LlamaCppApi:
                 await exchange.send_json(convert.whole_answer(""), headers=headers)
 
     async def _send_output(self, exchange: Exchange, call: CompletionCall, headers: dict[str, str]) -> None:
-        # Refusals are raised while the answer can still have their status.
-        patience_s = self._services.settings.sse_ping_s if call.request.stream else None
-        async with self._completions.accepted(call, patience_s) as stream:
+        async with self._completions.run(call) as run:
             if call.request.stream:
-                frames = self._token_frames(stream)
-                await exchange.send_events(frames, _render_completion_error, headers=headers)
+                await exchange.send_events(_token_frames(run), _render_completion_error, headers=headers)
                 return
-            completion = await stream.result()
-        self._completions.check_end(completion)
+            completion = await run.output.result()
+            run.check_end(completion.finish_reason)
         await exchange.send_json(convert.whole_answer(completion.text), headers=headers)
 
-    async def _token_frames(self, stream: Stream) -> AsyncGenerator[bytes, None]:
-        frames = convert.TokenFrames()
-        async for delta in stream:
-            # Events of one delta leave together: one write instead of many.
-            yield b"".join(frames.render(delta))
-        self._completions.check_end(await stream.result())
-        yield DONE
 
-
-def _headers(ignored: Sequence[str]) -> dict[str, str]:
-    return {"X-LLMServe-Ignored": ignored_header(ignored)} if ignored else {}
+async def _token_frames(run: Run[Stream]) -> AsyncGenerator[bytes, None]:
+    frames = convert.TokenFrames()
+    async for delta in run.output:
+        # Events of one delta leave together: one write instead of many.
+        yield b"".join(frames.render(delta))
+    run.check_end((await run.output.result()).finish_reason)
+    yield DONE
 
 
 async def _progress_frames(ticket: LoadTicket) -> AsyncGenerator[bytes, None]:

@@ -11,15 +11,14 @@ from llmserve.server.apis.llamatik import convert, prompts
 from llmserve.server.apis.llamatik.mtp import Mtp
 from llmserve.server.apis.llamatik.operations import GenerationRoute
 from llmserve.server.apis.llamatik.params import Params
-from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContinueRequest
+from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
 from llmserve.server.apis.llamatik.state import GenerationModel
-from llmserve.server.models import SessionCall
-from llmserve.server.refusals import CallCancelledError, ServerStoppingError
+from llmserve.server.generation import Call, Run
+from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
-from llmserve.server.web.acceptance import accepted_within
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.headers import ignored_header
+from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import session_of
 from llmserve.stream import Stream
 from llmserve.types import Completion
@@ -46,53 +45,34 @@ class Generation:
         scope = exchange.request.scope
         name = session_of(scope, request.session_id, "sessionId") or DEFAULT_SESSION
         plan = self._plan(route, request, parsed.unknown)
-        goes_on = isinstance(request, ContinueRequest)
-        with (
-            self._model.use() as (model, engine),
-            self._services.sessions.call(model, name, DIALECT, goes_on=goes_on) as call,
-            self._services.lifecycle.running(call.cancel),
-        ):
+        with self._model.use() as (model, engine):
             drafting = functools.partial(self._mtp.drafting, model, engine)
             manner = prompts.Manner(plan.params, not route.is_stream, drafting)
-            stream = await prompts.submit(engine, request, manner, call)
-            async with stream:
-                await self._answer(exchange, stream, call, plan)
+            call = Call(
+                dialect=DIALECT,
+                model=model,
+                starts=[prompts.start(request, manner)],
+                is_stream=route.is_stream,
+                session=name,
+                goes_on=isinstance(request, ContinueRequest),
+                renders=isinstance(request, ContextRequest | ContinueRequest),
+            )
+            async with self._services.generation.run(call) as run:
+                await self._answer(exchange, run, plan)
 
     def _plan(self, route: GenerationRoute, request: AnyGenerationRequest, unknown: Sequence[str]) -> _Plan:
         json_schema = convert.json_schema(request)
         params = convert.sampling_params({**self._params.sampling, **request.sampling}, json_schema)
         ignored = [*unknown, *(["stop"] if json_schema is not None and params.stop else [])]
-        headers = {"X-LLMServe-Seed": str(params.seed)}
-        if ignored:
-            headers["X-LLMServe-Ignored"] = ignored_header(ignored)
-        return _Plan(params, headers, route.is_stream)
+        return _Plan(params, answer_headers(ignored, seed=params.seed), route.is_stream)
 
-    async def _answer(self, exchange: Exchange, stream: Stream, call: SessionCall, plan: _Plan) -> None:
+    async def _answer(self, exchange: Exchange, run: Run[Stream], plan: _Plan) -> None:
+        if not plan.is_stream or run.is_cancelled:
+            _check_end(run, await run.output.result(), plan)
         if plan.is_stream:
-            # Refusals are raised here, while the answer can still have their status.
-            await accepted_within(stream, self._services.settings.sse_ping_s)
-        if not plan.is_stream or call.is_cancelled:
-            self._check_end(await stream.result(), plan)
-        if plan.is_stream:
-            await exchange.send_events(self._frames(stream, plan), _render_error, headers=plan.headers)
+            await exchange.send_events(_frames(run, plan), _render_error, headers=plan.headers)
         else:
-            await exchange.send_json(convert.answer(await stream.result()), headers=plan.headers)
-
-    async def _frames(self, stream: Stream, plan: _Plan) -> AsyncGenerator[bytes, None]:
-        async for delta in stream:
-            if frame := convert.delta_frame(delta):
-                yield frame
-        completion = await stream.result()
-        self._check_end(completion, plan)
-        yield convert.done_frame(completion)
-
-    def _check_end(self, completion: Completion, plan: _Plan) -> None:
-        if completion.finish_reason != "cancelled":
-            return
-        if self._services.lifecycle.is_stopping:
-            raise ServerStoppingError
-        if plan.params.json_schema is not None and not completion.is_complete:
-            raise CallCancelledError("the call was cancelled before it had a whole document")
+            await exchange.send_json(convert.answer(await run.output.result()), headers=plan.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +80,22 @@ class _Plan:
     params: SamplingParams
     headers: Mapping[str, str]
     is_stream: bool
+
+
+async def _frames(run: Run[Stream], plan: _Plan) -> AsyncGenerator[bytes, None]:
+    async for delta in run.output:
+        if frame := convert.delta_frame(delta):
+            yield frame
+    completion = await run.output.result()
+    _check_end(run, completion, plan)
+    yield convert.done_frame(completion)
+
+
+def _check_end(run: Run[Stream], completion: Completion, plan: _Plan) -> None:
+    run.check_end(completion.finish_reason)
+    is_cut = completion.finish_reason == "cancelled" and not completion.is_complete
+    if is_cut and plan.params.json_schema is not None:
+        raise CallCancelledError("the call was cancelled before it had a whole document")
 
 
 def _render_error(error: Exception) -> bytes:

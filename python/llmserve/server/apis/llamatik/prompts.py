@@ -13,6 +13,7 @@ from llmserve.errors import TemplateError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.llamatik import convert
 from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
+from llmserve.server.generation import Start
 from llmserve.server.models import SessionCall
 from llmserve.stream import Stream
 from llmserve.types import ChatMessage
@@ -37,31 +38,34 @@ async def rendered(engine: Engine, messages: Sequence[ChatMessage], add_generati
     return prompt.text
 
 
-async def submit(engine: Engine, request: AnyGenerationRequest, manner: Manner, call: SessionCall) -> Stream:
+def start(request: AnyGenerationRequest, manner: Manner) -> Start[Stream]:
     """Renders the request's prompt and gives it to the engine as a call of its session.
 
-    Raises:
+    Raises, when the call is submitted:
         TemplateError: The model's chat template refused the turns.
         FieldError: There is no user turn.
     """
-    async with call.submitting() as session:
+
+    async def submit(engine: Engine, call: SessionCall | None) -> Stream:
+        if call is None:
+            raise RuntimeError("every call of this dialect has a session")
         words = await _words(engine, request, call)
         params = manner.params
         if words.stop:
             params = params.replace(stop=(*params.stop, *words.stop))
         # Last: between this and the engine nobody may release what it is.
         drafting = await manner.drafting()
-        stream = engine.stream(
+        return engine.stream(
             words.prompt,
             params,
-            session=session,
+            session=call.session,
             append=words.append,
             templated=words.is_templated,
             drafting=drafting,
             at_end=manner.at_end,
         )
-        call.attach(stream)
-        return stream
+
+    return submit
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from llmserve.server.web.endpoint import Endpoint, Serve
 from llmserve.server.web.errors import ErrorShape
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
-from llmserve.server.web.headers import ignored_header
+from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import session_of
 from llmserve.server.web.tasks import end_task
 from llmserve.session import Session
@@ -163,7 +163,7 @@ class LlamatikApi:
         with self._model.use() as (_, engine):
             prompt = await prompts.rendered(engine, request.messages, request.add_assistant_prefix)
         answer = RenderedPromptAnswer(prompt=prompt)
-        await exchange.send_json(dump(answer), headers=_ignored(parsed.unknown))
+        await exchange.send_json(dump(answer), headers=answer_headers(parsed.unknown))
 
     async def init_mtp(self, exchange: Exchange) -> None:
         """`POST mtp/init`."""
@@ -225,9 +225,5 @@ def _session_name(exchange: Exchange, request: SessionRequest) -> str:
     return session_of(exchange.request.scope, request.session_id, "sessionId") or DEFAULT_SESSION
 
 
-def _ignored(unknown: Sequence[str]) -> dict[str, str]:
-    return {"X-LLMServe-Ignored": ignored_header(unknown)} if unknown else {}
-
-
 async def _send_ok(exchange: Exchange, unknown: Sequence[str]) -> None:
-    await exchange.send_json(dump(OkAnswer()), headers=_ignored(unknown))
+    await exchange.send_json(dump(OkAnswer()), headers=answer_headers(unknown))

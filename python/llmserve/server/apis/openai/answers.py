@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,6 @@ import orjson
 from llmserve.server.apis.openai import errors
 from llmserve.server.conversation import TurnEnd
 from llmserve.server.web.errors import fault_of
-from llmserve.server.web.headers import ignored_header
 from llmserve.server.web.sse import data_frame
 from llmserve.types import Completion
 
@@ -131,13 +130,6 @@ def _rate(name: str, num_tokens: int, seconds: float) -> dict[str, float]:
         f"{name}_per_token_ms": round(seconds * 1000 / num_tokens, 3) if num_tokens else 0.0,
         f"{name}_per_second": round(num_tokens / seconds, 3) if seconds else 0.0,
     }
-
-
-def headers(seed: int | None, ignored: Iterable[str]) -> dict[str, str]:
-    """The headers of an answer."""
-    names = list(ignored)
-    made = {"X-LLMServe-Seed": str(seed)}
-    return {**made, "X-LLMServe-Ignored": ignored_header(names)} if names else made
 
 
 def frame(value: object) -> bytes:

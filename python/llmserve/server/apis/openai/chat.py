@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 from llmserve.server.apis.openai import answers
@@ -12,16 +11,15 @@ from llmserve.server.apis.openai.answers import Envelope
 from llmserve.server.apis.openai.chat_choice import ChatChoice
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
-from llmserve.server.apis.openai.ends import check_end
+from llmserve.server.apis.openai.errors import DIALECT
 from llmserve.server.apis.openai.grammar import with_grammar
-from llmserve.server.apis.openai.merging import merged
-from llmserve.server.apis.openai.running import choice_plans, running_turns
 from llmserve.server.apis.openai.sampling import ignored_fields
-from llmserve.server.conversation import TurnPlan, plan_turn
-from llmserve.server.lifecycle import Lifecycle
-from llmserve.server.refusals import FieldError
+from llmserve.server.conversation import Piece, Turn, check_plan
+from llmserve.server.generation import Run, merged, turns
+from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
 from llmserve.server.web.sse import DONE
 
@@ -41,54 +39,43 @@ class ChatApi:
         conversation = conversation_of(request)
         params = await with_grammar(request, chat_params(request))
         session = header_session(exchange.request.scope)
-        headers = answers.headers(params.seed, [*parsed.unknown, *ignored_fields(request, params)])
+        if session is not None and request.n > 1:
+            raise FieldError("n", f"must be 1 where a session is named, got {request.n}")
+        headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
-            plan = await plan_turn(used.engine, conversation, params)
-            check_plan(plan)
-            plans = choice_plans(replace(plan, at_end=not request.stream), request.n)
+            plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
+            check_plan(plan, "response_format")
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)
-            async with running_turns(self._services, used, plans, session) as turns:
+            call = turns(plan, dialect=DIALECT, model=used.model, session=session, num_choices=request.n)
+            async with self._services.generation.run(call) as run:
                 choices = [
                     ChatChoice(index, turn, used.engine, has_logprobs=request.logprobs)
-                    for index, turn in enumerate(turns)
+                    for index, turn in enumerate(run.outputs)
                 ]
-                run = _Run(self._services.lifecycle, envelope, choices)
+                answer = _Answer(envelope, run, choices)
                 if request.stream:
-                    frames = run.frames(with_usage=request.stream_options.include_usage)
+                    frames = answer.frames(with_usage=request.stream_options.include_usage)
                     await exchange.send_events(frames, answers.render_error, headers=headers)
                 else:
-                    await exchange.send_json(await run.answer(), headers=headers)
+                    await exchange.send_json(await answer.whole(), headers=headers)
 
 
-def check_plan(plan: TurnPlan, field: str = "response_format") -> None:
-    """Refuses what cannot be told apart.
-
-    Raises:
-        FieldError: Both a document and a call of this model begin with a brace.
-    """
-    if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
-        raise FieldError(
-            "grammar" if plan.params.grammar is not None else field,
-            "cannot be used with tool_choice auto here: this model's tool calls are JSON too. "
-            "Use required or none",
-        )
-
-
-class _Run:
+class _Answer:
     """All choices of a request as one answer."""
 
-    def __init__(self, lifecycle: Lifecycle, envelope: Envelope, choices: Sequence[ChatChoice]) -> None:
-        self._lifecycle = lifecycle
+    def __init__(self, envelope: Envelope, run: Run[Turn], choices: Sequence[ChatChoice]) -> None:
         self._envelope = envelope
+        self._run = run
         self._choices = choices
 
-    async def answer(self) -> dict[str, Any]:
-        """The whole answer."""
-        async with aclosing(self._pieces()) as pieces:
-            async for _ in pieces:
-                pass
+    async def whole(self) -> dict[str, Any]:
+        """The answer as one object."""
+        async with aclosing(merged(self._sources())) as pieces:
+            async for index, piece in pieces:
+                if piece is not None:
+                    await self._choices[index].add(piece)
         for choice in self._choices:
-            check_end(self._lifecycle, choice.turn.end.finish_reason)
+            self._check_end(choice)
         shown = [await choice.whole() for choice in self._choices]
         whole = self._envelope.fields(self._envelope.kind, shown)
         return {**whole, "usage": self._usage(), "timings": self._timings(self._choices[0])}
@@ -98,23 +85,23 @@ class _Run:
         usage: dict[str, Any] = {"usage": None} if with_usage else {}
         for choice in self._choices:
             yield self._frame([choice.first()], **usage)
-        async with aclosing(self._pieces()) as pieces:
-            async for index, shown in pieces:
+        async with aclosing(merged(self._sources())) as pieces:
+            async for index, piece in pieces:
                 choice = self._choices[index]
-                if shown is not None:
+                if piece is None:
+                    self._check_end(choice)
+                    yield self._frame([await choice.last()], **usage, timings=self._timings(choice))
+                elif (shown := await choice.add(piece)) is not None:
                     yield self._frame([shown], **usage)
-                    continue
-                check_end(self._lifecycle, choice.turn.end.finish_reason)
-                yield self._frame([await choice.last()], **usage, timings=self._timings(choice))
         if with_usage:
             yield self._frame([], usage=self._usage())
         yield DONE
 
-    async def _pieces(self) -> AsyncGenerator[tuple[int, dict[str, Any] | None], None]:
-        """What is new of each choice; `None` at its end."""
-        async with aclosing(merged([_shown(choice) for choice in self._choices])) as pieces:
-            async for item in pieces:
-                yield item
+    def _sources(self) -> list[AsyncGenerator[Piece, None]]:
+        return [choice.turn.pieces() for choice in self._choices]
+
+    def _check_end(self, choice: ChatChoice) -> None:
+        self._run.check_end(choice.turn.end.finish_reason, CallCancelledError)
 
     def _frame(self, choices: list[dict[str, Any]], **extra: Any) -> bytes:
         return answers.frame({**self._envelope.fields(_CHUNK, choices), **extra})
@@ -124,11 +111,3 @@ class _Run:
 
     def _timings(self, choice: ChatChoice) -> dict[str, Any]:
         return answers.timings(answers.turn_cost(choice.turn.end))
-
-
-async def _shown(choice: ChatChoice) -> AsyncGenerator[dict[str, Any] | None, None]:
-    async with aclosing(choice.turn.pieces()) as pieces:
-        async for piece in pieces:
-            if (shown := await choice.add(piece)) is not None:
-                yield shown
-    yield None

@@ -12,18 +12,17 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai import answers, logprobs
 from llmserve.server.apis.openai.answers import Cost, Envelope
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.server.apis.openai.ends import check_end
 from llmserve.server.apis.openai.errors import DIALECT
 from llmserve.server.apis.openai.grammar import with_grammar
-from llmserve.server.apis.openai.merging import merged
-from llmserve.server.apis.openai.sampling import ignored_fields, json_schema_of, sampling_params, schema_text
+from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
-from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.conversation.json_formats import json_schema_of, schema_text
+from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
-from llmserve.server.refusals import FieldError, ServerStoppingError
+from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
-from llmserve.server.web.acceptance import accepted_within
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
 from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
@@ -45,12 +44,12 @@ class CompletionsApi:
         session = header_session(exchange.request.scope)
         async with self.submitted(request, params, session) as (used, choices):
             envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
-            headers = answers.headers(params.seed, ignored)
-            run = _Run(self._services.lifecycle, envelope, request, choices)
+            headers = answer_headers(ignored, seed=params.seed)
+            answer = _Answer(envelope, request, choices)
             if request.stream:
-                await exchange.send_events(run.frames(), answers.render_error, headers=headers)
+                await exchange.send_events(answer.frames(), answers.render_error, headers=headers)
             else:
-                await exchange.send_json(await run.answer(), headers=headers)
+                await exchange.send_json(await answer.whole(), headers=headers)
 
     @asynccontextmanager
     async def submitted(
@@ -84,35 +83,20 @@ class CompletionsApi:
             for choice in choices:
                 await choice.prepare()
             if request.max_tokens != 0:
-                await self._submit(stack, used, choices, session)
-            yield used, choices
-
-    async def _submit(
-        self, stack: AsyncExitStack, used: UsedModel, choices: Sequence[Choice], session: str | None
-    ) -> None:
-        lifecycle = self._services.lifecycle
-        if session is None:
-            for choice in choices:
-                choice.stream = used.engine.stream(choice.prompt, choice.params, at_end=choice.at_end)
-        else:
-            (choice,) = choices
-            call = stack.enter_context(
-                self._services.sessions.call(used.model, session, DIALECT, goes_on=True)
-            )
-            async with call.submitting() as opened:
-                choice.stream = used.engine.stream(
-                    choice.prompt, choice.params, session=opened, append=True, at_end=choice.at_end
+                call = Call(
+                    dialect=DIALECT,
+                    model=used.model,
+                    starts=[
+                        raw_text(choice.prompt, choice.params, at_end=not request.stream)
+                        for choice in choices
+                    ],
+                    is_stream=request.stream,
+                    session=session,
                 )
-                call.attach(choice.stream)
-        streams = [choice.running for choice in choices]
-        for stream in streams:
-            await stack.enter_async_context(stream)
-            stack.enter_context(lifecycle.running(stream.abort))
-        for choice, stream in zip(choices, streams, strict=True):
-            # Refusals are raised here, while the answer can still have their status.
-            await accepted_within(stream, None if choice.at_end else self._services.settings.sse_ping_s)
-        if lifecycle.is_stopping:
-            raise ServerStoppingError
+                run = await stack.enter_async_context(self._services.generation.run(call))
+                for choice, stream in zip(choices, run.outputs, strict=True):
+                    choice.run, choice.stream = run, stream
+            yield used, choices
 
 
 def _params(request: OpenAiCompletionRequest) -> SamplingParams:
@@ -137,7 +121,9 @@ class Choice:
     prompt_index: int
     number: int
     base: SamplingParams
+    run: Run[Stream] | None = None
     stream: Stream | None = None
+    """`None` where nothing is to be generated."""
     echoed: str = ""
     echoed_logprobs: dict[str, Any] | None = None
     shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
@@ -154,17 +140,20 @@ class Choice:
         """With what keys the choice's draws."""
         return self.base.replace(choice_index=self.number) if self.number else self.base
 
-    @property
-    def at_end(self) -> bool:
-        """Whether the output is wanted as a whole."""
-        return not self.request.stream
+    async def result(self) -> Completion:
+        """The whole output.
 
-    @property
-    def running(self) -> Stream:
-        """The stream. Raises `RuntimeError` where none was submitted."""
-        if self.stream is None:
+        Raises:
+            CallCancelledError: Another client cancelled it.
+            ServerStoppingError: The server did.
+            RuntimeError: It was not submitted.
+        """
+        if self.run is None or self.stream is None:
             raise RuntimeError("the choice was not submitted")
-        return self.stream
+        completion = await self.stream.result()
+        self.run.check_end(completion.finish_reason, CallCancelledError)
+        self.cost = answers.completion_cost(completion)
+        return completion
 
     async def prepare(self) -> None:
         """Finds what is echoed."""
@@ -199,35 +188,25 @@ class Choice:
         return Cost(prompt_tokens=len(ids), cached_tokens=0, completion_tokens=0)
 
 
-_Part = Delta | Completion
-
-
-class _Run:
+class _Answer:
     """All choices of a request as one answer."""
 
     def __init__(
-        self,
-        lifecycle: Lifecycle,
-        envelope: Envelope,
-        request: OpenAiCompletionRequest,
-        choices: Sequence[Choice],
+        self, envelope: Envelope, request: OpenAiCompletionRequest, choices: Sequence[Choice]
     ) -> None:
-        self._lifecycle = lifecycle
         self._envelope = envelope
         self._request = request
         self._choices = choices
 
-    async def answer(self) -> dict[str, Any]:
-        """The whole answer."""
+    async def whole(self) -> dict[str, Any]:
+        """The answer as one object."""
         shown = []
         for index, choice in enumerate(self._choices):
             if choice.stream is None:
                 choice.cost = await choice.without_output()
                 shown.append(_choice(index, choice.echoed, choice.echoed_logprobs, "length"))
                 continue
-            completion = await choice.stream.result()
-            check_end(self._lifecycle, completion.finish_reason)
-            choice.cost = answers.completion_cost(completion)
+            completion = await choice.result()
             delta = Delta(text=completion.text, tokens=completion.tokens)
             lists = await choice.logprobs_of(delta, completion.stop, is_last=True)
             if lists is not None and choice.echoed_logprobs is not None:
@@ -244,28 +223,29 @@ class _Run:
                 yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, "length"))
             elif self._request.echo:
                 yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, None))
-        submitted = [choice for choice in self._choices if choice.stream is not None]
-        if submitted:
-            async with aclosing(merged([_parts(choice.running) for choice in submitted])) as parts:
-                async for index, part in parts:
-                    if frame := await self._part(index, part):
+        # Either all are submitted or none.
+        if streams := [choice.stream for choice in self._choices if choice.stream is not None]:
+            async with aclosing(merged(streams)) as deltas:
+                async for index, delta in deltas:
+                    frame = await (self._last(index) if delta is None else self._part(index, delta))
+                    if frame:
                         yield frame
         if self._request.stream_options.include_usage:
             yield answers.frame({**self._envelope.fields(self._envelope.kind, []), "usage": self._usage()})
         yield DONE
 
-    async def _part(self, index: int, part: _Part) -> bytes:
+    async def _part(self, index: int, delta: Delta) -> bytes:
+        lists = await self._choices[index].logprobs_of(delta, None, is_last=False)
+        has_tokens = lists is not None and lists["tokens"]
+        if not delta.text and not has_tokens:
+            return b""
+        return self._frame(_choice(index, delta.text, lists, None))
+
+    async def _last(self, index: int) -> bytes:
         choice = self._choices[index]
-        if isinstance(part, Delta):
-            lists = await choice.logprobs_of(part, None, is_last=False)
-            has_tokens = lists is not None and lists["tokens"]
-            if not part.text and not has_tokens:
-                return b""
-            return self._frame(_choice(index, part.text, lists, None))
-        check_end(self._lifecycle, part.finish_reason)
-        choice.cost = answers.completion_cost(part)
-        rest = await choice.logprobs_of(Delta(text="", tokens=()), part.stop, is_last=True)
-        return self._frame(_choice(index, "", rest, part.finish_reason), timings=self._timings(index))
+        completion = await choice.result()
+        rest = await choice.logprobs_of(Delta(text="", tokens=()), completion.stop, is_last=True)
+        return self._frame(_choice(index, "", rest, completion.finish_reason), timings=self._timings(index))
 
     def _frame(self, choice: dict[str, Any], **extra: Any) -> bytes:
         usage = {"usage": None} if self._request.stream_options.include_usage else {}
@@ -281,12 +261,6 @@ class _Run:
     def _timings(self, index: int) -> dict[str, Any] | None:
         cost = self._choices[index].cost
         return None if cost is None else answers.timings(cost)
-
-
-async def _parts(stream: Stream) -> AsyncGenerator[_Part, None]:
-    async for delta in stream:
-        yield delta
-    yield await stream.result()
 
 
 def _choice(index: int, text: str, lists: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:

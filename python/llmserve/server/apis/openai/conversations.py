@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.chat_schema import ChatRequest
-from llmserve.server.apis.openai.sampling import json_schema_of, sampling_params
-from llmserve.server.apis.openai.tool_choice import choose_tools, read_tools
+from llmserve.server.apis.openai.sampling import sampling_params
 from llmserve.server.conversation import Conversation
+from llmserve.server.conversation.json_formats import json_schema_of
+from llmserve.server.conversation.messages import check_parts, variables_of
+from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import kind_of
-
-# Variables of a template that a request cannot set: they are arguments of what renders it.
-_RESERVED = frozenset(
-    {"self", "messages", "tools", "template", "add_generation_prompt", "continue_final_message"}
-)
 
 
 def conversation_of(request: ChatRequest) -> Conversation:
@@ -44,27 +40,6 @@ def conversation_of(request: ChatRequest) -> Conversation:
     )
 
 
-def check_parts(content: Any, where: str) -> None:
-    """Refuses parts that are no text, by their kind.
-
-    Raises:
-        FieldError: There is one.
-    """
-    if not isinstance(content, list):
-        return
-    for index, part in enumerate(content):
-        name = f"{where}[{index}]"
-        if not isinstance(part, dict):
-            raise FieldError(name, f"must be an object, got {kind_of(part)}")
-        kind = part.get("type")
-        if kind not in ("text", "input_text", "output_text"):
-            shown = repr(kind[:32]) if isinstance(kind, str) else kind_of(kind)
-            raise FieldError(f"{name}.type", f"must be text (no images, audio or files), got {shown}")
-        text = part.get("text")
-        if not isinstance(text, str):
-            raise FieldError(f"{name}.text", f"must be a string, got {kind_of(text)}")
-
-
 def _check_calls(calls: Any, where: str) -> None:
     if calls is None:
         return
@@ -83,20 +58,6 @@ def template_variables(request: ChatRequest) -> dict[str, Any]:
         FieldError: A variable has a reserved name.
     """
     return variables_of(request.chat_template_kwargs, request.reasoning_effort)
-
-
-def variables_of(given: Mapping[str, Any], effort: str | None) -> dict[str, Any]:
-    """Variables of a template, with the effort under the names that templates know."""
-    for name in given:
-        if name in _RESERVED:
-            raise FieldError(f"chat_template_kwargs.{name}", "cannot be set")
-    if effort is None:
-        return dict(given)
-    known: dict[str, Any] = {"reasoning_effort": effort}
-    if effort == "none":
-        # What templates of models that think or do not think ask for.
-        known |= {"enable_thinking": False, "thinking": False}
-    return {**known, **given}
 
 
 def _generation_options(request: ChatRequest) -> dict[str, Any]:

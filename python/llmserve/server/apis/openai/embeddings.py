@@ -10,10 +10,10 @@ from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
 from llmserve.server.apis.openai import embeddings_convert as convert
 from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
-from llmserve.server.refusals import FieldError, ModelKindError, ServerStoppingError
+from llmserve.server.refusals import FieldError, ModelKindError
 from llmserve.server.services import Services
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.headers import ignored_header
+from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.token_kinds import Prompts
 
 _AS_IT_IS, _EUCLIDEAN = -1, 2
@@ -36,7 +36,7 @@ class EmbeddingsApi:
             embeddings = await self._embed(used.embedder, request.input, request.dimensions)
             vectors = await _rendered(embeddings, as_base64=request.encoding_format == "base64")
             answer = convert.openai_answer(used.entry.id, vectors, embeddings.total_tokens)
-        await exchange.send_json(answer, headers=_ignored(parsed.unknown))
+        await exchange.send_json(answer, headers=answer_headers(parsed.unknown))
 
     async def embedding(self, exchange: Exchange) -> None:
         """`POST /embedding`."""
@@ -54,7 +54,7 @@ class EmbeddingsApi:
         async with self._services.on_demand.use_embedder(model_id) as used:
             embeddings = await self._embed(used.embedder, inputs, normalize=normalize)
             answer = convert.llama_server_answer(await _rendered(embeddings))
-        await exchange.send_json(answer, headers=_ignored(parsed.unknown))
+        await exchange.send_json(answer, headers=answer_headers(parsed.unknown))
 
     async def _first_model(self) -> str:
         entries = await self._services.catalogue.entries()
@@ -67,21 +67,14 @@ class EmbeddingsApi:
     async def _embed(
         self, embedder: Embedder, inputs: Prompts, dimensions: int | None = None, *, normalize: bool = True
     ) -> Embeddings:
-        """The vectors; the server's stop ends the wait for them.
+        """The vectors.
 
         Raises:
             RequestError: An input cannot be computed.
             ServerStoppingError: The server stops.
         """
-        lifecycle = self._services.lifecycle
-        work = asyncio.ensure_future(embedder.embed(inputs, dimensions=dimensions, normalize=normalize))
-        try:
-            with lifecycle.running(work.cancel):
-                return await work
-        except asyncio.CancelledError:
-            if lifecycle.is_stopping:
-                raise ServerStoppingError from None
-            raise
+        work = embedder.embed(inputs, dimensions=dimensions, normalize=normalize)
+        return await self._services.generation.until_stop(work)
 
 
 async def _rendered(embeddings: Embeddings, *, as_base64: bool = False) -> Sequence[object]:
@@ -95,7 +88,3 @@ async def _rendered(embeddings: Embeddings, *, as_base64: bool = False) -> Seque
     if len(embeddings) * embeddings.dimensions <= _SMALL:
         return render()
     return await asyncio.to_thread(render)
-
-
-def _ignored(unknown: Sequence[str]) -> dict[str, str]:
-    return {"X-LLMServe-Ignored": ignored_header(unknown)} if unknown else {}

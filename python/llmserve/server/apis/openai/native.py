@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Any
 
 from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.completions import Choice, CompletionsApi
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.server.apis.openai.ends import check_end
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
-from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params, schema_text
-from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
+from llmserve.server.conversation.json_formats import schema_text
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
 from llmserve.types import Completion, Delta
 
@@ -50,31 +49,28 @@ class NativeCompletionApi:
         )
         params = await with_grammar(request, params)
         session = header_session(exchange.request.scope)
-        headers = answers.headers(params.seed, [*parsed.unknown, *ignored_fields(request, params)])
+        headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._completions.submitted(request, params, session, "n_predict") as (used, (choice,)):
-            run = _Run(self._services.lifecycle, used.entry.id, native, choice)
+            answer = _Answer(used.entry.id, native, choice)
             if native.stream:
-                await exchange.send_events(run.frames(), answers.render_error, headers=headers)
+                await exchange.send_events(answer.frames(), answers.render_error, headers=headers)
             else:
-                await exchange.send_json(await run.answer(), headers=headers)
+                await exchange.send_json(await answer.whole(), headers=headers)
 
 
-class _Run:
+class _Answer:
     """One answer."""
 
-    def __init__(
-        self, lifecycle: Lifecycle, model: str, request: NativeCompletionRequest, choice: Choice
-    ) -> None:
-        self._lifecycle = lifecycle
+    def __init__(self, model: str, request: NativeCompletionRequest, choice: Choice) -> None:
         self._model = model
         self._request = request
         self._choice = choice
 
-    async def answer(self) -> dict[str, Any]:
-        """The whole answer."""
-        completion = await self._completion()
-        if completion is None:
+    async def whole(self) -> dict[str, Any]:
+        """The answer as one object."""
+        if self._choice.stream is None:
             return await self._without_output()
+        completion = await self._choice.result()
         return self._ended(completion, completion.text, [token.id for token in completion.tokens])
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
@@ -82,24 +78,10 @@ class _Run:
         if self._choice.stream is None:
             yield answers.frame(await self._without_output())
             return
-        async with aclosing(self._deltas()) as deltas:
-            async for delta in deltas:
-                if delta.text:
-                    yield answers.frame(self._part(delta))
-        completion = await self._completion()
-        if completion is not None:
-            yield answers.frame(self._ended(completion, "", []))
-
-    async def _deltas(self) -> AsyncGenerator[Delta, None]:
-        async for delta in self._choice.running:
-            yield delta
-
-    async def _completion(self) -> Completion | None:
-        if self._choice.stream is None:
-            return None
-        completion = await self._choice.stream.result()
-        check_end(self._lifecycle, completion.finish_reason)
-        return completion
+        async for delta in self._choice.stream:
+            if delta.text:
+                yield answers.frame(self._part(delta))
+        yield answers.frame(self._ended(await self._choice.result(), "", []))
 
     def _part(self, delta: Delta) -> dict[str, Any]:
         tokens = [token.id for token in delta.tokens] if self._request.return_tokens else []

@@ -6,23 +6,21 @@ import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from llmserve.server.apis.openai import answers, errors
-from llmserve.server.apis.openai.chat import check_plan
-from llmserve.server.apis.openai.ends import check_end
+from llmserve.server.apis.openai import errors
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.apis.openai.running import running_turns
-from llmserve.server.conversation import Turn, TurnEnd, TurnPlan, plan_turn
-from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.conversation import Turn, TurnEnd, check_plan
+from llmserve.server.generation import Run, turns
+from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
 from llmserve.server.web.sse import data_frame
 
@@ -39,32 +37,31 @@ class ResponsesApi:
         request = parsed.value
         conversation, params = conversation_of(request), response_params(request)
         session = header_session(exchange.request.scope)
-        headers = answers.headers(params.seed, parsed.unknown)
+        headers = answer_headers(parsed.unknown, seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
-            plan = replace(await plan_turn(used.engine, conversation, params), at_end=not request.stream)
+            plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
             check_plan(plan, "text.format")
-            async with running_turns(self._services, used, [plan], session) as (turn,):
-                run = _Run(self._services.lifecycle, request, used.entry.id, plan, turn)
+            call = turns(plan, dialect=errors.DIALECT, model=used.model, session=session)
+            async with self._services.generation.run(call) as run:
+                response = _Response(_head(request, used.entry.id), run)
                 if request.stream:
-                    await exchange.send_events(run.frames(), run.render_error, headers=headers)
+                    await exchange.send_events(response.frames(), response.render_error, headers=headers)
                 else:
-                    await exchange.send_json(await run.answer(), headers=headers)
+                    await exchange.send_json(await response.whole(), headers=headers)
 
 
-class _Run:
+class _Response:
     """One response."""
 
-    def __init__(
-        self, lifecycle: Lifecycle, request: ResponsesRequest, model: str, plan: TurnPlan, turn: Turn
-    ) -> None:
-        self._lifecycle = lifecycle
-        self._turn = turn
+    def __init__(self, head: dict[str, Any], run: Run[Turn]) -> None:
+        self._head = head
+        self._run = run
+        self._turn = run.output
         self._items = OutputItems()
-        self._head = _head(request, model, plan)
         self._num_events = 0
 
-    async def answer(self) -> dict[str, Any]:
-        """The whole response."""
+    async def whole(self) -> dict[str, Any]:
+        """The response as one object."""
         async with aclosing(self._events()) as events:
             async for _ in events:
                 pass
@@ -87,7 +84,7 @@ class _Run:
                 for event in self._items.add(piece):
                     yield event
         end = self._turn.end
-        check_end(self._lifecycle, end.finish_reason)
+        self._run.check_end(end.finish_reason, CallCancelledError)
         for event in self._items.close("completed" if end.finish_reason == "stop" else "incomplete"):
             yield event
 
@@ -115,7 +112,7 @@ class _Run:
         return self._frame({"type": "error", **fields, **rendered})
 
 
-def _head(request: ResponsesRequest, model: str, plan: TurnPlan) -> dict[str, Any]:
+def _head(request: ResponsesRequest, model: str) -> dict[str, Any]:
     """What does not change."""
     return {
         "id": f"resp_{secrets.token_hex(12)}",

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llmserve.sampling_params import SamplingParams
-from llmserve.server.apis.openai.conversations import check_parts, variables_of
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.apis.openai.sampling import json_schema_of, sampling_params
-from llmserve.server.apis.openai.tool_choice import choose_tools, read_tools
+from llmserve.server.apis.openai.sampling import sampling_params
 from llmserve.server.conversation import Conversation
+from llmserve.server.conversation.json_formats import json_schema_of
+from llmserve.server.conversation.messages import check_parts, variables_of
+from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import kind_of, shown
 

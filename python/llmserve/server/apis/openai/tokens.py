@@ -14,7 +14,7 @@ from llmserve.server.models.on_demand import UsedHandle
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.headers import ignored_header
+from llmserve.server.web.headers import answer_headers
 from llmserve.version import version
 
 MAX_PIECES = 10_000
@@ -40,14 +40,14 @@ class TokensApi:
             )
             if request.with_pieces:
                 tokens = await _with_pieces(used.handle, tokens)
-        await exchange.send_json({"tokens": tokens}, headers=_ignored(parsed.unknown))
+        await exchange.send_json({"tokens": tokens}, headers=answer_headers(parsed.unknown))
 
     async def detokenize(self, exchange: Exchange) -> None:
         """`POST /detokenize`."""
         parsed = await exchange.read(DetokenizeRequest)
         async with self._use(parsed.value.model) as used:
             text = await used.handle.detokenize(parsed.value.tokens, render_special=True)
-        await exchange.send_json({"content": text}, headers=_ignored(parsed.unknown))
+        await exchange.send_json({"content": text}, headers=answer_headers(parsed.unknown))
 
     async def props(self, exchange: Exchange) -> None:
         """`GET /props`."""
@@ -93,7 +93,3 @@ def _piece(data: bytes) -> str | list[int]:
         return data.decode()
     except UnicodeDecodeError:
         return list(data)
-
-
-def _ignored(unknown: Sequence[str]) -> dict[str, str]:
-    return {"X-LLMServe-Ignored": ignored_header(unknown)} if unknown else {}

@@ -10,16 +10,15 @@ import orjson
 
 from llmserve.errors import BudgetTooSmallError, ContextExceededError
 from llmserve.server.apis.sie.errors import code_of
-from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateRequest
+from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateOptions, GenerateRequest
 from llmserve.server.fields import sampling
-from llmserve.server.grammars import GrammarSyntaxError, ebnf_to_lark
+from llmserve.server.generation.deadlines import TimeLimit, TimeLimits
+from llmserve.server.grammars.requested import MAX_GRAMMAR_BYTES
 from llmserve.server.refusals import FieldError, UnsupportedFieldError
 from llmserve.server.web.errors import Fault
 from llmserve.server.web.schema import read
 from llmserve.server.web.sse import DONE, data_frame
 from llmserve.types import Completion, Delta, SamplingParams, Token, TokenLogprobs, Usage
-
-MAX_GRAMMAR_BYTES = 64 << 10
 
 # JSON has no infinity; OpenAI's clients know this number for it.
 _NO_LOGPROB = -9999.0
@@ -71,18 +70,6 @@ def _check_grammar(grammar: GenerateGrammar, raw: object) -> None:
         raise FieldError("grammar", f"must have at most {MAX_GRAMMAR_BYTES} bytes of JSON, got {num_bytes}")
 
 
-def lark_grammar(ebnf: str) -> str:
-    """A grammar as the engine reads it.
-
-    Raises:
-        FieldError: It is GBNF with a mistake.
-    """
-    try:
-        return ebnf_to_lark(ebnf)
-    except GrammarSyntaxError as error:
-        raise FieldError("grammar.ebnf", f"is no GBNF: {error}") from None
-
-
 def sampling_params(
     request: GenerateRequest, stop_token_ids: Sequence[int], lark: str | None
 ) -> SamplingParams:
@@ -117,6 +104,20 @@ def ignored_fields(request: GenerateRequest) -> list[str]:
         return []
     given = {"stop": request.sampling.get("stop"), "options.stop_tokens": request.options.stop_tokens}
     return [name for name, values in given.items() if values]
+
+
+def time_limits(options: GenerateOptions) -> TimeLimits:
+    """The time limits of a request."""
+
+    def limit(name: str) -> TimeLimit | None:
+        seconds: float | None = getattr(options, name)
+        return None if seconds is None else TimeLimit(f"options.{name}", seconds)
+
+    return TimeLimits(
+        overall=limit("overall_timeout_s"),
+        first_output=limit("first_chunk_timeout_s"),
+        between_outputs=limit("inter_chunk_timeout_s"),
+    )
 
 
 def check_cap(num_wanted: int, cap: int) -> None:

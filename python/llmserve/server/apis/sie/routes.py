@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
-
-import anyio
-import anyio.to_thread
 
 from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.sie import convert, operations
-from llmserve.server.apis.sie.deadlines import Deadlines
 from llmserve.server.apis.sie.errors import DIALECT
 from llmserve.server.apis.sie.headers import check_headers
 from llmserve.server.apis.sie.schema import GenerateRequest
+from llmserve.server.generation import Call, Run, raw_text
+from llmserve.server.generation.deadlines import Deadlines, TimedStream
+from llmserve.server.grammars.requested import read_grammar
 from llmserve.server.models import SessionCall, UsedModel, safe_id
 from llmserve.server.refusals import (
     FieldError,
     GenerationCancelledError,
-    ServerStoppingError,
     UnsafeModelIdError,
 )
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.headers import ignored_header
+from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.request_id import current_request_id
 from llmserve.server.web.session_names import header_session
 from llmserve.stream import Stream
-from llmserve.types import Completion, Delta
 
 
 class SieApi:
@@ -58,75 +54,36 @@ class SieApi:
         lark = await _lark(request)
         wait_s = request.options.first_chunk_timeout_s or math.inf
         async with self._services.on_demand.use(model_id, wait_s=wait_s) as used:
-            deadlines = Deadlines(request.options)
+            deadlines = Deadlines(convert.time_limits(request.options))
             context_length = used.engine.info.context_length
             cap = min(used.entry.max_new_tokens or context_length, context_length)
             convert.check_cap(request.max_new_tokens, cap)
             stop_token_ids = await _stop_token_ids(used.engine, request.options.stop_tokens)
             params = convert.sampling_params(request, stop_token_ids, lark)
-            run = _Run(request, params, used, deadlines)
-            async with self._submitted(run, session) as stream:
-                await self._answer(exchange, run, stream)
+            wanted = _Wanted(request, params, used, deadlines)
+            async with self._services.generation.run(wanted.call(session)) as run:
+                await self._answer(exchange, wanted, run)
 
-    @asynccontextmanager
-    async def _submitted(self, run: _Run, session: str | None) -> AsyncGenerator[Stream, None]:
-        """The running request, as a call of its session where it has one."""
-        prompt, at_end = run.request.prompt, run.at_end
-        if session is None:
-            async with run.used.engine.stream(prompt, run.params, at_end=at_end) as stream:
-                yield stream
+    async def _answer(self, exchange: Exchange, wanted: _Wanted, run: Run[_Output]) -> None:
+        request, output = wanted.request, run.output
+        if request.stream:
+            frames = convert.EventFrames(current_request_id())
+
+            def render_error(error: Exception) -> bytes:
+                return frames.failure(fault_of(error, DIALECT))
+
+            await exchange.send_events(_events(wanted, run, frames), render_error, headers=wanted.headers())
             return
-        with self._services.sessions.call(run.used.model, session, DIALECT, goes_on=True) as call:
-            async with call.submitting() as used:
-                await _check_session(run, call)
-                stream = run.used.engine.stream(prompt, run.params, session=used, append=True, at_end=at_end)
-                call.attach(stream)
-            async with stream:
-                yield stream
-
-    async def _answer(self, exchange: Exchange, run: _Run, stream: Stream) -> None:
-        with self._services.lifecycle.running(stream.abort):
-            # Refusals are raised here, while the answer can still have their status.
-            with anyio.move_on_after(self._services.settings.sse_ping_s if run.request.stream else None):
-                await run.accepted(stream)
-            if self._services.lifecycle.is_stopping:  # then it was aborted
-                raise ServerStoppingError
-            if run.request.stream:
-                await self._send_stream(exchange, run, stream)
-            else:
-                completion = await run.completion(stream)
-                self._check_end(completion)
-                answer = convert.answer(run.used.entry.id, completion)
-                await exchange.send_json(answer, headers=run.headers())
-
-    async def _send_stream(self, exchange: Exchange, run: _Run, stream: Stream) -> None:
-        frames = convert.EventFrames(current_request_id())
-
-        async def events() -> AsyncGenerator[bytes, None]:
-            await run.accepted(stream)
-            while (delta := await run.next_delta(stream)) is not None:
-                pieces = None
-                if run.request.logprobs:
-                    shown = list(convert.shown_tokens(delta))
-                    pieces = dict(zip(shown, await run.used.engine.token_bytes(shown), strict=True))
-                if frame := frames.delta(delta, pieces):
-                    yield frame
-            completion = await stream.result()
-            self._check_end(completion)
-            yield frames.end(completion)
-
-        def render_error(error: Exception) -> bytes:
-            return frames.failure(fault_of(error, DIALECT))
-
-        await exchange.send_events(events(), render_error, headers=run.headers())
-
-    def _check_end(self, completion: Completion) -> None:
-        if completion.finish_reason == "cancelled":
-            raise ServerStoppingError if self._services.lifecycle.is_stopping else GenerationCancelledError
+        if not wanted.at_end:
+            while await output.next() is not None:
+                pass
+        completion = await output.result()
+        run.check_end(completion.finish_reason, GenerationCancelledError)
+        await exchange.send_json(convert.answer(wanted.used.entry.id, completion), headers=wanted.headers())
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _Wanted:
     """One request with all that was made of it."""
 
     request: GenerateRequest
@@ -137,64 +94,80 @@ class _Run:
     @property
     def at_end(self) -> bool:
         """Whether its output is wanted in one piece."""
-        return not self.request.stream and not self.deadlines.needs_each_output
+        return not self.request.stream and not self.deadlines.limits.need_each_output
 
     def headers(self) -> dict[str, str]:
         """The answer's headers beside those of every answer."""
-        headers = {"X-LLMServe-Seed": str(self.params.seed)}
-        if ignored := convert.ignored_fields(self.request):
-            headers["X-LLMServe-Ignored"] = ignored_header(ignored)
-        return headers
+        return answer_headers(convert.ignored_fields(self.request), seed=self.params.seed)
 
-    async def accepted(self, stream: Stream) -> None:
-        """Waits until the engine has taken the request.
+    def call(self, session: str | None) -> Call[_Output]:
+        """What the generation service is asked for."""
+        return Call(
+            dialect=DIALECT,
+            model=self.used.model,
+            starts=[self._start],
+            is_stream=self.request.stream,
+            session=session,
+        )
+
+    async def _start(self, engine: Engine, call: SessionCall | None) -> _Output:
+        if call is not None:
+            await self._check_session(engine, call)
+        stream = await raw_text(self.request.prompt, self.params, at_end=self.at_end)(engine, call)
+        return _Output(self, stream)
+
+    async def _check_session(self, engine: Engine, call: SessionCall) -> None:
+        """Refuses what does not fit before the session's tokens can change."""
+        num_tokens = call.session.num_tokens
+        prompt = await engine.tokenize(self.request.prompt, add_special=num_tokens == 0)
+        context_length = engine.info.context_length
+        convert.check_length(num_tokens + len(prompt), self.request.max_new_tokens, context_length)
+
+
+class _Output(TimedStream):
+    """The output of a request, which is accepted only if it can have all of its tokens."""
+
+    def __init__(self, wanted: _Wanted, stream: Stream) -> None:
+        super().__init__(stream, wanted.deadlines)
+        self._num_wanted = wanted.request.max_new_tokens
+        self._context_length = wanted.used.engine.info.context_length
+
+    async def accepted(self) -> int:
+        """The number of prompt tokens.
 
         Raises:
             RequestError: It was refused, or prompt and output do not fit into the context.
             GenerationTimeoutError: A limit has passed.
         """
-        num_wanted, context_length = self.request.max_new_tokens, self.used.engine.info.context_length
         try:
-            num_prompt_tokens = await self.deadlines.wait(stream.accepted)
+            num_prompt_tokens = await super().accepted()
         except BudgetTooSmallError as error:
-            raise convert.budget_refusal(error, num_wanted, context_length) from None
-        convert.check_length(num_prompt_tokens, num_wanted, context_length)
-
-    async def next_delta(self, stream: Stream) -> Delta | None:
-        """The next output, ``None`` after the last.
-
-        Raises:
-            GenerationTimeoutError: A limit has passed.
-        """
-        try:
-            return await self.deadlines.next_output(stream.__anext__)
-        except StopAsyncIteration:
-            return None
-
-    async def completion(self, stream: Stream) -> Completion:
-        """The whole output.
-
-        Raises:
-            GenerationTimeoutError: A limit has passed.
-        """
-        if not self.at_end:
-            while await self.next_delta(stream) is not None:
-                pass
-        return await self.deadlines.wait(stream.result)
+            raise convert.budget_refusal(error, self._num_wanted, self._context_length) from None
+        convert.check_length(num_prompt_tokens, self._num_wanted, self._context_length)
+        return num_prompt_tokens
 
 
-async def _check_session(run: _Run, call: SessionCall) -> None:
-    """Refuses what does not fit before the session's tokens can change."""
-    engine, num_tokens = run.used.engine, call.session.num_tokens
-    prompt = await engine.tokenize(run.request.prompt, add_special=num_tokens == 0)
-    convert.check_length(num_tokens + len(prompt), run.request.max_new_tokens, engine.info.context_length)
+async def _events(
+    wanted: _Wanted, run: Run[_Output], frames: convert.EventFrames
+) -> AsyncGenerator[bytes, None]:
+    output = run.output
+    await output.accepted()
+    while (delta := await output.next()) is not None:
+        pieces = None
+        if wanted.request.logprobs:
+            shown = list(convert.shown_tokens(delta))
+            pieces = dict(zip(shown, await wanted.used.engine.token_bytes(shown), strict=True))
+        if frame := frames.delta(delta, pieces):
+            yield frame
+    completion = await output.result()
+    run.check_end(completion.finish_reason, GenerationCancelledError)
+    yield frames.end(completion)
 
 
 async def _lark(request: GenerateRequest) -> str | None:
     if request.grammar is None or request.grammar.ebnf is None:
         return None
-    # A large grammar takes some time.
-    return await anyio.to_thread.run_sync(convert.lark_grammar, request.grammar.ebnf)
+    return await read_grammar(request.grammar.ebnf, "grammar.ebnf")
 
 
 async def _stop_token_ids(engine: Engine, texts: Sequence[str]) -> list[int]:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from llmserve.server.web.tasks import end_task
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-async def merged(sources: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[tuple[int, T], None]:
-    """What the sources give, as it comes, with their numbers.
+class Source(Protocol[T_co]):
+    """A stream or a generator."""
+
+    def __aiter__(self) -> AsyncIterator[T_co]: ...
+
+    async def aclose(self) -> None:
+        """Ends it."""
+
+
+async def merged(sources: Sequence[Source[T]]) -> AsyncGenerator[tuple[int, T | None], None]:
+    """What the sources give, as it comes, with their numbers; `None` at the end of each.
 
     The first exception of a source ends all. A source waits while nobody takes what it gave.
     """
@@ -21,8 +31,9 @@ async def merged(sources: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[t
         async with aclosing(sources[0]) as source:
             async for item in source:
                 yield 0, item
+        yield 0, None
         return
-    queue: asyncio.Queue[tuple[int, T]] = asyncio.Queue(maxsize=len(sources))
+    queue: asyncio.Queue[tuple[int, T | None]] = asyncio.Queue(maxsize=len(sources))
     feeding = {asyncio.create_task(_feed(queue, index, source)) for index, source in enumerate(sources)}
     taking = asyncio.create_task(queue.get())
     try:
@@ -42,7 +53,8 @@ async def merged(sources: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[t
             await end_task(task)
 
 
-async def _feed(queue: asyncio.Queue[tuple[int, T]], index: int, source: AsyncGenerator[T, None]) -> None:
+async def _feed(queue: asyncio.Queue[tuple[int, T | None]], index: int, source: Source[T]) -> None:
     async with aclosing(source):
         async for item in source:
             await queue.put((index, item))
+    await queue.put((index, None))

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llmserve.server.apis.openai.sampling import schema_text
-from llmserve.server.conversation import Tool, ToolMode
+from llmserve.server.conversation.json_formats import schema_text
+from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import kind_of
 

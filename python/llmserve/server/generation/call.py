@@ -1,0 +1,93 @@
+"""What a dialect asks for: a call on a model, with one output or several."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from llmserve._binding.loaded import Prompt
+from llmserve.engine import Engine
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.conversation import Turn, TurnPlan
+from llmserve.server.models import Model, SessionCall
+from llmserve.stream import Stream
+
+
+class Running(Protocol):
+    """An output that is being generated: a `Stream`, or a `Turn` of several."""
+
+    async def accepted(self) -> object:
+        """Waits until the engine has accepted it. Raises its refusal."""
+
+    def abort(self) -> None:
+        """Ends it within one step."""
+
+    async def aclose(self) -> None:
+        """Ends it without waiting."""
+
+
+R = TypeVar("R", bound=Running)
+
+Start: TypeAlias = Callable[[Engine, SessionCall | None], Awaitable[R]]
+"""Submits one output to the engine, in the session of the call if it has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[R]):
+    """What is to be generated."""
+
+    dialect: str
+    model: Model
+    starts: Sequence[Start[R]]
+    """One for each output. A call in a session has one output."""
+    is_stream: bool
+    """Whether the head of the answer goes out before the output, and so does not wait for long."""
+    session: str | None = None
+    goes_on: bool = True
+    """Whether the call needs what the session holds: then an expired session is refused."""
+    renders: bool = False
+    """Whether a template is rendered when it is started, which takes a place, see `Admission`."""
+    holds_session: bool = False
+    """Whether calls that come later wait for the end of this one instead of its submission."""
+
+
+def raw_text(prompt: Prompt, params: SamplingParams, *, at_end: bool) -> Start[Stream]:
+    """A raw prompt, which is appended to the session of the call."""
+
+    async def start(engine: Engine, call: SessionCall | None) -> Stream:
+        session = None if call is None else call.session
+        return engine.stream(prompt, params, session=session, append=True, at_end=at_end)
+
+    return start
+
+
+def turns(
+    plan: TurnPlan, *, dialect: str, model: Model, session: str | None = None, num_choices: int = 1
+) -> Call[Turn]:
+    """A call for turns of one plan, which differ in what keys their draws. A session holds what the turn was.
+
+    Each segment of a turn replaces the whole session, so it is held to the end.
+    """
+    plans = [
+        replace(plan, params=plan.params.replace(choice_index=index)) if index else plan
+        for index in range(num_choices)
+    ]
+    return Call(
+        dialect=dialect,
+        model=model,
+        starts=[_turn(plan) for plan in plans],
+        is_stream=not plan.at_end,
+        session=session,
+        goes_on=False,
+        holds_session=True,
+    )
+
+
+def _turn(plan: TurnPlan) -> Start[Turn]:
+    async def start(engine: Engine, call: SessionCall | None) -> Turn:
+        running = Turn(engine, plan if call is None else replace(plan, session=call.session))
+        await running.begin()
+        return running
+
+    return start

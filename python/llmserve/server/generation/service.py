@@ -1,0 +1,146 @@
+"""Runs the calls of all dialects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import anyio
+
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.conversation import Conversation, TurnPlan, plan_turn
+from llmserve.server.generation.admission import Admission
+from llmserve.server.generation.call import Call, R
+from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.models import Registry, SessionCall, SessionTable, UsedModel
+from llmserve.server.refusals import Refusal, ServerStoppingError
+from llmserve.types import FinishReason
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Generic[R]):
+    """A call that runs."""
+
+    outputs: Sequence[R]
+    """In the order of the call's `starts`."""
+    _lifecycle: Lifecycle
+    _session: SessionCall | None
+
+    @property
+    def output(self) -> R:
+        """The only output."""
+        (output,) = self.outputs
+        return output
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody has cancelled the calls of its session."""
+        return self._session is not None and self._session.is_cancelled
+
+    def check_end(self, reason: FinishReason, otherwise: Callable[[], Refusal] | None = None) -> None:
+        """Refuses to show an output that was cut short as one that ended.
+
+        Raises:
+            ServerStoppingError: The stopping server cancelled it.
+            Refusal: `otherwise`, if that is given: another client cancelled it.
+        """
+        if reason != "cancelled":
+            return
+        if self._lifecycle.is_stopping:
+            raise ServerStoppingError
+        if otherwise is not None:
+            raise otherwise()
+
+
+class GenerationService:
+    """Owns what is between a call and its outputs."""
+
+    def __init__(
+        self, registry: Registry, sessions: SessionTable, lifecycle: Lifecycle, patience_s: float
+    ) -> None:
+        """`patience_s` is how long the head of a stream waits for the engine's word."""
+        self._registry = registry
+        self._sessions = sessions
+        self._lifecycle = lifecycle
+        self._patience_s = patience_s
+        self._admission = Admission()
+
+    async def plan(
+        self, used: UsedModel, conversation: Conversation, params: SamplingParams, *, is_stream: bool
+    ) -> TurnPlan:
+        """The plan of a turn; no more are made at once than may wait in the engine's queue.
+
+        Raises:
+            QueueFullError: There are as many.
+            LlmserveError: What `plan_turn` raises.
+        """
+        with self._admission.place(used.model):
+            plan = await plan_turn(used.engine, conversation, params)
+        return replace(plan, at_end=not is_stream)
+
+    @asynccontextmanager
+    async def run(self, call: Call[R]) -> AsyncGenerator[Run[R], None]:
+        """The outputs of a call, once all are accepted.
+
+        A stream that waits longer, for its turn in a session, has its place in the queue: its head goes out,
+        and a refusal becomes its last event. Leaving the context ends the outputs; so do the server's stop
+        and whoever cancels the calls of the session.
+
+        Raises:
+            RequestError: An output was refused.
+            SessionExpiredError: The session has expired.
+            SessionsFullError: It would be one session too many.
+            ServerStoppingError: The server stops.
+        """
+        async with AsyncExitStack() as stack:
+            session = None
+            if call.session is not None:
+                session = stack.enter_context(
+                    self._sessions.call(call.model, call.session, call.dialect, goes_on=call.goes_on)
+                )
+                stack.enter_context(self._lifecycle.running(session.cancel))
+            outputs = await self._submit(call, session, stack)
+            with anyio.move_on_after(self._patience_s if call.is_stream else None):
+                for output in outputs:
+                    await output.accepted()
+            if self._lifecycle.is_stopping:  # then they were aborted
+                raise ServerStoppingError
+            yield Run(outputs, self._lifecycle, session)
+
+    async def until_stop(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work that only its own client can end otherwise, such as embeddings.
+
+        Raises:
+            ServerStoppingError: The server stops.
+        """
+        task = asyncio.create_task(work)
+        try:
+            with self._lifecycle.running(task.cancel):
+                return await task
+        except asyncio.CancelledError:
+            if self._lifecycle.is_stopping:
+                raise ServerStoppingError from None
+            raise
+
+    async def _submit(self, call: Call[R], session: SessionCall | None, stack: AsyncExitStack) -> Sequence[R]:
+        """Submits the outputs, which end with the stack."""
+        engine = stack.enter_context(self._registry.use_model(call.model))
+        outputs = []
+        async with AsyncExitStack() as submission:
+            if session is not None:
+                held = stack if call.holds_session else submission
+                await held.enter_async_context(session.submitting())
+            for start in call.starts:
+                with self._admission.place(call.model) if call.renders else nullcontext():
+                    output = await start(engine, session)
+                stack.push_async_callback(output.aclose)
+                stack.enter_context(self._lifecycle.running(output.abort))
+                if session is not None:
+                    session.attach(output)
+                outputs.append(output)
+        return outputs

@@ -1,0 +1,25 @@
+"""Grammars that clients send."""
+
+from __future__ import annotations
+
+import anyio.to_thread
+
+from llmserve.server.grammars import GrammarSyntaxError, ebnf_to_lark
+from llmserve.server.refusals import FieldError
+
+MAX_GRAMMAR_BYTES = 64 << 10
+
+
+async def read_grammar(text: str, field: str) -> str:
+    """A grammar as the engine reads it. Translating a large one takes a while: a thread does it.
+
+    Raises:
+        FieldError: It has a mistake, or is too large.
+    """
+    num_bytes = len(text.encode(errors="replace"))
+    if num_bytes > MAX_GRAMMAR_BYTES:
+        raise FieldError(field, f"must have at most {MAX_GRAMMAR_BYTES} bytes, got {num_bytes}")
+    try:
+        return await anyio.to_thread.run_sync(ebnf_to_lark, text)
+    except GrammarSyntaxError as error:
+        raise FieldError(field, f"is no GBNF: {error}") from None

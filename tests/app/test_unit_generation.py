@@ -1,0 +1,190 @@
+"""The generation service: acceptance, cancellation and ends, on outputs that generate nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from llmserve import QueueFullError
+from llmserve.server.generation import Call, GenerationService
+from llmserve.server.generation.admission import Admission
+from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.models import SessionTable
+from llmserve.server.refusals import CallCancelledError, ServerStoppingError
+
+
+class Fake:
+    """Anything with some attributes."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+class Output:
+    """Is accepted, refused or aborted when a test says so."""
+
+    def __init__(self, refusal: Exception | None = None, *, is_accepted: bool = True) -> None:
+        self._refusal = refusal
+        self._settled = asyncio.Event()
+        self.is_aborted = False
+        self.is_closed = False
+        if is_accepted or refusal is not None:
+            self._settled.set()
+
+    async def accepted(self) -> int:
+        await self._settled.wait()
+        if self._refusal is not None:
+            raise self._refusal
+        return 1
+
+    def abort(self) -> None:
+        self.is_aborted = True
+        self._settled.set()
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+class World:
+    """The service over a model that is always loaded."""
+
+    def __init__(self, patience_s: float = math.inf) -> None:
+        self.lifecycle = Lifecycle()
+        self.sessions = SessionTable(math.inf, 10)
+        engine = Fake(session=lambda: Fake(is_templated=False))
+        config = Fake(max_queued_requests=1)
+        self.model: Any = Fake(engine=engine, config=config, path="path", num_uses=0)
+        self.service = GenerationService(self, self.sessions, self.lifecycle, patience_s)  # type: ignore[arg-type]
+
+    @contextmanager
+    def use_model(self, model: Any) -> Iterator[Any]:
+        model.num_uses += 1
+        try:
+            yield model.engine
+        finally:
+            model.num_uses -= 1
+
+    def call(self, *outputs: Output, **fields: Any) -> Call[Output]:
+        async def start(output: Output) -> Output:
+            return output
+
+        starts = [lambda engine, call, output=output: start(output) for output in outputs]
+        return Call(dialect="test", model=self.model, starts=starts, **{"is_stream": False, **fields})
+
+
+def test_outputs_end_with_the_context() -> None:
+    async def scenario() -> None:
+        world = World()
+        outputs = Output(), Output()
+        async with world.service.run(world.call(*outputs)) as run:
+            assert list(run.outputs) == list(outputs)
+            assert world.model.num_uses == 1
+            assert not any(output.is_closed for output in outputs)
+        assert all(output.is_closed for output in outputs)
+        assert world.model.num_uses == 0
+
+    asyncio.run(scenario())
+
+
+def test_the_refusal_of_one_output_ends_all() -> None:
+    async def scenario() -> None:
+        world = World()
+        outputs = Output(), Output(QueueFullError("full"))
+        with pytest.raises(QueueFullError):
+            async with world.service.run(world.call(*outputs)):
+                pass
+        assert all(output.is_closed for output in outputs)
+
+    asyncio.run(scenario())
+
+
+def test_the_head_of_a_stream_does_not_wait_for_long() -> None:
+    async def scenario() -> None:
+        world = World(patience_s=0)
+        async with world.service.run(world.call(Output(is_accepted=False), is_stream=True)) as run:
+            assert not run.output.is_aborted
+
+    asyncio.run(scenario())
+
+
+def test_the_servers_stop_ends_what_waits_for_acceptance() -> None:
+    async def scenario() -> None:
+        world = World()
+        output = Output(is_accepted=False)
+        asyncio.get_running_loop().call_soon(world.lifecycle.stop)
+        with pytest.raises(ServerStoppingError):
+            async with world.service.run(world.call(output)):
+                pass
+        assert output.is_aborted
+
+    asyncio.run(scenario())
+
+
+def test_other_callers_of_a_session_end_what_runs_in_it() -> None:
+    async def scenario() -> None:
+        world = World()
+        output = Output()
+        async with world.service.run(world.call(output, session="s")) as run:
+            was_cancelled = run.is_cancelled
+            world.sessions.cancel("s", "other", world.model)
+            assert (was_cancelled, run.is_cancelled) == (False, True)
+            assert output.is_aborted
+            run.check_end("stop", CallCancelledError)
+            run.check_end("cancelled")
+            with pytest.raises(CallCancelledError):
+                run.check_end("cancelled", CallCancelledError)
+            world.lifecycle.stop()
+            with pytest.raises(ServerStoppingError):
+                run.check_end("cancelled")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("holds_session", [False, True])
+def test_a_session_is_held_until_the_submission_or_the_end(holds_session: bool) -> None:
+    async def scenario() -> None:
+        world = World()
+        first = world.call(Output(), session="s", holds_session=holds_session)
+        second = world.call(Output(), session="s")
+        has_begun = asyncio.Event()
+
+        async def run_second() -> None:
+            async with world.service.run(second):
+                has_begun.set()
+
+        async with world.service.run(first):
+            task = asyncio.create_task(run_second())
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert has_begun.is_set() is not holds_session
+        await task
+
+    asyncio.run(scenario())
+
+
+def test_what_renders_a_template_takes_a_place_until_it_is_submitted() -> None:
+    async def scenario() -> None:
+        world = World()
+        calls = [world.call(Output(), renders=True) for _ in range(2)]
+        async with world.service.run(calls[0]), world.service.run(calls[1]):
+            pass
+
+    asyncio.run(scenario())
+
+
+def test_only_so_many_conversations_are_prepared_at_once() -> None:
+    admission = Admission()
+    model: Any = Fake(config=Fake(max_queued_requests=1))
+    other: Any = Fake(config=Fake(max_queued_requests=1))
+    with admission.place(model):
+        with pytest.raises(QueueFullError, match="1 requests are being prepared"), admission.place(model):
+            pass
+        with admission.place(other):
+            pass
+    with admission.place(model):
+        pass
