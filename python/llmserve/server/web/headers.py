@@ -20,12 +20,6 @@ def header(scope: Scope, name: bytes) -> str | None:
     return None
 
 
-def route_path(scope: Scope) -> str:
-    """The path as the routes know it, without that below which the application is mounted."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
-
-
 def ignored_header(names: Iterable[str]) -> str:
     """The value of ``X-LLMServe-Ignored``: names without effect, separated by commas.
 
