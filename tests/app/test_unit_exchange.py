@@ -11,7 +11,8 @@ from llmserve.server.refusals import RouteNotFoundError
 from llmserve.server.web.bodies import Bodies
 from llmserve.server.web.errors import PLAIN, fault_of, send_fault
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.sse import ClientStalledError, StreamLimits
+from llmserve.server.web.sse import StreamLimits
+from llmserve.server.web.writing import ClientStalledError
 
 
 class Reader:

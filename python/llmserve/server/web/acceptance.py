@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+import anyio
 
-from llmserve.server.web.tasks import end_task
 from llmserve.stream import Stream
 
 
@@ -17,14 +16,5 @@ async def accepted_within(stream: Stream, seconds: float | None) -> None:
     Raises:
         RequestError: The request was refused.
     """
-    waiting = asyncio.create_task(_wait(stream))
-    try:
-        await asyncio.wait({waiting}, timeout=seconds)
-        if waiting.done():
-            waiting.result()
-    finally:
-        await end_task(waiting)
-
-
-async def _wait(stream: Stream) -> None:
-    await stream.accepted()
+    with anyio.move_on_after(seconds):
+        await stream.accepted()

@@ -18,7 +18,7 @@ from llmserve.server.refusals import (
 )
 from llmserve.server.web.error_table import INTERNAL, Rule, retry_after, rule_for
 from llmserve.server.web.request_id import current_request_id
-from llmserve.server.web.sse import send_in_time
+from llmserve.server.web.writing import send_in_time
 
 logger = logging.getLogger(__name__)
 

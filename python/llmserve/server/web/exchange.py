@@ -12,7 +12,8 @@ from starlette.types import Message, Send
 
 from llmserve.server.web.bodies import Bodies, parse_object
 from llmserve.server.web.schema import Parsed, read
-from llmserve.server.web.sse import EventWriter, StreamLimits, send_in_time
+from llmserve.server.web.sse import StreamLimits, write_events
+from llmserve.server.web.writing import send_in_time
 
 T = TypeVar("T")
 
@@ -98,7 +99,7 @@ class Exchange:
             ClientStalledError: The client stopped reading.
             AnswerFailedError: The last frame is a fault.
         """
-        await EventWriter(self._send, self._limits, render_error).write(frames, _encode(headers))
+        await write_events(self._send, self._limits, frames, _encode(headers), render_error)
 
 
 def _encode(headers: Headers | None) -> list[tuple[bytes, bytes]]:

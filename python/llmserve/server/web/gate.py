@@ -25,8 +25,9 @@ from llmserve.server.web.errors import Dialect, fault_of, send_fault
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import current_request_id, request_id
-from llmserve.server.web.sse import AnswerFailedError, ClientStalledError, StreamLimits
+from llmserve.server.web.sse import AnswerFailedError, StreamLimits
 from llmserve.server.web.table import EndpointTable
+from llmserve.server.web.writing import ClientStalledError
 
 logger = logging.getLogger(__name__)
 
