@@ -318,7 +318,8 @@ def test_expired_sessions_are_told_of_once(tiny_model: Path, tmp_path: Path) -> 
         nonlocal now
         made = Services.create(parse_settings(SMALL))
         services = dataclasses.replace(made, sessions=SessionTable(100, 8, lambda: now))
-        transport = httpx.ASGITransport(Gate(services, routes(services)), client=("127.0.0.1", 1))
+        gate = Gate(services.settings, services.lifecycle, services.http_counters, routes(services))
+        transport = httpx.ASGITransport(gate, client=("127.0.0.1", 1))
         url = f"http://127.0.0.1:8082{PREFIX}"
         async with httpx.AsyncClient(transport=transport, base_url=url, timeout=60) as client:
 

@@ -25,6 +25,10 @@ async def answer(exchange: Exchange) -> None:
     await exchange.send_json({"path": exchange.request.path_params})
 
 
+def gate_of(services: Services, *routes: Route) -> Gate:
+    return Gate(services.settings, services.lifecycle, services.http_counters, routes)
+
+
 def ask(
     endpoint: Endpoint,
     method: str = "GET",
@@ -40,7 +44,7 @@ def ask(
         services = Services.create(parse_settings(settings or {}))
         if is_draining:
             services.lifecycle.drain()
-        gate = Gate(services, [Route(endpoint, serve)])
+        gate = gate_of(services, Route(endpoint, serve))
         transport = httpx.ASGITransport(gate, client=(client, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8082") as asking:
             return await asking.request(method, path, headers=headers)
@@ -122,7 +126,7 @@ def test_a_stopping_server_that_gives_up_on_a_client_is_no_fault(is_stopping: bo
         async def unused(*arguments: object) -> Message:
             raise AssertionError
 
-        gate = Gate(services, [Route(endpoint(), hang)])
+        gate = gate_of(services, Route(endpoint(), hang))
         scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
         serving = asyncio.ensure_future(gate(scope, unused, unused))  # type: ignore[arg-type]
         await has_begun.wait()

@@ -57,9 +57,9 @@ class Application:
     def __init__(
         self, settings: Settings, observer: StartObserver | None = None, *, chains_signals: bool = True
     ) -> None:
-        self.services = Services.create(settings)
-        self.routes = _routes(self.services)
-        self._http = Gate(self.services, self.routes)
+        self.services = services = Services.create(settings)
+        self.routes = _routes(services)
+        self._http = Gate(settings, services.lifecycle, services.http_counters, self.routes)
         self._lock = OneWorkerLock()
         self._signals = SignalChain(self.stop, settings.grace_s) if chains_signals else None
         self._first_model = FirstModel(self.services, observer)

@@ -58,6 +58,8 @@ class Dialect:
     """The dialect's own headers of a fault."""
     answer_headers: Callable[[], RawHeaders] = tuple
     """The dialect's own headers of every answer."""
+    header_names: Sequence[str] = ()
+    """The names of all its own headers: CORS tells pages that they may read them."""
 
 
 def plain_render(fault: Fault) -> object:

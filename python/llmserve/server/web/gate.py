@@ -10,13 +10,15 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.refusals import ServerDrainingError
-from llmserve.server.services import Services
+from llmserve.server.settings import Settings
 from llmserve.server.trust.hosts import HostRule
 from llmserve.server.trust.keys import KeyRule
 from llmserve.server.trust.origins import OriginRule
 from llmserve.server.web.answer import Answer
 from llmserve.server.web.bodies import Bodies
+from llmserve.server.web.counters import HttpCounters
 from llmserve.server.web.cutting import cut_off
 from llmserve.server.web.disconnect import Connections
 from llmserve.server.web.endpoint import Endpoint, Route
@@ -37,10 +39,8 @@ _EXPOSED_HEADERS = (
     "X-LLMServe-Ignored",
     "X-LLMServe-Seed",
     "X-Request-ID",
-    "X-SIE-Error-Code",
-    "X-SIE-Request-ID",
-    "X-SIE-Server-Version",
 )
+"""What pages may read of every answer, beside what its dialect adds."""
 
 _ANSWER, _ROUTE = "llmserve.answer", "llmserve.route"
 """Where a scope holds them, for what runs behind CORS."""
@@ -49,10 +49,11 @@ _ANSWER, _ROUTE = "llmserve.answer", "llmserve.route"
 class Gate:
     """Serves requests: counts them, lets in those that may pass, and answers what their handlers raise."""
 
-    def __init__(self, services: Services, routes: Sequence[Route]) -> None:
-        settings = services.settings
-        self._lifecycle = services.lifecycle
-        self._counters = services.http_counters
+    def __init__(
+        self, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters, routes: Sequence[Route]
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._counters = counters
         self._table = EndpointTable(routes)
         self._hosts = HostRule(settings.allowed_hosts)
         self._origins = OriginRule(settings.cors_origins, self._hosts)
@@ -68,7 +69,7 @@ class Gate:
                 allow_origins=settings.cors_origins,
                 allow_methods=("GET", "POST"),
                 allow_headers=("*",),
-                expose_headers=_EXPOSED_HEADERS,
+                expose_headers=(*_EXPOSED_HEADERS, *_own_headers(routes)),
             )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -137,3 +138,7 @@ class Gate:
         if rule is not None:
             level = logging.WARNING if status >= 500 else logging.INFO
             logger.log(level, "request %s failed after its answer began: %s", current_request_id(), error)
+
+
+def _own_headers(routes: Sequence[Route]) -> list[str]:
+    return sorted({name for route in routes for name in route.endpoint.dialect.header_names})

@@ -30,7 +30,6 @@ from llmserve.server.web.sse import DONE
 
 _CHUNK = "chat.completion.chunk"
 
-
 _MESSAGE = {"role": "assistant", "content": "Paris.", "refusal": None}
 _EXAMPLE = {
     "id": "chatcmpl-1",

@@ -25,14 +25,12 @@ _AS_IT_IS, _EUCLIDEAN = -1, 2
 _SMALL = 1 << 14
 """So many values are rendered at once; more are rendered beside the event loop."""
 
-
 _EXAMPLE = {
     "object": "list",
     "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
     "model": "bge-small-en-v1.5",
     "usage": {"prompt_tokens": 6, "total_tokens": 6},
 }
-
 
 _EMBEDDING = Endpoint(
     path="/embedding",

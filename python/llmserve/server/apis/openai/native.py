@@ -41,7 +41,6 @@ _SAME = (
     "grammar",
 )
 
-
 _EXAMPLE = {"content": " Paris.", "stop": True, "tokens_predicted": 2, "stop_type": "limit"}
 
 

@@ -96,4 +96,11 @@ def fault_headers(fault: Fault) -> RawHeaders:
     return [(b"x-sie-error-code", code_of(fault).encode())]
 
 
-SIE = Dialect(DIALECT, render, "/v1/generate", fault_headers, answer_headers)
+SIE = Dialect(
+    DIALECT,
+    render,
+    root="/v1/generate",
+    fault_headers=fault_headers,
+    answer_headers=answer_headers,
+    header_names=("X-SIE-Error-Code", "X-SIE-Request-ID", "X-SIE-Server-Version"),
+)
