@@ -47,6 +47,9 @@ from llmserve.server.web.session_names import session_of
 from llmserve.server.web.tasks import end_task
 from llmserve.session import Session
 
+_get = functools.partial(Endpoint, method="GET", dialect=LLAMATIK)
+_post = functools.partial(Endpoint, method="POST", dialect=LLAMATIK)
+
 _OK = "Done."
 _FILE_ERRORS = {
     400: Content("Malformed body, a path outside the folder, or what is wrong with the file.", ERROR),
@@ -79,10 +82,8 @@ class LlamatikApi:
         ]
         return [*routes_of(self), *generation]
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/init",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="initGeneration",
         summary="Load the generation model",
         description=(
@@ -111,10 +112,8 @@ class LlamatikApi:
             self._services.sessions.drop(former, DEFAULT_SESSION)
         await _send_ok(exchange, parsed.unknown)
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/params",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="setGenerationParams",
         summary="Set parameters",
         description=(
@@ -136,10 +135,8 @@ class LlamatikApi:
             self._params.merge(given)
         await _send_ok(exchange, parsed.unknown)
 
-    @Endpoint(
+    @_get(
         path=f"{PREFIX}/params",
-        method="GET",
-        dialect=LLAMATIK,
         operation_id="generationParams",
         summary="Read parameters",
         description=(
@@ -155,10 +152,8 @@ class LlamatikApi:
         info = model.engine.info if model is not None and model.engine is not None else None
         await exchange.send_json(convert.values_in_force(self._params.sampling, config, info))
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/cancel",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="cancelGeneration",
         summary="Cancel a session's calls",
         description=(
@@ -175,10 +170,8 @@ class LlamatikApi:
         self._services.sessions.cancel(name, DIALECT, self._model.current)
         await _send_ok(exchange, parsed.unknown)
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/shutdown",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="shutdownGeneration",
         summary="Unload the model",
         description=(
@@ -198,10 +191,8 @@ class LlamatikApi:
             await self._services.registry.wait_closed()
         await _send_ok(exchange, parsed.unknown)
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/session/reset",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="resetSession",
         summary="Empty a session",
         description="Empties the default session, or the one that is named, after its running call.",
@@ -215,10 +206,8 @@ class LlamatikApi:
         await self._session_call(exchange, parsed.value, lambda session: session.reset())
         await _send_ok(exchange, parsed.unknown)
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/session/save",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="saveSession",
         summary="Save a session",
         description=(
@@ -237,10 +226,8 @@ class LlamatikApi:
         await self._session_call(exchange, parsed.value, lambda session: session.save(path), goes_on=True)
         await _send_ok(exchange, parsed.unknown)
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/session/load",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="loadSession",
         summary="Load a session",
         description=(
@@ -256,10 +243,8 @@ class LlamatikApi:
         await self._session_call(exchange, parsed.value, lambda session: session.load(path))
         await _send_ok(exchange, parsed.unknown)
 
-    @Endpoint(
+    @_get(
         path=f"{PREFIX}/model/finetuneType",
-        method="GET",
-        dialect=LLAMATIK,
         operation_id="finetuneType",
         summary="What the model was tuned for",
         description="The metadata field `general.finetune` of the loaded file.",
@@ -275,10 +260,8 @@ class LlamatikApi:
             answer = FinetuneTypeAnswer(finetune_type=engine.metadata.get("general.finetune"))
         await exchange.send_json(dump(answer))
 
-    @Endpoint(
+    @_get(
         path=f"{PREFIX}/model/chatTemplate",
-        method="GET",
-        dialect=LLAMATIK,
         operation_id="chatTemplate",
         summary="The model's chat template",
         description="The Jinja template of the loaded file.",
@@ -294,10 +277,8 @@ class LlamatikApi:
             answer = ChatTemplateAnswer(chat_template=engine.chat_template)
         await exchange.send_json(dump(answer))
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/model/applyChatTemplate",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="applyChatTemplate",
         summary="Render messages",
         description=(
@@ -315,10 +296,8 @@ class LlamatikApi:
         answer = RenderedPromptAnswer(prompt=prompt)
         await exchange.send_json(dump(answer), headers=_ignored(parsed.unknown))
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/mtp/init",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="initMtp",
         summary="Draft with the model's own head",
         description=(
@@ -345,10 +324,8 @@ class LlamatikApi:
         await self._mtp.init(path, request.draft_len, request.adaptive)
         await _send_ok(exchange, parsed.unknown)
 
-    @Endpoint(
+    @_post(
         path=f"{PREFIX}/mtp/shutdown",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="shutdownMtp",
         summary="Draft no more",
         description="Releases what `mtp/init` has bound, also where that is nothing; the model stays.",
