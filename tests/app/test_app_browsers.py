@@ -54,6 +54,13 @@ def test_what_pages_of_other_sites_embed_is_403(server: ServerProcess, path: str
     assert get(server.port, path, headers={**headers, "Sec-Fetch-Site": "none"}).status == 200
 
 
+@pytest.mark.parametrize("path", ["/", "/docs", "/v1/models"])
+def test_a_link_of_another_site_leads_here(server: ServerProcess, path: str) -> None:
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert get(server.port, path, headers=link).status == 200
+    assert post(server.port, "/completions", {}, headers=link).status == 403
+
+
 def test_behind_a_proxy_with_tls(tmp_path: Path) -> None:
     env = {"LLMSERVE_ALLOWED_HOSTS": "llm.example,*.corp.example"}
     with serve_with_uvicorn(tmp_path, env=env) as proxied:

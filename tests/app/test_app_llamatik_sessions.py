@@ -12,16 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from llmserve.server.apis.llamatik.routes import SHAPES, LlamatikApi
+from llmserve.server.apis.llamatik.routes import routes
 from llmserve.server.generation import GenerationService
 from llmserve.server.models import SessionTable
 from llmserve.server.services import Services
 from llmserve.server.settings import parse_settings
 from llmserve.server.stale_files import remove_stale_files
-from llmserve.server.web.bodies import Bodies
-from llmserve.server.web.endpoint import build_router
-from llmserve.server.web.errors import ErrorMiddleware
-from llmserve.server.web.sse import StreamLimits
+from llmserve.server.web.gate import Gate
 from serving import Llamatik, ServerProcess, events, post, serve
 from serving.llamatik import PREFIX, joined, parsed, rest
 from serving.process import SMALL
@@ -324,10 +321,8 @@ def test_expired_sessions_are_told_of_once(tiny_model: Path, tmp_path: Path) -> 
         sessions = SessionTable(100, 8, lambda: now)
         generation = GenerationService(made.registry, sessions, made.lifecycle, 60)
         services = dataclasses.replace(made, sessions=sessions, generation=generation)
-        limits, bodies = StreamLimits(ping_s=60, stall_s=60), Bodies(timeout_s=60, max_bytes=1 << 20)
-        router = build_router(LlamatikApi(services).endpoints(), limits, bodies)
-        app = ErrorMiddleware(router, SHAPES, services.http_counters, stall_s=60)
-        transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+        gate = Gate(services.settings, services.lifecycle, services.http_counters, routes(services))
+        transport = httpx.ASGITransport(gate, client=("127.0.0.1", 1))
         url = f"http://127.0.0.1:1{PREFIX}"
         async with httpx.AsyncClient(transport=transport, base_url=url, timeout=60) as client:
 

@@ -9,7 +9,7 @@ from llmserve.api_keys import ApiKeys
 from llmserve.server.command_line import without_api_key
 from llmserve.server.refusals import UnauthorizedError
 from llmserve.server.settings import Settings, SettingsError, parse_settings
-from llmserve.server.trust.keys import KeyRule
+from llmserve.server.trust.keys import Access, KeyRule
 from llmserve.server.web.errors import fault_headers, fault_of
 
 KEYS = ApiKeys(["first-key", "second-key"])
@@ -67,16 +67,16 @@ def test_the_command_line_without_the_key() -> None:
 
 def ask(
     headers: Mapping[str, str],
-    path: str = "/completions",
     method: str = "POST",
     *,
+    access: Access = "key",
     server: str = "192.0.2.1",
 ) -> UnauthorizedError | None:
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
-    scope: dict[str, Any] = {"type": "http", "path": path, "method": method, "headers": raw}
+    scope: dict[str, Any] = {"type": "http", "method": method, "headers": raw}
     scope |= {"server": (server, 8082), "client": (server, 50000)}
     try:
-        KeyRule(KEYS, ("/health",), local_paths=("/metrics",))(scope)
+        KeyRule(KEYS)(scope, access)
     except UnauthorizedError as error:
         return error
     return None
@@ -120,26 +120,20 @@ def test_headers_that_do_not(headers: dict[str, str], was_given: bool) -> None:
     assert fault_headers(fault) == [(b"www-authenticate", expected)]
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/docs", "/metrics", "/openapi.json", "/v1/models", "/healthy", "/health/x"]
-)
-def test_all_paths_but_health_need_it(path: str) -> None:
-    assert ask({}, path, "GET") is not None
-
-
-def test_health_and_preflights_do_not() -> None:
-    assert ask({}, "/health", "GET") is None
+def test_what_is_open_and_preflights_need_none() -> None:
+    assert ask({}, "GET", access="open") is None
+    assert ask({}, "GET") is not None
     preflight = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
     assert ask(preflight, method="OPTIONS") is None
     assert ask(preflight) is not None
     assert ask({"Origin": "https://a.example"}, method="OPTIONS") is not None
 
 
-def test_local_requests_need_none_for_local_paths() -> None:
-    assert ask({}, "/metrics", "GET", server="127.0.0.1") is None
-    assert ask({"X-Forwarded-For": "127.0.0.1"}, "/metrics", "GET", server="127.0.0.1") is not None
-    assert ask({}, "/metrics/x", "GET", server="127.0.0.1") is not None
-    assert ask({}, "/completions", server="127.0.0.1") is not None
+def test_local_requests_need_none_where_the_endpoint_says_so() -> None:
+    assert ask({}, access="local", server="127.0.0.1") is None
+    assert ask({}, access="local") is not None
+    assert ask({"X-Forwarded-For": "127.0.0.1"}, access="local", server="127.0.0.1") is not None
+    assert ask({}, server="127.0.0.1") is not None
 
 
 def test_both_headers_are_looked_at_always(monkeypatch: pytest.MonkeyPatch) -> None:

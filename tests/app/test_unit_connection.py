@@ -5,11 +5,12 @@ import logging
 from typing import Any
 
 import pytest
-from starlette.requests import Request
-from starlette.types import Message, Receive, Scope, Send
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llmserve.server.refusals import BodyTooLargeError
-from llmserve.server.web.disconnect import ConnectionMiddleware
+from llmserve.server.web.answer import Answer
+from llmserve.server.web.disconnect import Connections
 
 OK: Message = {"type": "http.response.body", "body": b"ok", "more_body": False}
 
@@ -35,6 +36,14 @@ def chunk(body: bytes, *, more: bool = False) -> Message:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
+async def serve(
+    app: ASGIApp, scope: Scope, receive: Receive, send: Send, connections: Connections | None = None
+) -> None:
+    answer = Answer(send)
+    async with (connections or Connections(100)).watched(scope, receive, answer) as watched:
+        await app(scope, watched, answer.send)
+
+
 def test_a_disconnect_cancels_the_work_wherever_it_waits() -> None:
     was_cancelled = False
 
@@ -52,12 +61,11 @@ def test_a_disconnect_cancels_the_work_wherever_it_waits() -> None:
                 was_cancelled = True
                 raise
 
-        serving = asyncio.create_task(
-            ConnectionMiddleware(app, 100)(post_scope(), peer.incoming.get, peer.send)
-        )
+        serving = asyncio.create_task(serve(app, post_scope(), peer.incoming.get, peer.send))
         await has_read.wait()
         peer.incoming.put_nowait({"type": "http.disconnect"})
-        await serving
+        with pytest.raises(ClientDisconnect):
+            await serving
 
     asyncio.run(main())
     assert was_cancelled
@@ -78,7 +86,7 @@ def test_the_disconnect_that_follows_a_complete_answer_cancels_nothing() -> None
                 await asyncio.sleep(0)
             has_cleaned_up = True
 
-        await ConnectionMiddleware(app, 100)(post_scope(), peer.incoming.get, peer.send)
+        await serve(app, post_scope(), peer.incoming.get, peer.send)
         assert peer.sent == [OK]
 
     asyncio.run(main())
@@ -104,9 +112,9 @@ def test_a_receive_that_gives_the_body_for_ever_is_asked_once_more_and_reported_
         await send(OK)
 
     async def main() -> None:
-        middleware, peer = ConnectionMiddleware(app, 100), Peer()
+        connections, peer = Connections(100), Peer()
         for _ in range(2):
-            await middleware(post_scope(), receive, peer.send)
+            await serve(app, post_scope(), receive, peer.send, connections)
         assert peer.sent == [OK, OK]
 
     with caplog.at_level(logging.WARNING):
@@ -124,7 +132,7 @@ def test_faults_of_the_work_come_through() -> None:
             raise ValueError("broken")
 
         with pytest.raises(ValueError, match="broken"):
-            await ConnectionMiddleware(app, 100)(post_scope(), peer.incoming.get, peer.send)
+            await serve(app, post_scope(), peer.incoming.get, peer.send)
 
     asyncio.run(main())
 
@@ -146,7 +154,7 @@ def test_bodies_over_the_limit_are_refused_early(
             await Request(scope, receive).body()
 
         with pytest.raises(BodyTooLargeError, match="limit of 100 bytes"):
-            await ConnectionMiddleware(app, 100)(scope, peer.incoming.get, peer.send)
+            await serve(app, scope, peer.incoming.get, peer.send)
         assert len(messages) - peer.incoming.qsize() == num_taken
 
     asyncio.run(main())
@@ -160,9 +168,7 @@ def test_a_body_of_exactly_the_limit_passes() -> None:
             assert len(await Request(scope, receive).body()) == 100
             await send(OK)
 
-        await ConnectionMiddleware(app, 100)(
-            post_scope((b"content-length", b"100")), peer.incoming.get, peer.send
-        )
+        await serve(app, post_scope((b"content-length", b"100")), peer.incoming.get, peer.send)
         assert peer.sent == [OK]
 
     asyncio.run(main())

@@ -5,14 +5,14 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from starlette.requests import Request
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message
 
 from llmserve.server.refusals import RouteNotFoundError
 from llmserve.server.web.bodies import Bodies
-from llmserve.server.web.counters import HttpCounters
-from llmserve.server.web.errors import ErrorMiddleware
+from llmserve.server.web.errors import PLAIN, fault_of, send_fault
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.sse import ClientStalledError, StreamLimits
+from llmserve.server.web.sse import StreamLimits
+from llmserve.server.web.writing import ClientStalledError
 
 
 class Reader:
@@ -80,12 +80,8 @@ def test_a_client_that_takes_not_even_the_head_is_cut_off(is_stream: bool) -> No
 
 
 def test_a_client_that_does_not_take_an_error_is_cut_off() -> None:
-    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
-        raise RouteNotFoundError
-
     async def send(message: Message) -> None:
         await asyncio.Event().wait()
 
-    middleware = ErrorMiddleware(refuse, (), HttpCounters(), stall_s=0.01)
     with pytest.raises(ClientStalledError):
-        asyncio.run(middleware({"type": "http", "path": "/"}, nothing, send))
+        asyncio.run(send_fault(fault_of(RouteNotFoundError(), ""), PLAIN, send, stall_s=0.01))

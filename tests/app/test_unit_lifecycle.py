@@ -4,11 +4,8 @@ import asyncio
 from contextlib import ExitStack
 
 import pytest
-from starlette.types import Receive, Scope, Send
 
 from llmserve.server.lifecycle import Lifecycle
-from llmserve.server.web.draining import DrainMiddleware
-from llmserve.server.web.sse import ClientStalledError
 
 
 def test_states_and_aborts() -> None:
@@ -73,27 +70,3 @@ def test_each_change_of_the_state_is_told() -> None:
     assert not second.is_set()
     lifecycle.stop()
     assert second.is_set()
-
-
-@pytest.mark.parametrize("is_stopping", [True, False])
-def test_a_stopping_server_that_gives_up_on_a_client_is_no_fault(is_stopping: bool) -> None:
-    async def main() -> None:
-        lifecycle, has_begun = Lifecycle(), asyncio.Event()
-
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            has_begun.set()
-            await asyncio.Event().wait()
-
-        async def unused(*arguments: object) -> None:
-            raise AssertionError
-
-        middleware = DrainMiddleware(app, lifecycle, ())
-        serving = asyncio.create_task(middleware({"path": "/"}, unused, unused))  # type: ignore[arg-type]
-        await has_begun.wait()
-        if is_stopping:
-            lifecycle.stop()
-        serving.cancel()
-        with pytest.raises(ClientStalledError if is_stopping else asyncio.CancelledError):
-            await serving
-
-    asyncio.run(main())

@@ -29,9 +29,7 @@ def passes(
     given = {b"host": host, b"origin": origin, b"sec-fetch-site": site}
     headers = [(name, value) for name, value in given.items() if value is not None]
     try:
-        OriginRule(allowed, HostRule(names, ()))(
-            {"type": "http", "server": server, "path": "/", "headers": headers}
-        )
+        OriginRule(allowed, HostRule(names))({"type": "http", "server": server, "headers": headers})
     except ForeignOriginError:
         return False
     return True
@@ -104,3 +102,29 @@ def test_requests_for_other_sites_that_carry_no_origin_are_refused(server: Any) 
     assert not passes(server, None, b"localhost", "https://a.example", site=b"cross-site")
     for site in (None, b"none", b"same-origin", b"same-site"):
         assert passes(server, None, site=site)
+
+
+LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
+def links(method: str = "GET", *, may_be_linked: bool = True, **changed: str) -> bool:
+    given = {**LINK, **{name.replace("_", "-"): value for name, value in changed.items()}}
+    headers = [(name.encode(), value.encode()) for name, value in given.items()]
+    scope = {"type": "http", "method": method, "server": SERVERS[0], "headers": headers}
+    try:
+        OriginRule((), HostRule(()))(scope, may_be_linked=may_be_linked)
+    except ForeignOriginError:
+        return False
+    return True
+
+
+def test_a_link_that_a_user_follows_passes_to_what_changes_nothing() -> None:
+    assert links()
+    assert not links(may_be_linked=False)
+    assert not links("POST")
+    # What a page embeds or fetches.
+    for dest in ("iframe", "image", "script", "empty"):
+        assert not links(sec_fetch_dest=dest)
+    for mode in ("no-cors", "cors"):
+        assert not links(sec_fetch_mode=mode)
+    assert not links(origin="https://a.example")

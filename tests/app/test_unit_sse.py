@@ -10,12 +10,12 @@ from llmserve.server.web.sse import (
     DONE,
     PING,
     AnswerFailedError,
-    ClientStalledError,
-    EventWriter,
     StreamLimits,
     data_frame,
     error_frame,
+    write_events,
 )
+from llmserve.server.web.writing import ClientStalledError, Writer
 
 # Ends a hanging test, times nothing.
 PATIENCE_S = 120
@@ -54,7 +54,7 @@ def test_frames_go_out_one_by_one_and_the_body_ends_once() -> None:
 
     async def main() -> Wire:
         wire = Wire()
-        await EventWriter(wire.send, PATIENT, render).write(frames(), [(b"x-a", b"b")])
+        await write_events(wire.send, PATIENT, frames(), [(b"x-a", b"b")], render)
         return wire
 
     wire = asyncio.run(main())
@@ -74,7 +74,7 @@ def test_a_fault_becomes_the_last_frame() -> None:
     async def main() -> Wire:
         wire = Wire()
         with pytest.raises(AnswerFailedError, match="broken") as failed:
-            await EventWriter(wire.send, PATIENT, render).write(frames(), [])
+            await write_events(wire.send, PATIENT, frames(), [], render)
         assert isinstance(failed.value.error, ValueError)
         return wire
 
@@ -91,7 +91,7 @@ def test_quiet_streams_get_comments_and_no_more_once_frames_flow() -> None:
             await wire.has_ping.wait()
             yield DONE
 
-        await EventWriter(wire.send, StreamLimits(ping_s=0.01, stall_s=60), render).write(frames(), [])
+        await write_events(wire.send, StreamLimits(ping_s=0.01, stall_s=60), frames(), [], render)
         return wire
 
     wire = asyncio.run(main())
@@ -120,7 +120,7 @@ def test_a_client_that_stops_reading_is_cut_off_and_its_frames_are_closed() -> N
             await wire.send(message)
 
         with pytest.raises(ClientStalledError):
-            await EventWriter(send, StreamLimits(ping_s=0.01, stall_s=0.05), render).write(frames(), [])
+            await write_events(send, StreamLimits(ping_s=0.01, stall_s=0.05), frames(), [], render)
         return wire
 
     wire = asyncio.run(main())
@@ -141,8 +141,8 @@ def test_a_stalled_client_is_noticed_however_rare_comments_are() -> None:
                 wire.gate.clear()
             await wire.send(message)
 
-        writer = EventWriter(send, StreamLimits(ping_s=10_000, stall_s=0.01), render)
-        writing = asyncio.create_task(writer.write(frames(), []))
+        limits = StreamLimits(ping_s=10_000, stall_s=0.01)
+        writing = asyncio.create_task(write_events(send, limits, frames(), [], render))
         done, _ = await asyncio.wait({writing}, timeout=PATIENCE_S)
         assert done, "not noticed"
         with pytest.raises(ClientStalledError):
@@ -162,7 +162,7 @@ def test_a_fault_of_a_comment_ends_the_stream() -> None:
                 raise OSError("broken pipe")
 
         with pytest.raises(OSError, match="broken pipe"):
-            await EventWriter(send, StreamLimits(ping_s=0.01, stall_s=60), render).write(frames(), [])
+            await write_events(send, StreamLimits(ping_s=0.01, stall_s=60), frames(), [], render)
 
     asyncio.run(main())
 
@@ -171,15 +171,13 @@ def test_a_cancellation_that_comes_with_the_end_of_a_comment_is_not_lost() -> No
     async def main() -> None:
         has_sent = asyncio.Event()
 
-        async def send(message: Message) -> None:
+        async def write(message: bytes) -> None:
             await has_sent.wait()
 
-        writer = EventWriter(send, PATIENT, render)
-        pinging = asyncio.create_task(writer._ping())
+        pinging = asyncio.create_task(Writer(write, 60)._ping(PING))
         for _ in range(3):
             await asyncio.sleep(0)
         has_sent.set()
-        await asyncio.sleep(0)
         pinging.cancel()
         with pytest.raises(asyncio.CancelledError):
             await pinging
@@ -201,7 +199,7 @@ def test_a_quiet_stream_to_a_client_that_does_not_take_its_comment_is_cut_off() 
             await wire.send(message)
 
         with pytest.raises(ClientStalledError):
-            await EventWriter(send, StreamLimits(ping_s=0.01, stall_s=0.05), render).write(frames(), [])
+            await write_events(send, StreamLimits(ping_s=0.01, stall_s=0.05), frames(), [], render)
 
     asyncio.run(main())
 
@@ -220,7 +218,7 @@ def test_cancelling_closes_the_frames() -> None:
             finally:
                 is_closed.set()
 
-        writing = asyncio.create_task(EventWriter(Wire().send, PATIENT, render).write(frames(), []))
+        writing = asyncio.create_task(write_events(Wire().send, PATIENT, frames(), [], render))
         await has_begun.wait()
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):

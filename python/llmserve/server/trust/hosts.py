@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from starlette.types import Scope
 
 from llmserve.server.addresses import Authority, is_loopback_name
 from llmserve.server.refusals import ForeignHostError
 from llmserve.server.trust.local import is_loopback
-from llmserve.server.web.headers import header, route_path
+from llmserve.server.web.headers import header
 
 ANY = "*"
 
@@ -22,9 +22,8 @@ class HostRule:
     ``Host`` at all (HTTP/1.0) is not a browser and passes.
     """
 
-    def __init__(self, names: Sequence[str], open_paths: Collection[str]) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         self._names = [name.lower() for name in names]
-        self._open_paths = open_paths
 
     def __call__(self, scope: Scope) -> None:
         """Checks one request.
@@ -33,7 +32,7 @@ class HostRule:
             ForeignHostError: Its ``Host`` is not allowed.
         """
         text = header(scope, b"host")
-        if text is None or route_path(scope) in self._open_paths:
+        if text is None:
             return
         authority = Authority.parse(text)
         if authority is not None and is_loopback_name(authority.host):

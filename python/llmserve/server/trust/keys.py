@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from typing import Literal
 
 from starlette.types import Scope
 
 from llmserve.api_keys import ApiKeys
 from llmserve.server.refusals import UnauthorizedError
 from llmserve.server.trust.local import is_local
-from llmserve.server.web.headers import header, route_path
+from llmserve.server.web.headers import header
+
+Access = Literal["key", "local", "open"]
+"""Who needs a key, where the operator set any: everybody, all but local requests, or nobody."""
 
 _SCHEME = "bearer "
 
 
 class KeyRule:
-    """Requires ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``, but not for ``open_paths``.
+    """Requires ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``.
 
-    ``local_paths`` need no key from local requests. The rule stands inside CORS, which answers preflights by
-    itself.
+    The rule stands behind CORS, which answers preflights by itself.
     """
 
-    def __init__(self, keys: ApiKeys, open_paths: Collection[str], local_paths: Collection[str] = ()) -> None:
+    def __init__(self, keys: ApiKeys) -> None:
         self._keys = keys
-        self._open_paths = open_paths
-        self._local_paths = local_paths
 
-    def __call__(self, scope: Scope) -> None:
+    def __call__(self, scope: Scope, access: Access) -> None:
         """Checks one request.
 
         Raises:
-            UnauthorizedError: It has no key, or a wrong one.
+            UnauthorizedError: It needs a key, and has none or a wrong one.
         """
-        if self._keys and not self._is_open(scope):
+        if self._keys and not self._is_open(scope, access):
             authorize(self._keys, scope)
 
-    def _is_open(self, scope: Scope) -> bool:
-        path = route_path(scope)
-        if path in self._open_paths or is_preflight(scope):
-            return True
-        return path in self._local_paths and is_local(scope)
+    def _is_open(self, scope: Scope, access: Access) -> bool:
+        return access == "open" or is_preflight(scope) or (access == "local" and is_local(scope))
 
 
 def authorize(keys: ApiKeys, scope: Scope) -> None:

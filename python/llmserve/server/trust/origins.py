@@ -26,8 +26,8 @@ class OriginRule:
         self._allowed = allowed_origins
         self._hosts = hosts
 
-    def __call__(self, scope: Scope) -> None:
-        """Checks one request.
+    def __call__(self, scope: Scope, *, may_be_linked: bool = False) -> None:
+        """Checks one request; other sites may link to what changes nothing.
 
         Raises:
             ForeignOriginError: It was sent for a page of another site.
@@ -38,6 +38,7 @@ class OriginRule:
         if origin is None:
             # Browsers send no Origin with a GET for an image, a script or a link.
             is_foreign = header(scope, b"sec-fetch-site") == "cross-site"
+            is_foreign = is_foreign and not (may_be_linked and _follows_a_link(scope))
         else:
             is_foreign = origin not in self._allowed and not self._is_own(origin, header(scope, b"host"))
         if is_foreign:
@@ -53,3 +54,12 @@ class OriginRule:
         if own is not None and page.with_port(port) == own.with_port(port):
             return True
         return self._hosts.names(page.host) and not is_loopback_name(page.host)
+
+
+def _follows_a_link(scope: Scope) -> bool:
+    """Whether a browser opens a page for its user, which the other site cannot read."""
+    return (
+        scope["method"] == "GET"
+        and header(scope, b"sec-fetch-mode") == "navigate"
+        and header(scope, b"sec-fetch-dest") == "document"
+    )

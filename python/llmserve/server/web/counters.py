@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from starlette.routing import compile_path
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from llmserve.server.web.answer import Answer
 
-from llmserve.server.web.headers import route_path
-
-CLIENT_LEFT = 499
-"""Stands for the status of a request whose client left before the answer began."""
+_METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 
 
 class HttpCounters:
@@ -26,49 +23,14 @@ class HttpCounters:
         self.late_errors: Counter[int] = Counter()
         """Errors of answers that had begun, by the status that they would have had."""
 
-
-class RouteLabels:
-    """Which of the known routes a path is of. Unknown ones share one label, so labels are bounded."""
-
-    def __init__(self, routes: Iterable[str]) -> None:
-        routes = list(dict.fromkeys(routes))
-        self._plain = frozenset(route for route in routes if "{" not in route)
-        compiled = [compile_path(route) for route in routes if "{" in route]
-        self._patterns = [(pattern, label) for pattern, label, _ in compiled]
-
-    def of(self, path: str) -> str:
-        """The route, as ``/v1/models/{model_id}``."""
-        if path in self._plain:
-            return path
-        return next((label for pattern, label in self._patterns if pattern.match(path)), "other")
-
-
-class CountMiddleware:
-    """Feeds :class:`HttpCounters`. Unknown methods share one label."""
-
-    def __init__(self, app: ASGIApp, counters: HttpCounters, routes: RouteLabels) -> None:
-        self._app = app
-        self._counters = counters
-        self._routes = routes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request."""
-        status = CLIENT_LEFT
-
-        async def send_counted(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        path = route_path(scope)
-        route = self._routes.of(path)
-        method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else "other"
+    @contextmanager
+    def request(self, route: str, method: str, answer: Answer) -> Iterator[None]:
+        """Counts one request. Unknown methods share one label."""
         started = time.monotonic()
-        self._counters.num_open += 1
+        self.num_open += 1
         try:
-            await self._app(scope, receive, send_counted)
+            yield
         finally:
-            self._counters.num_open -= 1
-            self._counters.requests[route, method, status] += 1
-            self._counters.seconds[route] += time.monotonic() - started
+            self.num_open -= 1
+            self.requests[route, method if method in _METHODS else "other", answer.status] += 1
+            self.seconds[route] += time.monotonic() - started

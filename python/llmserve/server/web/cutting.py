@@ -7,37 +7,26 @@ import struct
 from contextlib import suppress
 from typing import Any
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from llmserve.server.web.sse import ClientStalledError
+from starlette.types import Receive, Send
 
 # On, for 0 seconds: the connection is reset.
 _AT_ONCE = struct.pack("ii", 1, 0)
 
 
-class CutOffMiddleware:
-    """Aborts the connection of a client that has stalled. It is the outermost: it needs the server's `send`.
+async def cut_off(receive: Receive, send: Send) -> None:
+    """Aborts the connection of a client that has stalled; takes the server's own `receive` and `send`.
 
     ASGI has no word for that. Servers close a connection whose answer is incomplete, but only once the client
     has taken what was sent, which this one never does.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request."""
-        try:
-            await self._app(scope, receive, send)
-        except ClientStalledError:
-            # uvicorn's `send` is a method of what holds the transport; other servers do as they do.
-            transport = getattr(getattr(send, "__self__", None), "transport", None)
-            if transport is None:
-                return
-            _abort(transport)
-            # Once the server knows, it takes the incomplete answer for what it is, and not for a fault.
-            while (await receive())["type"] != "http.disconnect":
-                pass
+    # uvicorn's `send` is a method of what holds the transport; other servers do as they do.
+    transport = getattr(getattr(send, "__self__", None), "transport", None)
+    if transport is None:
+        return
+    _abort(transport)
+    # Once the server knows, it takes the incomplete answer for what it is, and not for a fault.
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _abort(transport: Any) -> None:

@@ -1,22 +1,23 @@
-"""Endpoints as data: the router and the OpenAPI document are built from the same list."""
+"""Endpoints say what they are: the router, the gate and the OpenAPI document are built from the same list."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from starlette.requests import Request
-from starlette.routing import BaseRoute, Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.routing import compile_path
 
-from llmserve.errors import LlmserveError
-from llmserve.server.refusals import MethodNotAllowedError, RouteNotFoundError
-from llmserve.server.web.bodies import Bodies
+from llmserve.server.trust.keys import Access
+from llmserve.server.web.errors import Dialect
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.sse import StreamLimits
 
 Serve = Callable[[Exchange], Awaitable[None]]
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[None]])
+
+FORBIDDEN = "The request came from a page of another site, or under a host name that is not allowed."
+"""What a 403 means everywhere, for the OpenAPI document."""
 
 ANY_METHOD = "*"
 """The method of an endpoint that serves those which no other of its path does."""
@@ -24,24 +25,36 @@ ANY_METHOD = "*"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A response of one status: media type -> OpenAPI media type object."""
+    """A response of one status: media type -> OpenAPI media type object. Classes stand for their schemas."""
 
     description: str
     media: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
+def json_of(schema: object) -> Mapping[str, Mapping[str, Any]]:
+    """The media of a JSON response: a class, or a schema that refers to classes."""
+    return {"application/json": {"schema": schema}}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A method of a path, what serves it, and its OpenAPI description."""
+    """A method of a path: whose it is, who may call it, and its OpenAPI description.
+
+    It decorates the method that serves it.
+    """
 
     path: str
     """Starlette's notation: ``/v1/models/{model_id:path}``."""
     method: str
-    serve: Serve
-    operation_id: str
-    summary: str
-    description: str
-    responses: Mapping[int, Content]
+    dialect: Dialect
+    access: Access = "key"
+    is_probe: bool = False
+    """Whether it answers under any host name, and also while the server drains."""
+    operation_id: str = ""
+    """Without one, the OpenAPI document does not describe the endpoint."""
+    summary: str = ""
+    description: str = ""
+    responses: Mapping[int, Content] = field(default_factory=dict)
     body: type | None = None
     """The dataclass that the request's JSON object is read as."""
     needs_body: bool = True
@@ -49,48 +62,45 @@ class Endpoint:
     parameters: Mapping[str, str] = field(default_factory=dict)
     """What the parameters of ``path`` are, for OpenAPI."""
 
+    @property
+    def shown_path(self) -> str:
+        """The path as OpenAPI and the metrics show it: ``/v1/models/{model_id}``."""
+        return _shown(self.path)
 
-class MethodTable:
-    """The endpoints of one path, as an ASGI application. ``HEAD`` is served as ``GET``."""
+    @property
+    def is_safe(self) -> bool:
+        """Whether it changes nothing (RFC 9110, section 9.2.1): links of other sites may lead there."""
+        return self.method == "GET"
 
-    def __init__(self, endpoints: Iterable[Endpoint], limits: StreamLimits, bodies: Bodies) -> None:
-        self._by_method = {endpoint.method: endpoint for endpoint in endpoints}
-        self._limits = limits
-        self._bodies = bodies
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request.
-
-        Raises:
-            MethodNotAllowedError: The path has no such method.
-        """
-        method = scope["method"]
-        endpoint = self._by_method.get("GET" if method == "HEAD" else method) or self._by_method.get(
-            ANY_METHOD
-        )
-        if endpoint is None:
-            allowed = [*self._by_method, *(["HEAD"] if "GET" in self._by_method else [])]
-            raise MethodNotAllowedError(method, tuple(sorted(allowed)))
-        exchange = Exchange(Request(scope, receive), send, self._limits, self._bodies)
-        try:
-            await endpoint.serve(exchange)
-        except LlmserveError as error:
-            named = exchange.named(error)
-            if named is error:
-                raise
-            raise named from error
+    def __call__(self, handler: Handler) -> Handler:
+        """Declares that a method serves this endpoint."""
+        handler.__dict__.setdefault("endpoints", []).append(self)
+        return handler
 
 
-def build_router(endpoints: Iterable[Endpoint], limits: StreamLimits, bodies: Bodies) -> Router:
-    """A router over all paths; unknown ones raise :class:`RouteNotFoundError`."""
-    by_path: dict[str, list[Endpoint]] = {}
-    for endpoint in endpoints:
-        by_path.setdefault(endpoint.path, []).append(endpoint)
-    routes: list[BaseRoute] = [
-        Route(path, MethodTable(group, limits, bodies)) for path, group in by_path.items()
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An endpoint and what serves it."""
+
+    endpoint: Endpoint
+    serve: Serve
+
+
+def routes_of(*apis: object) -> list[Route]:
+    """What the methods of objects are declared to serve."""
+    return [
+        Route(endpoint, getattr(api, name))
+        for api in apis
+        for name, member in vars(type(api)).items()
+        for endpoint in _declared(member)
     ]
-    return Router(routes, default=_not_found, redirect_slashes=False)
 
 
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    raise RouteNotFoundError
+@functools.cache
+def _shown(path: str) -> str:
+    return compile_path(path)[1]
+
+
+def _declared(member: object) -> Iterable[Endpoint]:
+    found: Iterable[Endpoint] = getattr(member, "endpoints", ())
+    return found

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import orjson
-from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Send
 
 from llmserve.server.refusals import (
     BodyTimeoutError,
@@ -17,10 +16,9 @@ from llmserve.server.refusals import (
     NotSupportedError,
     UnauthorizedError,
 )
-from llmserve.server.web.counters import HttpCounters
 from llmserve.server.web.error_table import INTERNAL, Rule, retry_after, rule_for
 from llmserve.server.web.request_id import current_request_id
-from llmserve.server.web.sse import AnswerFailedError, ClientStalledError, send_in_time
+from llmserve.server.web.writing import send_in_time
 
 logger = logging.getLogger(__name__)
 
@@ -49,22 +47,27 @@ def no_headers(fault: Fault) -> RawHeaders:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorShape:
-    """A dialect's way to show errors, for the routes under a prefix."""
+class Dialect:
+    """What all endpoints of a dialect have in common."""
 
-    dialect: str
-    prefix: str
+    name: str
     render: RenderFault
-    headers: Callable[[Fault], RawHeaders] = no_headers
+    root: str = ""
+    """If there is one, paths below it that have no endpoint are answered in this dialect."""
+    fault_headers: Callable[[Fault], RawHeaders] = no_headers
     """The dialect's own headers of a fault."""
+    answer_headers: Callable[[], RawHeaders] = tuple
+    """The dialect's own headers of every answer."""
+    header_names: Sequence[str] = ()
+    """The names of all its own headers: CORS tells pages that they may read them."""
 
 
-def default_render(fault: Fault) -> object:
-    """The shape of everything that belongs to no dialect."""
+def plain_render(fault: Fault) -> object:
+    """The shape of what belongs to no dialect."""
     return {"error": fault.message}
 
 
-DEFAULT_SHAPE = ErrorShape("", "/", default_render)
+PLAIN = Dialect("", plain_render)
 
 
 def fault_of(error: BaseException, dialect: str) -> Fault:
@@ -96,67 +99,19 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
     return headers
 
 
-class ErrorMiddleware:
-    """Answers exceptions of the application; once an answer has begun, they are logged and counted."""
+async def send_fault(fault: Fault, dialect: Dialect, send: Send, stall_s: float) -> None:
+    """Answers with a fault in the shape of a dialect.
 
-    def __init__(
-        self, app: ASGIApp, shapes: Sequence[ErrorShape], counters: HttpCounters, stall_s: float
-    ) -> None:
-        self._app = app
-        self._stall_s = stall_s
-        self._counters = counters
-        # The longest prefix is the nearest.
-        self._shapes = sorted(shapes, key=lambda shape: -len(shape.prefix))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request."""
-        has_started = False
-
-        async def watched_send(message: Message) -> None:
-            nonlocal has_started
-            has_started = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watched_send)
-        except ClientDisconnect:
-            logger.debug("request %s: the client left before its body was complete", current_request_id())
-        except ClientStalledError:
-            logger.warning("request %s: cut off, its client stopped reading", current_request_id())
-            raise
-        except AnswerFailedError as failed:
-            self._note(failed.error, self._shape(scope).dialect)
-        except Exception as error:
-            shape = self._shape(scope)
-            fault = fault_of(error, shape.dialect)
-            if has_started:
-                self._note(error, shape.dialect)
-            else:
-                await self._answer(fault, shape, send)
-
-    def _note(self, error: Exception, dialect: str) -> None:
-        """Logs and counts an error that no status tells of. An unexpected one is in the log already."""
-        rule = rule_for(error)
-        status = (rule or INTERNAL).status_for(dialect)
-        self._counters.late_errors[status] += 1
-        if rule is not None:
-            level = logging.WARNING if status >= 500 else logging.INFO
-            logger.log(level, "request %s failed after its answer began: %s", current_request_id(), error)
-
-    def _shape(self, scope: Scope) -> ErrorShape:
-        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-        return next((shape for shape in self._shapes if path.startswith(shape.prefix)), DEFAULT_SHAPE)
-
-    async def _answer(self, fault: Fault, shape: ErrorShape, send: Send) -> None:
-        body = orjson.dumps(shape.render(fault))
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            *fault_headers(fault),
-            *shape.headers(fault),
-        ]
-        start = {"type": "http.response.start", "status": fault.status, "headers": headers}
-        await send_in_time(send, start, self._stall_s)
-        await send_in_time(
-            send, {"type": "http.response.body", "body": body, "more_body": False}, self._stall_s
-        )
+    Raises:
+        ClientStalledError: The client stopped reading.
+    """
+    body = orjson.dumps(dialect.render(fault))
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        *fault_headers(fault),
+        *dialect.fault_headers(fault),
+    ]
+    start = {"type": "http.response.start", "status": fault.status, "headers": headers}
+    await send_in_time(send, start, stall_s)
+    await send_in_time(send, {"type": "http.response.body", "body": body, "more_body": False}, stall_s)

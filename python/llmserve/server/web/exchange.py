@@ -12,8 +12,9 @@ from starlette.types import Message, Send
 
 from llmserve.server.web.bodies import Bodies, parse_object
 from llmserve.server.web.schema import Parsed, read
-from llmserve.server.web.sse import EventWriter, StreamLimits, send_in_time
+from llmserve.server.web.sse import StreamLimits, write_events
 from llmserve.server.web.wire_names import in_wire_names
+from llmserve.server.web.writing import send_in_time
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
@@ -108,8 +109,11 @@ class Exchange:
             ClientStalledError: The client stopped reading.
             AnswerFailedError: The last frame is a fault.
         """
-        writer = EventWriter(self._send, self._limits, lambda error: render_error(self.named(error)))
-        await writer.write(frames, _encode(headers))
+
+        def render(error: Exception) -> bytes:
+            return render_error(self.named(error))
+
+        await write_events(self._send, self._limits, frames, _encode(headers), render)
 
 
 def _encode(headers: Headers | None) -> list[tuple[bytes, bytes]]:

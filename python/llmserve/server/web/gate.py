@@ -1,27 +1,149 @@
-"""The one gate before the routes."""
+"""The one gate before the endpoints: everything that holds for all requests, in one pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import logging
+from collections.abc import Sequence
 
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-Rule = Callable[[Scope], None]
-"""Raises the refusal of a request that may not pass."""
+from llmserve.errors import LlmserveError
+from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.refusals import ServerDrainingError
+from llmserve.server.settings import Settings
+from llmserve.server.trust.hosts import HostRule
+from llmserve.server.trust.keys import KeyRule
+from llmserve.server.trust.origins import OriginRule
+from llmserve.server.web.answer import Answer
+from llmserve.server.web.bodies import Bodies
+from llmserve.server.web.counters import HttpCounters
+from llmserve.server.web.cutting import cut_off
+from llmserve.server.web.disconnect import Connections
+from llmserve.server.web.endpoint import Endpoint, Route
+from llmserve.server.web.error_table import INTERNAL, rule_for
+from llmserve.server.web.errors import Dialect, fault_of, send_fault
+from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.headers import header
+from llmserve.server.web.request_id import current_request_id, request_id
+from llmserve.server.web.sse import AnswerFailedError, StreamLimits
+from llmserve.server.web.table import EndpointTable
+from llmserve.server.web.writing import ClientStalledError
 
-FORBIDDEN = "The request came from a page of another site, or under a host name that is not allowed."
-"""What the gate's 403 means, for the OpenAPI document."""
+logger = logging.getLogger(__name__)
+
+_EXPOSED_HEADERS = (
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-LLMServe-Ignored",
+    "X-LLMServe-Seed",
+    "X-Request-ID",
+)
+"""What pages may read of every answer, beside what its dialect adds."""
+
+_ANSWER, _ROUTE = "llmserve.answer", "llmserve.route"
+"""Where a scope holds them, for what runs behind CORS."""
 
 
-class GateMiddleware:
-    """Serves a request once every rule has let it pass; the first one that does not decides the answer."""
+class Gate:
+    """Serves requests: counts them, lets in those that may pass, and answers what their handlers raise."""
 
-    def __init__(self, app: ASGIApp, rules: Sequence[Rule]) -> None:
-        self._app = app
-        self._rules = rules
+    def __init__(
+        self, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters, routes: Sequence[Route]
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._counters = counters
+        self._table = EndpointTable(routes)
+        self._hosts = HostRule(settings.allowed_hosts)
+        self._origins = OriginRule(settings.cors_origins, self._hosts)
+        self._keys = KeyRule(settings.api_key)
+        self._limits = StreamLimits(settings.sse_ping_s, settings.stall_s)
+        self._bodies = Bodies(settings.body_timeout_s, settings.max_bodies_bytes)
+        self._connections = Connections(settings.max_body_bytes)
+        # Errors are answered behind CORS, so that browsers may read them.
+        self._app: ASGIApp = self._serve
+        if settings.cors_origins:
+            self._app = CORSMiddleware(
+                self._serve,
+                allow_origins=settings.cors_origins,
+                allow_methods=("GET", "POST"),
+                allow_headers=("*",),
+                expose_headers=(*_EXPOSED_HEADERS, *_own_headers(routes)),
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
-        for rule in self._rules:
-            rule(scope)
-        await self._app(scope, receive, send)
+        answer = Answer(send)
+        route, scope["path_params"] = self._table.find(scope)
+        scope[_ANSWER], scope[_ROUTE] = answer, route
+        try:
+            with (
+                request_id(header(scope, b"x-request-id")) as number,
+                self._counters.request(route.endpoint.shown_path, scope["method"], answer),
+            ):
+                answer.headers.append((b"x-request-id", number.encode()))
+                await self._app(scope, receive, answer.send)
+        except ClientStalledError:
+            await cut_off(receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer: Answer = scope[_ANSWER]
+        route: Route = scope[_ROUTE]
+        dialect = route.endpoint.dialect
+        answer.headers += dialect.answer_headers()
+        try:
+            self._admit(scope, route.endpoint)
+            with self._lifecycle.exchange():
+                await self._run(route, scope, receive, send)
+        except ClientDisconnect:
+            logger.debug("request %s: its client left", current_request_id())
+        except ClientStalledError:
+            logger.warning("request %s: cut off, its client stopped reading", current_request_id())
+            raise
+        except AnswerFailedError as failed:
+            self._note(failed.error, dialect)
+        except Exception as error:
+            fault = fault_of(error, dialect.name)
+            if answer.has_begun:
+                self._note(error, dialect)
+            else:
+                await send_fault(fault, dialect, send, self._limits.stall_s)
+
+    def _admit(self, scope: Scope, endpoint: Endpoint) -> None:
+        """Raises the refusal of a request that may not pass."""
+        if not endpoint.is_probe:
+            self._hosts(scope)
+        self._origins(scope, may_be_linked=endpoint.is_safe)
+        self._keys(scope, endpoint.access)
+        if not self._lifecycle.is_serving and not endpoint.is_probe:
+            raise ServerDrainingError
+
+    async def _run(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with self._connections.watched(scope, receive, scope[_ANSWER]) as receive_watched:
+                request = Request(scope, receive_watched)
+                exchange = Exchange(request, send, self._limits, self._bodies)
+                try:
+                    await route.serve(exchange)
+                except LlmserveError as error:
+                    raise exchange.named(error) from error.__cause__
+        except asyncio.CancelledError:
+            if not self._lifecycle.is_stopping:
+                raise
+            # What was to be said has been said: the server gives up on a client that does not read it.
+            raise ClientStalledError from None
+
+    def _note(self, error: Exception, dialect: Dialect) -> None:
+        """Logs and counts an error that no status tells of. An unexpected one is in the log already."""
+        rule = rule_for(error)
+        status = (rule or INTERNAL).status_for(dialect.name)
+        self._counters.late_errors[status] += 1
+        if rule is not None:
+            level = logging.WARNING if status >= 500 else logging.INFO
+            logger.log(level, "request %s failed after its answer began: %s", current_request_id(), error)
+
+
+def _own_headers(routes: Sequence[Route]) -> list[str]:
+    return sorted({name for route in routes for name in route.endpoint.dialect.header_names})

@@ -20,12 +20,6 @@ def header(scope: Scope, name: bytes) -> str | None:
     return None
 
 
-def route_path(scope: Scope) -> str:
-    """The path as the routes know it, without that below which the application is mounted."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
-
-
 def answer_headers(ignored: Iterable[str], *, seed: int | None = None) -> dict[str, str]:
     """What an answer says of its request: the fields without effect, where there are any, and the seed."""
     names = list(ignored)

@@ -9,10 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from llmserve.server.web.headers import header
-
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _current: ContextVar[str] = ContextVar("llmserve_request_id", default="-")
 
@@ -40,21 +36,3 @@ def request_id(given: str | None) -> Iterator[str]:
         yield chosen
     finally:
         _current.reset(token)
-
-
-class RequestIdMiddleware:
-    """Gives each request an id and sends it back."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request."""
-        with request_id(header(scope, b"x-request-id")) as number:
-
-            async def send_with_id(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    message["headers"] = [*message.get("headers", ()), (b"x-request-id", number.encode())]
-                await send(message)
-
-            await self._app(scope, receive, send_with_id)

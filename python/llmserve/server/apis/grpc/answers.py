@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
@@ -16,8 +15,7 @@ from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import request_id
-from llmserve.server.web.sse import ClientStalledError
-from llmserve.server.web.tasks import end_task
+from llmserve.server.web.writing import ClientStalledError, Writer
 
 logger = logging.getLogger(__name__)
 
@@ -60,38 +58,9 @@ async def abort(context: Context[Any, Any], error: Exception, trailer: Metadata 
 async def write_all(context: Context[Any, Any], messages: AsyncGenerator[Any, None], stall_s: float) -> None:
     """Sends messages as fast as the client takes them.
 
-    A watchdog of one timer, not one per message, sees a client that takes nothing for ``stall_s``.
-
     Raises:
-        ClientStalledError: It took nothing for so long.
+        ClientStalledError: It took nothing for ``stall_s``.
     """
-    clock = asyncio.get_running_loop().time
-    sending_since: float | None = None
-
-    async def write() -> None:
-        nonlocal sending_since
-        async with aclosing(messages):
-            async for message in messages:
-                sending_since = clock()
-                await context.write(message)
-                sending_since = None
-
-    async def watch() -> None:
-        while True:
-            left_s = stall_s if sending_since is None else sending_since + stall_s - clock()
-            if left_s <= 0:
-                raise ClientStalledError
-            await asyncio.sleep(left_s)
-
-    writing = asyncio.create_task(write())
-    watching = asyncio.create_task(watch())
-    try:
-        await asyncio.wait({writing, watching}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        # Also when this task itself is cancelled, because the client has gone.
-        was_stalled = watching.done() and not writing.done()
-        await end_task(writing)
-        await end_task(watching)
-    if was_stalled:
-        watching.result()
-    writing.result()
+    async with Writer(context.write, stall_s) as writer, aclosing(messages):
+        async for message in messages:
+            await writer.write(message)

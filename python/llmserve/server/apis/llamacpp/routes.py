@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
 
 from llmserve.server.apis.completions.calls import CompletionCall, CompletionCalls
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamacpp import convert
-from llmserve.server.apis.llamacpp.operations import COMPLETION_RESPONSES, LOAD_RESPONSES
-from llmserve.server.apis.llamacpp.schema import LoadModelRequest
+from llmserve.server.apis.llamacpp.schema import CompletionResponse, ErrorResponse, LoadModelRequest
 from llmserve.server.apis.progress import ProgressSteps
 from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
 from llmserve.server.services import Services
-from llmserve.server.web.endpoint import Endpoint
-from llmserve.server.web.errors import ErrorShape, fault_of
+from llmserve.server.web.endpoint import FORBIDDEN, Content, Endpoint, Route, json_of, routes_of
+from llmserve.server.web.errors import Dialect, fault_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
@@ -23,10 +23,101 @@ from llmserve.stream import Stream
 
 DIALECT = "llamacpp"
 
-SHAPES = (
-    ErrorShape(DIALECT, "/models/load", convert.render_load_fault),
-    ErrorShape(DIALECT, "/completions", convert.render_completion_fault),
-)
+LLAMACPP = Dialect(DIALECT, convert.render_completion_fault)
+_LOADING = Dialect(DIALECT, convert.render_load_fault)
+
+_ERROR = json_of(ErrorResponse)
+
+
+def _events(description: str, examples: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "schema": {"type": "string", "description": description},
+        "examples": {
+            name: {"summary": summary, "value": value} for name, (summary, value) in examples.items()
+        },
+    }
+
+
+_UNAVAILABLE = Content("The queue is full, or the server is draining; see `Retry-After`.", _ERROR)
+_TOO_LARGE = Content("The body is over the limit.", _ERROR)
+_FORBIDDEN = Content(FORBIDDEN, _ERROR)
+
+_LOAD_RESPONSES: Mapping[int, Content] = {
+    200: Content(
+        "SSE stream of loading progress events. A load that fails ends with an `error` event.",
+        {
+            "text/event-stream": _events(
+                "Each `data:` line holds a JSON object with `progress`, rising from above 0 to exactly 1. "
+                "The stream ends with `data: [DONE]`. On error an `event: error` is sent, whose data is a "
+                "JSON string, and no `[DONE]`.",
+                {
+                    "progress": (
+                        "A load",
+                        'data: {"progress":0.25}\n\ndata: {"progress":0.5}\n\ndata: '
+                        '{"progress":1}\n\ndata: [DONE]\n\n',
+                    ),
+                    "error": (
+                        "A load that fails",
+                        'data: {"progress":0.01}\n\nevent: error\ndata: "the file is no GGUF file"\n\n',
+                    ),
+                },
+            )
+        },
+    ),
+    400: Content(
+        "The path is missing, the body is malformed, or the path is outside the allowed folder.", _ERROR
+    ),
+    403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
+    408: Content("The body did not arrive in time.", _ERROR),
+    413: _TOO_LARGE,
+    503: Content("The server is draining; see `Retry-After`.", _ERROR),
+}
+
+_COMPLETION_RESPONSES: Mapping[int, Content] = {
+    200: Content(
+        "Streaming: SSE stream of completion events. Non-streaming: a single JSON object. `X-LLMServe-Seed` "
+        "holds the seed that was used, `X-LLMServe-Ignored` the fields without effect.",
+        {
+            "text/event-stream": _events(
+                "Each `data:` line holds a JSON `CompletionResponse`, one for every token. The stream ends "
+                "with `data: [DONE]`. On error an `event: error` is sent, whose data is a JSON string, and "
+                "no `[DONE]`.",
+                {
+                    "streaming": (
+                        "Token by token",
+                        'data: {"message":"The","token":450,"tokens":1}\n\n'
+                        'data: {"message":" capital","token":6421,"tokens":2}\n\ndata: [DONE]\n\n',
+                    )
+                },
+            ),
+            "application/json": {
+                "schema": CompletionResponse,
+                "examples": {
+                    "non-streaming": {
+                        "summary": "The whole text",
+                        "value": {"message": "The capital of France is Paris.", "token": 0, "tokens": 0},
+                    }
+                },
+            },
+        },
+    ),
+    400: Content(
+        "Malformed body, a model that is not loaded (yet), or a prompt over the context length.", _ERROR
+    ),
+    403: _FORBIDDEN,
+    410: Content(
+        "The session that `X-LLMServe-Session` names has expired; the next call begins it anew.", _ERROR
+    ),
+    408: Content("The body did not arrive in time.", _ERROR),
+    413: _TOO_LARGE,
+    500: Content("Prediction failed.", _ERROR),
+    503: _UNAVAILABLE,
+}
+
+
+def routes(services: Services) -> list[Route]:
+    """Everything that the dialect serves."""
+    return routes_of(LlamaCppApi(services))
 
 
 class LlamaCppApi:
@@ -36,40 +127,21 @@ class LlamaCppApi:
         self._services = services
         self._completions = CompletionCalls(services, DIALECT)
 
-    def endpoints(self) -> list[Endpoint]:
-        """Everything that the dialect serves."""
-        return [
-            Endpoint(
-                path="/models/load",
-                method="POST",
-                serve=self.load_model,
-                operation_id="loadModel",
-                summary="Load a model",
-                description=(
-                    "Loads a GGUF model. Returns an SSE stream of progress events; the model is ready after "
-                    "the final `[DONE]`. If it is already loaded, the operation completes immediately. "
-                    "Clients that load one path at the same time share one load; the last one to leave "
-                    "cancels it."
-                ),
-                body=LoadModelRequest,
-                responses=LOAD_RESPONSES,
-            ),
-            Endpoint(
-                path="/completions",
-                method="POST",
-                serve=self.complete,
-                operation_id="completions",
-                summary="Generate text completion",
-                description=(
-                    "Generates text from a prompt using a loaded model. With `stream` true the answer is an "
-                    "SSE stream with one event per token, which ends with `data: [DONE]`; else a single "
-                    "JSON object with the whole text. A client that disconnects cancels its request."
-                ),
-                body=CompletionRequest,
-                responses=COMPLETION_RESPONSES,
-            ),
-        ]
-
+    @Endpoint(
+        path="/models/load",
+        method="POST",
+        dialect=_LOADING,
+        operation_id="loadModel",
+        summary="Load a model",
+        description=(
+            "Loads a GGUF model. Returns an SSE stream of progress events; the model is ready after "
+            "the final `[DONE]`. If it is already loaded, the operation completes immediately. "
+            "Clients that load one path at the same time share one load; the last one to leave "
+            "cancels it."
+        ),
+        body=LoadModelRequest,
+        responses=_LOAD_RESPONSES,
+    )
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
         # No body at all has no path.
@@ -80,6 +152,20 @@ class LlamaCppApi:
                 _progress_frames(ticket), _render_load_error, headers=answer_headers(parsed.unknown)
             )
 
+    @Endpoint(
+        path="/completions",
+        method="POST",
+        dialect=LLAMACPP,
+        operation_id="completions",
+        summary="Generate text completion",
+        description=(
+            "Generates text from a prompt using a loaded model. With `stream` true the answer is an "
+            "SSE stream with one event per token, which ends with `data: [DONE]`; else a single "
+            "JSON object with the whole text. A client that disconnects cancels its request."
+        ),
+        body=CompletionRequest,
+        responses=_COMPLETION_RESPONSES,
+    )
     async def complete(self, exchange: Exchange) -> None:
         """`POST /completions`."""
         parsed = await exchange.read(CompletionRequest)

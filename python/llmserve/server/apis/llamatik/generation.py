@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.llamatik import convert, prompts
+from llmserve.server.apis.llamatik.errors import DIALECT
+from llmserve.server.apis.llamatik.generation_routes import GenerationRoute
 from llmserve.server.apis.llamatik.mtp import Mtp
-from llmserve.server.apis.llamatik.operations import GenerationRoute
 from llmserve.server.apis.llamatik.params import Params
 from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
 from llmserve.server.apis.llamatik.state import GenerationModel
@@ -22,8 +23,6 @@ from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import session_of
 from llmserve.stream import Stream
 from llmserve.types import Completion
-
-DIALECT = "llamatik"
 
 DEFAULT_SESSION = "llamatik default"
 """The session of calls that name none. A client can give no name with a space."""

@@ -7,16 +7,24 @@ import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from llmserve.server.apis.llamatik import convert, operations, prompts
+from llmserve.server.apis.llamatik import convert, prompts
 from llmserve.server.apis.llamatik.answers import (
     ChatTemplateAnswer,
     FinetuneTypeAnswer,
     OkAnswer,
     RenderedPromptAnswer,
 )
-from llmserve.server.apis.llamatik.generation import DEFAULT_SESSION, DIALECT, Generation
+from llmserve.server.apis.llamatik.contents import (
+    COMMON,
+    ERROR,
+    NO_MODEL,
+    SESSION_EXPIRED,
+    responses_with,
+)
+from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK, PREFIX
+from llmserve.server.apis.llamatik.generation import DEFAULT_SESSION, Generation
+from llmserve.server.apis.llamatik.generation_routes import GENERATION_ROUTES
 from llmserve.server.apis.llamatik.mtp import Mtp
-from llmserve.server.apis.llamatik.operations import PREFIX, Operation
 from llmserve.server.apis.llamatik.params import Params
 from llmserve.server.apis.llamatik.schema import (
     ChatTemplateRequest,
@@ -31,8 +39,7 @@ from llmserve.server.apis.llamatik.state import Choice, GenerationModel
 from llmserve.server.refusals import PathNotAllowedError
 from llmserve.server.services import Services
 from llmserve.server.stale_files import is_temporary
-from llmserve.server.web.endpoint import Endpoint, Serve
-from llmserve.server.web.errors import ErrorShape
+from llmserve.server.web.endpoint import FORBIDDEN, Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
@@ -40,7 +47,20 @@ from llmserve.server.web.session_names import session_of
 from llmserve.server.web.tasks import end_task
 from llmserve.session import Session
 
-SHAPES = (ErrorShape(DIALECT, PREFIX, convert.render_fault),)
+_get = functools.partial(Endpoint, method="GET", dialect=LLAMATIK)
+_post = functools.partial(Endpoint, method="POST", dialect=LLAMATIK)
+
+_OK = "Done."
+_FILE_ERRORS = {
+    400: Content("Malformed body, a path outside the folder, or what is wrong with the file.", ERROR),
+    403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", ERROR),
+    409: NO_MODEL,
+}
+
+
+def routes(services: Services) -> list[Route]:
+    """Everything that the dialect serves."""
+    return LlamatikApi(services).routes()
 
 
 class LlamatikApi:
@@ -54,29 +74,34 @@ class LlamatikApi:
         self._generation = Generation(services, self._model, self._params, self._mtp)
         self._reloading = asyncio.Lock()
 
-    def endpoints(self) -> list[Endpoint]:
+    def routes(self) -> list[Route]:
         """Everything that the dialect serves."""
-        served: list[tuple[Operation, Serve]] = [
-            (operations.INIT, self.init),
-            (operations.PARAMS, self.set_params),
-            (operations.READ_PARAMS, self.read_params),
-            (operations.CANCEL, self.cancel),
-            (operations.SHUTDOWN, self.shutdown),
-            (operations.SESSION_RESET, self.reset_session),
-            (operations.SESSION_SAVE, self.save_session),
-            (operations.SESSION_LOAD, self.load_session),
-            (operations.FINETUNE_TYPE, self.finetune_type),
-            (operations.CHAT_TEMPLATE, self.chat_template),
-            (operations.APPLY_CHAT_TEMPLATE, self.apply_chat_template),
-            (operations.MTP_INIT, self.init_mtp),
-            (operations.MTP_SHUTDOWN, self.shutdown_mtp),
-        ]
         generation = [
-            operations.generation_endpoint(route, functools.partial(self._generation.serve, route=route))
-            for route in operations.GENERATION_ROUTES
+            Route(route.endpoint, functools.partial(self._generation.serve, route=route))
+            for route in GENERATION_ROUTES
         ]
-        return [*(operations.endpoint(operation, serve) for operation, serve in served), *generation]
+        return [*routes_of(self), *generation]
 
+    @_post(
+        path=f"{PREFIX}/init",
+        operation_id="initGeneration",
+        summary="Load the generation model",
+        description=(
+            "Loads a GGUF model and makes it the one of all routes here. The same path again answers at "
+            "once; another one replaces it, and the former is released when its running requests end. Calls "
+            "for a path that is being loaded wait for it; the last one to leave cancels the load."
+        ),
+        responses=responses_with(
+            OkAnswer,
+            _OK,
+            {
+                400: Content("Malformed body, a path outside the folder, or the model fails to load.", ERROR),
+                403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", ERROR),
+                409: Content("Another model is being loaded.", ERROR),
+            },
+        ),
+        body=InitRequest,
+    )
     async def init(self, exchange: Exchange) -> None:
         """`POST init`."""
         parsed = await exchange.read(InitRequest)
@@ -87,6 +112,18 @@ class LlamatikApi:
             self._services.sessions.drop(former, DEFAULT_SESSION)
         await _send_ok(exchange, parsed.unknown)
 
+    @_post(
+        path=f"{PREFIX}/params",
+        operation_id="setGenerationParams",
+        summary="Set parameters",
+        description=(
+            "Merges the given fields into the parameters of all sessions. Sampling fields hold from the next "
+            "request on; load options reload the model for this dialect, without failing running requests. "
+            "Nothing changes where a field is wrong or the model cannot be loaded so."
+        ),
+        responses=responses_with(OkAnswer, _OK, {409: Content("`shutdown` came in between.", ERROR)}),
+        body=ParamsFields,
+    )
     async def set_params(self, exchange: Exchange) -> None:
         """`POST params`."""
         parsed = await exchange.read(ParamsFields)
@@ -98,6 +135,16 @@ class LlamatikApi:
             self._params.merge(given)
         await _send_ok(exchange, parsed.unknown)
 
+    @_get(
+        path=f"{PREFIX}/params",
+        operation_id="generationParams",
+        summary="Read parameters",
+        description=(
+            "The values in force. Those that the engine chooses are null before a model is loaded; "
+            "`flashAttention` is null where llama.cpp decides."
+        ),
+        responses={200: Content("The values.", json_of(ParamsFields)), 503: COMMON[503]},
+    )
     async def read_params(self, exchange: Exchange) -> None:
         """`GET params`."""
         model = self._model.current
@@ -105,6 +152,17 @@ class LlamatikApi:
         info = model.engine.info if model is not None and model.engine is not None else None
         await exchange.send_json(convert.values_in_force(self._params.sampling, config, info))
 
+    @_post(
+        path=f"{PREFIX}/cancel",
+        operation_id="cancelGeneration",
+        summary="Cancel a session's calls",
+        description=(
+            "Ends what runs or waits in the default session, or in the one that is named, within one step."
+        ),
+        responses=responses_with(OkAnswer, _OK),
+        body=SessionRequest,
+        needs_body=False,
+    )
     async def cancel(self, exchange: Exchange) -> None:
         """`POST cancel`."""
         parsed = await exchange.read(SessionRequest, may_be_empty=True)
@@ -112,6 +170,17 @@ class LlamatikApi:
         self._services.sessions.cancel(name, DIALECT, self._model.current)
         await _send_ok(exchange, parsed.unknown)
 
+    @_post(
+        path=f"{PREFIX}/shutdown",
+        operation_id="shutdownGeneration",
+        summary="Unload the model",
+        description=(
+            "Ends this dialect's use of the model. Running requests finish; memory goes when nobody uses it."
+        ),
+        responses=responses_with(OkAnswer, _OK),
+        body=EmptyRequest,
+        needs_body=False,
+    )
     async def shutdown(self, exchange: Exchange) -> None:
         """`POST shutdown`."""
         parsed = await exchange.read(EmptyRequest, may_be_empty=True)
@@ -122,12 +191,32 @@ class LlamatikApi:
             await self._services.registry.wait_closed()
         await _send_ok(exchange, parsed.unknown)
 
+    @_post(
+        path=f"{PREFIX}/session/reset",
+        operation_id="resetSession",
+        summary="Empty a session",
+        description="Empties the default session, or the one that is named, after its running call.",
+        responses=responses_with(OkAnswer, _OK, {409: NO_MODEL}),
+        body=SessionRequest,
+        needs_body=False,
+    )
     async def reset_session(self, exchange: Exchange) -> None:
         """`POST session/reset`."""
         parsed = await exchange.read(SessionRequest, may_be_empty=True)
         await self._session_call(exchange, parsed.value, lambda session: session.reset())
         await _send_ok(exchange, parsed.unknown)
 
+    @_post(
+        path=f"{PREFIX}/session/save",
+        operation_id="saveSession",
+        summary="Save a session",
+        description=(
+            "Writes the session's tokens and their state to a file, which appears as a whole or not at all. "
+            "Only a session's file is replaced."
+        ),
+        responses=responses_with(OkAnswer, _OK, {**_FILE_ERRORS, 410: SESSION_EXPIRED}),
+        body=SessionFileRequest,
+    )
     async def save_session(self, exchange: Exchange) -> None:
         """`POST session/save`."""
         parsed = await exchange.read(SessionFileRequest)
@@ -137,6 +226,16 @@ class LlamatikApi:
         await self._session_call(exchange, parsed.value, lambda session: session.save(path), goes_on=True)
         await _send_ok(exchange, parsed.unknown)
 
+    @_post(
+        path=f"{PREFIX}/session/load",
+        operation_id="loadSession",
+        summary="Load a session",
+        description=(
+            "Replaces the session by a saved one of the same model. It stays as it was where that fails."
+        ),
+        responses=responses_with(OkAnswer, _OK, _FILE_ERRORS),
+        body=SessionFileRequest,
+    )
     async def load_session(self, exchange: Exchange) -> None:
         """`POST session/load`."""
         parsed = await exchange.read(SessionFileRequest)
@@ -144,18 +243,50 @@ class LlamatikApi:
         await self._session_call(exchange, parsed.value, lambda session: session.load(path))
         await _send_ok(exchange, parsed.unknown)
 
+    @_get(
+        path=f"{PREFIX}/model/finetuneType",
+        operation_id="finetuneType",
+        summary="What the model was tuned for",
+        description="The metadata field `general.finetune` of the loaded file.",
+        responses={
+            200: Content("The value, or null.", json_of(FinetuneTypeAnswer)),
+            409: NO_MODEL,
+            503: COMMON[503],
+        },
+    )
     async def finetune_type(self, exchange: Exchange) -> None:
         """`GET model/finetuneType`."""
         with self._model.use() as (_, engine):
             answer = FinetuneTypeAnswer(finetune_type=engine.metadata.get("general.finetune"))
         await exchange.send_json(dump(answer))
 
+    @_get(
+        path=f"{PREFIX}/model/chatTemplate",
+        operation_id="chatTemplate",
+        summary="The model's chat template",
+        description="The Jinja template of the loaded file.",
+        responses={
+            200: Content("The template, or null.", json_of(ChatTemplateAnswer)),
+            409: NO_MODEL,
+            503: COMMON[503],
+        },
+    )
     async def chat_template(self, exchange: Exchange) -> None:
         """`GET model/chatTemplate`."""
         with self._model.use() as (_, engine):
             answer = ChatTemplateAnswer(chat_template=engine.chat_template)
         await exchange.send_json(dump(answer))
 
+    @_post(
+        path=f"{PREFIX}/model/applyChatTemplate",
+        operation_id="applyChatTemplate",
+        summary="Render messages",
+        description=(
+            "The prompt that the model's chat template makes of messages; without one, a plain layout."
+        ),
+        responses=responses_with(RenderedPromptAnswer, "The prompt.", {409: NO_MODEL}),
+        body=ChatTemplateRequest,
+    )
     async def apply_chat_template(self, exchange: Exchange) -> None:
         """`POST model/applyChatTemplate`."""
         parsed = await exchange.read(ChatTemplateRequest)
@@ -165,6 +296,26 @@ class LlamatikApi:
         answer = RenderedPromptAnswer(prompt=prompt)
         await exchange.send_json(dump(answer), headers=answer_headers(parsed.unknown))
 
+    @_post(
+        path=f"{PREFIX}/mtp/init",
+        operation_id="initMtp",
+        summary="Draft with the model's own head",
+        description=(
+            "Binds the multi-token prediction (MTP) head of the loaded model: this dialect's requests draft "
+            "with it from then on, which changes no text. Again: with other options. `init` of another model "
+            "releases it."
+        ),
+        responses=responses_with(
+            OkAnswer,
+            _OK,
+            {
+                400: Content("Malformed body, a wrong field, or the model has no head.", ERROR),
+                409: Content("No model is loaded, another path than its, or a load is running.", ERROR),
+                500: Content("The draft context could not be made.", ERROR),
+            },
+        ),
+        body=MtpInitRequest,
+    )
     async def init_mtp(self, exchange: Exchange) -> None:
         """`POST mtp/init`."""
         parsed = await exchange.read(MtpInitRequest)
@@ -173,6 +324,15 @@ class LlamatikApi:
         await self._mtp.init(path, request.draft_len, request.adaptive)
         await _send_ok(exchange, parsed.unknown)
 
+    @_post(
+        path=f"{PREFIX}/mtp/shutdown",
+        operation_id="shutdownMtp",
+        summary="Draft no more",
+        description="Releases what `mtp/init` has bound, also where that is nothing; the model stays.",
+        responses=responses_with(OkAnswer, _OK, {409: Content("A model is being loaded.", ERROR)}),
+        body=EmptyRequest,
+        needs_body=False,
+    )
     async def shutdown_mtp(self, exchange: Exchange) -> None:
         """`POST mtp/shutdown`."""
         parsed = await exchange.read(EmptyRequest, may_be_empty=True)

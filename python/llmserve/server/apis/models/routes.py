@@ -4,16 +4,46 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
-from llmserve.server.apis.models import convert, operations
-from llmserve.server.apis.models.schema import UnloadAnswer, UnloadRequest
+from llmserve.server.apis.models import convert
+from llmserve.server.apis.models.schema import (
+    ModelDetails,
+    ModelList,
+    ModelObject,
+    ModelsError,
+    UnloadAnswer,
+    UnloadRequest,
+)
+from llmserve.server.apis.openai.errors import OPENAI
 from llmserve.server.models import IDLE_PIN, CatalogueEntry, Model
 from llmserve.server.refusals import ModelLoadingError, PathNotAllowedError, UnknownModelError
 from llmserve.server.services import Services
-from llmserve.server.web.endpoint import Endpoint
+from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import ignored_header
+
+_UNAUTHORIZED = Content("The server wants an API key.", json_of(ModelsError))
+
+_LIST = Endpoint(
+    path="/v1/models",
+    method="GET",
+    dialect=OPENAI,
+    operation_id="listModels",
+    summary="Models that requests can name",
+    description=(
+        "The model that the server was started with, those of the catalogue's file or of `MODELS_DIR`, "
+        "and those that were loaded by path. `data` is what OpenAI's clients read, `models` what SIE's "
+        "read. Nothing is loaded by asking."
+    ),
+    responses={200: Content("The models.", json_of(ModelList)), 401: _UNAUTHORIZED},
+)
+
+
+def routes(services: Services) -> list[Route]:
+    """All routes."""
+    return routes_of(ModelsApi(services))
 
 
 class ModelsApi:
@@ -22,17 +52,15 @@ class ModelsApi:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def endpoints(self) -> list[Endpoint]:
-        """All routes."""
-        return [
-            operations.list_endpoint(self.list_models),
-            operations.bare_list_endpoint(self.list_models),
-            operations.read_endpoint(self.read_model),
-            operations.unload_endpoint(self.unload_model),
-        ]
-
+    @_LIST
+    @replace(
+        _LIST,
+        path="/models",
+        operation_id="listModelsWithoutVersion",
+        summary="Models that requests can name, without /v1",
+    )
     async def list_models(self, exchange: Exchange) -> None:
-        """`GET /v1/models`."""
+        """`GET /v1/models`; llama-server has it as `GET /models`."""
         entries = await self._services.catalogue.entries()
         times = await asyncio.to_thread(_changed_at, entries)
         state = self._services.on_demand.state
@@ -52,6 +80,20 @@ class ModelsApi:
             }
         )
 
+    @Endpoint(
+        path="/v1/models/{model_id:path}",
+        method="GET",
+        dialect=OPENAI,
+        operation_id="readModel",
+        summary="One model",
+        description="The fields of both shapes in one object. Nothing is loaded by asking.",
+        parameters={"model_id": "The id, such as `Org/Name`; `Org__Name` and `Org%2FName` are the same."},
+        responses={
+            200: Content("The model.", json_of({"allOf": [ModelObject, ModelDetails]})),
+            401: _UNAUTHORIZED,
+            404: Content("There is no such model.", json_of(ModelsError)),
+        },
+    )
     async def read_model(self, exchange: Exchange) -> None:
         """`GET /v1/models/ID`."""
         entry = await self._services.catalogue.find(exchange.request.path_params["model_id"])
@@ -62,8 +104,28 @@ class ModelsApi:
             convert.whole_model(entry, state, kind, created, self._services.registry.default_config)
         )
 
+    @Endpoint(
+        path="/models/unload",
+        method="POST",
+        dialect=OPENAI,
+        operation_id="unloadModel",
+        summary="Give a model back",
+        description=(
+            "Ends the use of a model that was loaded by `/models/load`, over gRPC, or for a request that "
+            "named it. Its memory is free when the answer comes, unless requests still run, which end first, "
+            "or the server's start or `/v1/generation/init` keeps it. A model that is not loaded is no error."
+        ),
+        body=UnloadRequest,
+        responses={
+            200: Content("It is given back.", json_of(UnloadAnswer)),
+            400: Content("The body is malformed.", json_of(ModelsError)),
+            401: _UNAUTHORIZED,
+            404: Content("There is no such model.", json_of(ModelsError)),
+            503: Content("It is being loaded.", json_of(ModelsError)),
+        },
+    )
     async def unload_model(self, exchange: Exchange) -> None:
-        """`POST /models/unload`."""
+        """`POST /models/unload`, as llama-server's router has it."""
         parsed = await exchange.read(UnloadRequest)
         registry = self._services.registry
         for model in await self._named(parsed.value.model):

@@ -10,20 +10,46 @@ from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.answers import Envelope
 from llmserve.server.apis.openai.chat_choice import ChatChoice
 from llmserve.server.apis.openai.chat_schema import ChatRequest
+from llmserve.server.apis.openai.contents import GENERATED, responses_with, without_version
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
-from llmserve.server.apis.openai.errors import DIALECT
+from llmserve.server.apis.openai.errors import DIALECT, OPENAI
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation import Piece, Turn, check_plan
 from llmserve.server.generation import Run, merged, turns
 from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
+from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
 from llmserve.server.web.sse import DONE
 
 _CHUNK = "chat.completion.chunk"
+
+_MESSAGE = {"role": "assistant", "content": "Paris.", "refusal": None}
+_EXAMPLE = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "created": 1767225600,
+    "model": "SmolLM2-135M-Instruct.Q4_1",
+    "choices": [{"index": 0, "message": _MESSAGE, "logprobs": None, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
+}
+
+_CHAT = Endpoint(
+    path="/v1/chat/completions",
+    method="POST",
+    dialect=OPENAI,
+    operation_id="createChatCompletion",
+    summary="Answer a conversation",
+    description=(
+        "Generates the assistant's next turn: reasoning, words and tool calls. The arguments of calls "
+        "always match the schemas of their tools."
+    ),
+    body=ChatRequest,
+    responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+)
 
 
 class ChatApi:
@@ -32,6 +58,8 @@ class ChatApi:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    @_CHAT
+    @without_version(_CHAT)
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/chat/completions`."""
         parsed = await exchange.read(ChatRequest)

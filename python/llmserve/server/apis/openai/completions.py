@@ -12,7 +12,8 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai import answers, logprobs
 from llmserve.server.apis.openai.answers import Cost, Envelope
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.server.apis.openai.errors import DIALECT
+from llmserve.server.apis.openai.contents import GENERATED, responses_with
+from llmserve.server.apis.openai.errors import DIALECT, OPENAI
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
@@ -21,12 +22,22 @@ from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
+from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
 from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
 from llmserve.types import Completion, Delta
+
+_EXAMPLE = {
+    "id": "cmpl-1",
+    "object": "text_completion",
+    "created": 1767225600,
+    "model": "SmolLM2-135M-Instruct.Q4_1",
+    "choices": [{"index": 0, "text": " Paris.", "logprobs": None, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8},
+}
 
 
 class CompletionsApi:
@@ -35,6 +46,16 @@ class CompletionsApi:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    @Endpoint(
+        path="/v1/completions",
+        method="POST",
+        dialect=OPENAI,
+        operation_id="createCompletion",
+        summary="Complete prompts",
+        description="Generates text from raw prompts. A client that disconnects cancels its request.",
+        body=OpenAiCompletionRequest,
+        responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+    )
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/completions`."""
         parsed = await exchange.read(OpenAiCompletionRequest)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
 from llmserve.server.apis.openai import embeddings_convert as convert
+from llmserve.server.apis.openai.contents import responses_with
 from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
+from llmserve.server.apis.openai.errors import OPENAI
 from llmserve.server.refusals import FieldError, ModelKindError
 from llmserve.server.services import Services
+from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.token_kinds import Prompts
@@ -21,6 +25,35 @@ _AS_IT_IS, _EUCLIDEAN = -1, 2
 _SMALL = 1 << 14
 """So many values are rendered at once; more are rendered beside the event loop."""
 
+_EXAMPLE = {
+    "object": "list",
+    "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
+    "model": "bge-small-en-v1.5",
+    "usage": {"prompt_tokens": 6, "total_tokens": 6},
+}
+
+_EMBEDDING = Endpoint(
+    path="/embedding",
+    method="POST",
+    dialect=OPENAI,
+    operation_id="embedding",
+    summary="Vectors of texts, in llama-server's shape",
+    description="As llama-server does it; `/v1/embeddings` has OpenAI's shape.",
+    body=EmbeddingRequest,
+    responses={
+        **responses_with("The vectors.", {}),
+        200: Content(
+            "The vectors.",
+            {
+                "application/json": {
+                    "schema": {"type": "array", "items": {"type": "object"}},
+                    "examples": {"answer": {"value": [{"index": 0, "embedding": [[0.6, -0.8]]}]}},
+                }
+            },
+        ),
+    },
+)
+
 
 class EmbeddingsApi:
     """The routes over the shared services."""
@@ -28,6 +61,19 @@ class EmbeddingsApi:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    @Endpoint(
+        path="/v1/embeddings",
+        method="POST",
+        dialect=OPENAI,
+        operation_id="createEmbedding",
+        summary="Vectors of texts",
+        description=(
+            "The vectors have length 1. An input that is longer than the model's context length is refused, "
+            "and nothing is cut off. Inputs of all requests are computed together."
+        ),
+        body=EmbeddingsRequest,
+        responses=responses_with("The vectors, in the order of the inputs.", _EXAMPLE),
+    )
     async def embeddings(self, exchange: Exchange) -> None:
         """`POST /v1/embeddings`."""
         parsed = await exchange.read(EmbeddingsRequest)
@@ -38,6 +84,8 @@ class EmbeddingsApi:
             answer = convert.openai_answer(used.entry.id, vectors, embeddings.total_tokens)
         await exchange.send_json(answer, headers=answer_headers(parsed.unknown))
 
+    @_EMBEDDING
+    @replace(_EMBEDDING, path="/embeddings", operation_id="embeddings")
     async def embedding(self, exchange: Exchange) -> None:
         """`POST /embedding`."""
         parsed = await exchange.read(EmbeddingRequest)

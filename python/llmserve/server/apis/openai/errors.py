@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from llmserve import errors
 from llmserve.server import refusals
-from llmserve.server.web.errors import ErrorShape, Fault
+from llmserve.server.web.errors import Dialect, Fault
 
 DIALECT = "openai"
 
@@ -62,24 +62,5 @@ def _code(error: BaseException) -> str:
     return error.code if isinstance(error, errors.LlmserveError) else "internal_error"
 
 
-SHAPES = tuple(
-    ErrorShape(DIALECT, prefix, render)
-    for prefix in (
-        "/v1/",
-        # What llama-server has beside it, for the same clients.
-        "/chat/",
-        "/completion",
-        "/detokenize",
-        "/embedding",
-        "/embeddings",
-        "/infill",
-        "/lora-adapters",
-        "/models",
-        "/props",
-        "/rerank",
-        "/responses",
-        "/slots",
-        "/tokenize",
-    )
-)
-"""All of ``/v1/`` that no other dialect has."""
+OPENAI = Dialect(DIALECT, render, root="/v1/")
+"""All of `/v1/` that no other dialect has."""

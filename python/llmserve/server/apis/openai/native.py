@@ -8,6 +8,8 @@ from typing import Any
 from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.completions import Choice, CompletionsApi
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.server.apis.openai.contents import GENERATED, responses_with
+from llmserve.server.apis.openai.errors import OPENAI
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
@@ -15,10 +17,13 @@ from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.conversation.json_formats import schema_text
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
+from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
 from llmserve.types import Completion, Delta
+
+_EXAMPLE = {"content": " Paris.", "stop": True, "tokens_predicted": 2, "stop_type": "limit"}
 
 
 class NativeCompletionApi:
@@ -28,6 +33,19 @@ class NativeCompletionApi:
         self._services = services
         self._completions = completions
 
+    @Endpoint(
+        path="/completion",
+        method="POST",
+        dialect=OPENAI,
+        operation_id="createNativeCompletion",
+        summary="Complete a prompt, as llama-server does it",
+        description=(
+            "The same as `/v1/completions` for one prompt, in llama-server's shape and with its defaults. A "
+            "stream ends with the event that has `stop`, without `[DONE]`."
+        ),
+        body=NativeCompletionRequest,
+        responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+    )
     async def serve(self, exchange: Exchange) -> None:
         """`POST /completion`."""
         parsed = await exchange.read(NativeCompletionRequest)

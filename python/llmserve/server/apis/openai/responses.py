@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 
 from llmserve.server.apis.openai import errors
+from llmserve.server.apis.openai.contents import GENERATED, responses_with, without_version
+from llmserve.server.apis.openai.errors import OPENAI
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
@@ -18,11 +20,38 @@ from llmserve.server.conversation import Turn, TurnEnd, check_plan
 from llmserve.server.generation import Run, turns
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
+from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import header_session
 from llmserve.server.web.sse import data_frame
+
+_PART = {"type": "output_text", "text": "Paris.", "annotations": []}
+_ITEM = {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": [_PART]}
+_EXAMPLE = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1767225600,
+    "model": "SmolLM2-135M-Instruct.Q4_1",
+    "status": "completed",
+    "output": [_ITEM],
+    "usage": {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15},
+}
+
+_RESPONSES = Endpoint(
+    path="/v1/responses",
+    method="POST",
+    dialect=OPENAI,
+    operation_id="createResponse",
+    summary="Answer a conversation (responses)",
+    description=(
+        "The stateless core of the Responses API: the whole conversation comes as `input`. Nothing is "
+        "stored. A stream has typed events and ends with `response.completed` or `response.incomplete`."
+    ),
+    body=ResponsesRequest,
+    responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+)
 
 
 class ResponsesApi:
@@ -31,6 +60,8 @@ class ResponsesApi:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    @_RESPONSES
+    @without_version(_RESPONSES)
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/responses`."""
         parsed = await exchange.read(ResponsesRequest)

@@ -8,11 +8,14 @@ from typing import Any
 
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
+from llmserve.server.apis.openai.contents import ERROR, responses_with
+from llmserve.server.apis.openai.errors import OPENAI
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
 from llmserve.server.models.on_demand import UsedHandle
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
+from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.version import version
@@ -27,6 +30,16 @@ class TokensApi:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    @Endpoint(
+        path="/tokenize",
+        method="POST",
+        dialect=OPENAI,
+        operation_id="tokenize",
+        summary="Tokens of a text",
+        description="As llama-server does it.",
+        body=TokenizeRequest,
+        responses=responses_with("The tokens.", {"tokens": [504, 3575]}),
+    )
     async def tokenize(self, exchange: Exchange) -> None:
         """`POST /tokenize`."""
         parsed = await exchange.read(TokenizeRequest)
@@ -42,6 +55,16 @@ class TokensApi:
                 tokens = await _with_pieces(used.handle, tokens)
         await exchange.send_json({"tokens": tokens}, headers=answer_headers(parsed.unknown))
 
+    @Endpoint(
+        path="/detokenize",
+        method="POST",
+        dialect=OPENAI,
+        operation_id="detokenize",
+        summary="Text of tokens",
+        description="As llama-server does it; control tokens are shown.",
+        body=DetokenizeRequest,
+        responses=responses_with("The text.", {"content": "The capital"}),
+    )
     async def detokenize(self, exchange: Exchange) -> None:
         """`POST /detokenize`."""
         parsed = await exchange.read(DetokenizeRequest)
@@ -49,6 +72,21 @@ class TokensApi:
             text = await used.handle.detokenize(parsed.value.tokens, render_special=True)
         await exchange.send_json({"content": text}, headers=answer_headers(parsed.unknown))
 
+    @Endpoint(
+        path="/props",
+        method="GET",
+        dialect=OPENAI,
+        operation_id="props",
+        summary="What is known of a model",
+        description=(
+            "As llama-server does it, of the first model in `GET /v1/models` or of the one that the query "
+            "`model` names. It must be loaded: this route loads none."
+        ),
+        responses={
+            **responses_with("The properties.", {"total_slots": 16}),
+            409: Content("The model is not loaded.", ERROR),
+        },
+    )
     async def props(self, exchange: Exchange) -> None:
         """`GET /props`."""
         services = self._services

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
-
-from starlette.routing import compile_path
 
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.json_schema import json_schema, nested
@@ -18,45 +16,46 @@ _DESCRIPTION = (
 )
 
 
-def build_document(
-    endpoints: Iterable[Endpoint], response_types: Iterable[type], version: str
-) -> dict[str, Any]:
-    """The document. ``response_types`` are the classes that responses refer to."""
+_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+
+
+def build_document(endpoints: Iterable[Endpoint], version: str, *, needs_key: bool) -> dict[str, Any]:
+    """The document of a server, which may ask for an API key."""
     paths: dict[str, dict[str, Any]] = {}
-    types: dict[str, type] = {cls.__name__: cls for cls in response_types}
+    types: set[type] = set()
     for endpoint in endpoints:
-        _, path, _ = compile_path(endpoint.path)
-        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint)
-        if endpoint.body is not None:
-            types |= {cls.__name__: cls for cls in (endpoint.body, *nested(endpoint.body))}
-    return {
+        if endpoint.operation_id:
+            operation = _operation(endpoint, types)
+            paths.setdefault(endpoint.shown_path, {})[endpoint.method.lower()] = operation
+            if needs_key and endpoint.access == "open":
+                operation["security"] = []
+    every = {cls.__name__: cls for named in types for cls in (named, *nested(named))}
+    components: dict[str, Any] = {"schemas": {name: json_schema(cls) for name, cls in sorted(every.items())}}
+    document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "llmserve", "version": version, "description": _DESCRIPTION},
         "servers": [{"url": "/", "description": "This server"}],
         "paths": paths,
-        "components": {"schemas": {name: json_schema(cls) for name, cls in sorted(types.items())}},
+        "components": components,
     }
+    if needs_key:
+        components["securitySchemes"] = _SCHEMES
+        document["security"] = [{name: []} for name in _SCHEMES]
+    return document
 
 
-def with_key(document: dict[str, Any], open_paths: Collection[str]) -> dict[str, Any]:
-    """The document of a server that asks for an API key, except at some paths."""
-    schemes = {
-        "bearer": {"type": "http", "scheme": "bearer"},
-        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-    }
-    for path in open_paths:
-        for operation in document["paths"].get(path, {}).values():
-            operation["security"] = []
-    components = {**document["components"], "securitySchemes": schemes}
-    return {**document, "security": [{name: []} for name in schemes], "components": components}
-
-
-def _operation(endpoint: Endpoint) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, types: set[type]) -> dict[str, Any]:
+    """The description of an endpoint; ``types`` gets the classes that it refers to."""
     operation: dict[str, Any] = {
         "operationId": endpoint.operation_id,
         "summary": endpoint.summary,
         "description": endpoint.description,
-        "responses": {str(status): _response(content) for status, content in endpoint.responses.items()},
+        "responses": {
+            str(status): _response(content, types) for status, content in endpoint.responses.items()
+        },
     }
     if endpoint.parameters:
         operation["parameters"] = [
@@ -64,16 +63,25 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             for name, doc in endpoint.parameters.items()
         ]
     if endpoint.body is not None:
-        reference = {"$ref": f"#/components/schemas/{endpoint.body.__name__}"}
         operation["requestBody"] = {
             "required": endpoint.needs_body,
-            "content": {"application/json": {"schema": reference}},
+            "content": {"application/json": {"schema": _resolved(endpoint.body, types)}},
         }
     return operation
 
 
-def _response(content: Content) -> dict[str, Any]:
+def _response(content: Content, types: set[type]) -> dict[str, Any]:
     response: dict[str, Any] = {"description": content.description}
     if content.media:
-        response["content"] = {media: dict(item) for media, item in content.media.items()}
+        response["content"] = _resolved(content.media, types)
     return response
+
+
+def _resolved(value: Any, types: set[type]) -> Any:
+    """The value, with references to schemas in place of classes."""
+    if isinstance(value, type):
+        types.add(value)
+        return {"$ref": f"#/components/schemas/{value.__name__}"}
+    if isinstance(value, Mapping):
+        return {name: _resolved(item, types) for name, item in value.items()}
+    return [_resolved(item, types) for item in value] if isinstance(value, list) else value

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from llmserve.server.apis.ops import metrics
-from llmserve.server.apis.ops.openapi import build_document, with_key
+from llmserve.server.apis.ops.openapi import build_document
 from llmserve.server.models import ModelReport
 from llmserve.server.services import Services
-from llmserve.server.settings import Settings
-from llmserve.server.web.endpoint import Content, Endpoint
+from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
+from llmserve.server.web.errors import PLAIN
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.headers import route_path
 from llmserve.version import version
 
-HEALTH = "/health"
-METRICS = "/metrics"
-_DOCUMENT = "/openapi.json"
+_DOCUMENT = Endpoint(path="/openapi.json", method="GET", dialect=PLAIN, access="open")
+"""Needs no key, like the page: it gives nothing away, and a browser cannot send a key for a page."""
 
 _PAGE_FILES: Mapping[str, tuple[str, str]] = {
     "/docs": ("docs.html", "text/html; charset=utf-8"),
     "/docs/docs.css": ("docs.css", "text/css; charset=utf-8"),
     "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
 }
-
-
-def keyless_paths(settings: Settings) -> tuple[str, ...]:
-    """What answers without an API key: it gives nothing away, and a browser cannot send a key for a page."""
-    return (HEALTH, _DOCUMENT, *_PAGE_FILES, *((METRICS,) if settings.metrics_open else ()))
-
 
 # The page talks to this server only.
 _PAGE_HEADERS = {
@@ -81,6 +74,40 @@ _HEALTH_SCHEMA: dict[str, Any] = {
 }
 
 
+_HEALTH_MEDIA = json_of(_HEALTH_SCHEMA)
+
+_HEALTH = Endpoint(
+    path="/health",
+    method="GET",
+    dialect=PLAIN,
+    access="open",
+    is_probe=True,
+    operation_id="health",
+    summary="Health check",
+    description=(
+        "Answers 200 while the process serves, also while a model is being loaded or is busy. 503 with "
+        "status `error` while an engine that died has not been replaced, and with `draining` before the "
+        "server ends."
+    ),
+    responses={
+        200: Content("The server is healthy.", _HEALTH_MEDIA),
+        503: Content("An engine died, or the server is draining.", _HEALTH_MEDIA),
+    },
+)
+
+_METRICS = Endpoint(
+    path="/metrics",
+    method="GET",
+    dialect=PLAIN,
+    access="local",
+    is_probe=True,
+    operation_id="metrics",
+    summary="Counters and gauges",
+    description="Prometheus text exposition of every engine's and the HTTP server's counters.",
+    responses={200: Content("The metrics.", {"text/plain": {"schema": {"type": "string"}}})},
+)
+
+
 class OpsApi:
     """Health, metrics and documentation over the shared services."""
 
@@ -88,61 +115,20 @@ class OpsApi:
         self._services = services
         self._document: dict[str, Any] = {}
 
-    def describe(self, endpoints: Sequence[Endpoint], response_types: Sequence[type]) -> None:
+    def describe(self, routes: Iterable[Route]) -> None:
         """Tells what `/openapi.json` describes."""
-        settings = self._services.settings
-        self._document = build_document(endpoints, response_types, version())
-        if settings.api_key:
-            self._document = with_key(self._document, keyless_paths(settings))
+        needs_key = bool(self._services.settings.api_key)
+        endpoints = [route.endpoint for route in routes]
+        self._document = build_document(endpoints, version(), needs_key=needs_key)
 
-    def endpoints(self) -> list[Endpoint]:
-        """What belongs into the OpenAPI document."""
-        health: Mapping[str, Mapping[str, Any]] = {"application/json": {"schema": _HEALTH_SCHEMA}}
-        return [
-            Endpoint(
-                path=HEALTH,
-                method="GET",
-                serve=self.health,
-                operation_id="health",
-                summary="Health check",
-                description=(
-                    "Answers 200 while the process serves, also while a model is being loaded or is busy. "
-                    "503 with status `error` while an engine that died has not been replaced, and with "
-                    "`draining` before the server ends."
-                ),
-                responses={
-                    200: Content("The server is healthy.", health),
-                    503: Content("An engine died, or the server is draining.", health),
-                },
-            ),
-            Endpoint(
-                path=METRICS,
-                method="GET",
-                serve=self.metrics,
-                operation_id="metrics",
-                summary="Counters and gauges",
-                description="Prometheus text exposition of every engine's and the HTTP server's counters.",
-                responses={200: Content("The metrics.", {"text/plain": {"schema": {"type": "string"}}})},
-            ),
-        ]
+    def routes(self) -> list[Route]:
+        """All routes."""
+        is_open = self._services.settings.metrics_open
+        metrics = replace(_METRICS, access="open") if is_open else _METRICS
+        pages = [_page(path, *file) for path, file in _PAGE_FILES.items()]
+        return [*routes_of(self), Route(metrics, self.metrics), *pages]
 
-    def page_endpoints(self) -> list[Endpoint]:
-        """The document itself and its page, which it does not describe."""
-        pages = [("/", self.index, "index"), (_DOCUMENT, self.openapi, "openapi")]
-        pages += [(path, self.page, f"page{number}") for number, path in enumerate(_PAGE_FILES)]
-        return [
-            Endpoint(
-                path=path,
-                method="GET",
-                serve=serve,
-                operation_id=name,
-                summary=name,
-                description=name,
-                responses={},
-            )
-            for path, serve, name in pages
-        ]
-
+    @_HEALTH
     async def health(self, exchange: Exchange) -> None:
         """`GET /health`."""
         registry = self._services.registry
@@ -164,6 +150,7 @@ class OpsApi:
         text = metrics.render(services.registry, services.http_counters, services.rpc_counters)
         await exchange.send_bytes(text.encode(), metrics.MEDIA_TYPE)
 
+    @Endpoint(path="/", method="GET", dialect=PLAIN)
     async def index(self, exchange: Exchange) -> None:
         """`GET /`: where to go on, and what is loaded."""
         await exchange.send_json(
@@ -171,22 +158,27 @@ class OpsApi:
                 "name": "llmserve",
                 "version": version(),
                 "docs": "/docs",
-                "openapi": _DOCUMENT,
-                "health": HEALTH,
+                "openapi": _DOCUMENT.path,
+                "health": _HEALTH.path,
                 "models": [_shown(report) for report in self._services.registry.states()],
             }
         )
 
+    @_DOCUMENT
     async def openapi(self, exchange: Exchange) -> None:
         """`GET /openapi.json`, with the path under which this application is mounted."""
         root = exchange.request.scope.get("root_path", "")
         servers = [{"url": root or "/", "description": "This server"}]
         await exchange.send_json({**self._document, "servers": servers})
 
-    async def page(self, exchange: Exchange) -> None:
-        """`GET /docs` and what the page consists of."""
-        name, media_type = _PAGE_FILES[route_path(exchange.request.scope)]
+
+def _page(path: str, name: str, media_type: str) -> Route:
+    """`GET /docs`, or something of which the page consists."""
+
+    async def serve(exchange: Exchange) -> None:
         await exchange.send_bytes(_page_file(name), media_type, headers=_PAGE_HEADERS)
+
+    return Route(Endpoint(path=path, method="GET", dialect=PLAIN, access="open"), serve)
 
 
 def _shown(report: ModelReport) -> dict[str, Any]:

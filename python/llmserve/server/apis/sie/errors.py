@@ -7,12 +7,10 @@ from types import MappingProxyType
 
 from llmserve import errors
 from llmserve.server import refusals
-from llmserve.server.web.errors import ErrorShape, Fault, RawHeaders
+from llmserve.server.apis.sie.headers import answer_headers
+from llmserve.server.web.errors import Dialect, Fault, RawHeaders
 
 DIALECT = "sie"
-
-PREFIXES = ("/v1/generate", "/v1/encode", "/v1/score", "/v1/extract")
-"""Where paths of this dialect begin."""
 
 _CODES: Mapping[type[BaseException], str] = MappingProxyType(
     {
@@ -64,9 +62,16 @@ def render(fault: Fault) -> object:
     return {"error": {"code": code_of(fault), "message": fault.message, "param": param_of(fault.error)}}
 
 
-def error_headers(fault: Fault) -> RawHeaders:
+def fault_headers(fault: Fault) -> RawHeaders:
     """The code, for clients that do not read the body."""
     return [(b"x-sie-error-code", code_of(fault).encode())]
 
 
-SHAPES = tuple(ErrorShape(DIALECT, prefix, render, error_headers) for prefix in PREFIXES)
+SIE = Dialect(
+    DIALECT,
+    render,
+    root="/v1/generate",
+    fault_headers=fault_headers,
+    answer_headers=answer_headers,
+    header_names=("X-SIE-Error-Code", "X-SIE-Request-ID", "X-SIE-Server-Version"),
+)

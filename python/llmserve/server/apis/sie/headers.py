@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
-from llmserve.server.apis.sie.errors import PREFIXES
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.headers import header, route_path
+from llmserve.server.web.errors import RawHeaders
+from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import current_request_id
 from llmserve.version import version
 
 _REMOTE = "X-SIE-Remote"
 _MACHINE_PROFILE = "X-SIE-MACHINE-PROFILE"
+# Not a bare number: the client compares such a one with its own version and warns.
+_VERSION = f"llmserve-{version()}".encode()
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -31,28 +33,6 @@ def check_headers(scope: Scope) -> None:
         raise FieldError(_MACHINE_PROFILE, f"must be 1 to 64 of A-Z a-z 0-9 . _ -, got {profile[:64]!a}")
 
 
-class AnswerHeadersMiddleware:
-    """Adds ``X-SIE-Request-ID`` and ``X-SIE-Server-Version`` to all answers under the dialect's paths."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        # Not a bare number: the client compares such a one with its own version and warns.
-        self._version = f"llmserve-{version()}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request."""
-        path: str = route_path(scope)
-        if not path.startswith(PREFIXES):
-            await self._app(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message.get("headers", ()),
-                    (b"x-sie-request-id", current_request_id().encode()),
-                    (b"x-sie-server-version", self._version),
-                ]
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
+def answer_headers() -> RawHeaders:
+    """What every answer has."""
+    return [(b"x-sie-request-id", current_request_id().encode()), (b"x-sie-server-version", _VERSION)]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError
 from llmserve.sampling_params import SamplingParams
-from llmserve.server.apis.sie import convert, operations
-from llmserve.server.apis.sie.errors import DIALECT
+from llmserve.server.apis.sie import convert
+from llmserve.server.apis.sie.errors import DIALECT, SIE
 from llmserve.server.apis.sie.headers import check_headers
-from llmserve.server.apis.sie.schema import GenerateRequest
+from llmserve.server.apis.sie.schema import GenerateError, GenerateRequest, GenerateResponse
 from llmserve.server.generation import Call, Run, raw_text
 from llmserve.server.generation.deadlines import Deadlines, TimedStream
 from llmserve.server.grammars.requested import read_grammar
@@ -23,13 +24,84 @@ from llmserve.server.refusals import (
     UnsafeModelIdError,
 )
 from llmserve.server.services import Services
-from llmserve.server.web.endpoint import Endpoint
+from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.request_id import current_request_id
 from llmserve.server.web.session_names import header_session
 from llmserve.stream import Stream
+
+_ERROR = json_of(GenerateError)
+
+_STREAM_EXAMPLE = (
+    'data: {"request_id":"b1","seq":0,"text_delta":" It","done":false}\n\n'
+    'data: {"request_id":"b1","seq":1,"text_delta":"","done":true,"finish_reason":"stop","usage":'
+    '{"prompt_tokens":8,"completion_tokens":2,"total_tokens":10,'
+    '"prompt_tokens_details":{"cached_tokens":0}},'
+    '"ttft_ms":12.3}\n\ndata: [DONE]\n\n'
+)
+
+_EVENTS: Mapping[str, Any] = {
+    "schema": {
+        "type": "string",
+        "description": "`data:` lines of JSON. Each has `request_id`, `seq` (from 0), `text_delta` and "
+        "`done`, and `logprobs` where asked for: for each token of the delta `token`, `logprob`, `bytes` "
+        "(a list or null) and `top_logprobs`. The last has `done` true, `finish_reason`, `usage` and "
+        "`ttft_ms`; after a failure `finish_reason` is `error`, and `error` holds `code` and `message`. "
+        "Then `data: [DONE]`.",
+    },
+    "examples": {"stream": {"summary": "A stream", "value": _STREAM_EXAMPLE}},
+}
+
+_RESPONSES: Mapping[int, Content] = {
+    200: Content(
+        "The text, or the stream of it. `X-LLMServe-Seed` holds the seed that was used.",
+        {
+            "application/json": {"schema": GenerateResponse},
+            "text/event-stream": _EVENTS,
+        },
+    ),
+    400: Content(
+        "`invalid_request`, `unsupported_field`, `context_exceeded`, or `MODEL_NOT_FOUND` for an id with a "
+        "slash.",
+        _ERROR,
+    ),
+    401: Content("`unauthorized`: the server wants an API key.", _ERROR),
+    404: Content("`MODEL_NOT_FOUND`: there is no such model.", _ERROR),
+    410: Content("`session_expired`: the next call begins the session anew.", _ERROR),
+    408: Content("The body did not arrive in time.", _ERROR),
+    413: Content("`INPUT_TOO_LONG`: the prompt or the body is over its limit.", _ERROR),
+    500: Content("`inference_error`: the model failed to compute.", _ERROR),
+    502: Content("`MODEL_LOAD_FAILED`: the model cannot be loaded.", _ERROR),
+    503: Content(
+        "`MODEL_LOADING` or `QUEUE_FULL`, with `Retry-After`, or `generation_cancelled`.",
+        _ERROR,
+    ),
+    504: Content("`timeout`: one of the request's own time limits has passed.", _ERROR),
+}
+
+_GENERATE = Endpoint(
+    path="/v1/generate/{model:path}",
+    method="POST",
+    dialect=SIE,
+    operation_id="sieGenerate",
+    summary="Generate text (SIE)",
+    description=(
+        "Generates text from a prompt with a model of the catalogue, which is loaded if it is not. The "
+        "body is read strictly: unknown fields are refused. Every answer has `X-SIE-Request-ID` and "
+        "`X-SIE-Server-Version`, every error `X-SIE-Error-Code`. The headers `X-SIE-Remote: forbid` and "
+        "`X-SIE-MACHINE-PROFILE` are accepted and have no effect."
+    ),
+    parameters={"model": "The id with `__` in place of the slash, such as `Org__Name`."},
+    body=GenerateRequest,
+    responses=_RESPONSES,
+)
+
+
+def routes(services: Services) -> list[Route]:
+    """Everything that the dialect serves."""
+    return routes_of(SieApi(services))
 
 
 class SieApi:
@@ -38,10 +110,7 @@ class SieApi:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def endpoints(self) -> list[Endpoint]:
-        """Everything that the dialect serves."""
-        return [operations.generate_endpoint(self.generate)]
-
+    @_GENERATE
     async def generate(self, exchange: Exchange) -> None:
         """`POST /v1/generate/{model}`."""
         scope = exchange.request.scope

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
-from types import MappingProxyType
 
+from llmserve.server.apis.openai.errors import OPENAI
+from llmserve.server.apis.sie.errors import SIE
 from llmserve.server.refusals import NotSupportedError
-from llmserve.server.web.endpoint import ANY_METHOD, Endpoint
+from llmserve.server.services import Services
+from llmserve.server.web.endpoint import ANY_METHOD, Endpoint, Route
+from llmserve.server.web.errors import Dialect
 from llmserve.server.web.exchange import Exchange
 
 _IMAGES = "llmserve generates text, no images"
@@ -22,8 +24,8 @@ _STATE = (
     "X-LLMServe-Session"
 )
 
-REASONS: Mapping[str, str] = MappingProxyType(
-    {
+REASONS: Mapping[Dialect, Mapping[str, str]] = {
+    OPENAI: {
         "/v1/images": _IMAGES,
         "/v1/videos": _IMAGES,
         "/v1/audio": _AUDIO,
@@ -32,9 +34,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "/v1/reranking": _RERANK,
         "/rerank": _RERANK,
         "/reranking": _RERANK,
-        "/v1/score": _RERANK,
-        "/v1/encode": _ENCODE,
-        "/v1/extract": _ENCODE,
         "/v1/moderations": "llmserve has no moderation model",
         "/v1/fine_tuning": _TUNING,
         "/v1/evals": _TUNING,
@@ -49,29 +48,28 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "/infill": "models are prompted as they are; put a model's own infill tokens into the prompt",
         "/slots": "llmserve has no slots of which clients know; name a session in X-LLMServe-Session",
         "/lora-adapters": "LoRA adapters are load options of a model, see LLMSERVE_LORA and the catalogue",
-    }
-)
+    },
+    SIE: {
+        "/v1/score": _RERANK,
+        "/v1/encode": _ENCODE,
+        "/v1/extract": _ENCODE,
+    },
+}
 """Path -> reason; it holds for everything below the path too."""
 
 
-def endpoints() -> list[Endpoint]:
-    """All of them, for every method. They are no part of the OpenAPI document."""
+def routes(services: Services) -> list[Route]:
+    """All of them, for every method."""
     return [
-        _endpoint(path, reason) for root, reason in REASONS.items() for path in (root, root + "/{rest:path}")
+        _refused(Endpoint(path=path, method=ANY_METHOD, dialect=dialect), reason)
+        for dialect, reasons in REASONS.items()
+        for root, reason in reasons.items()
+        for path in (root, root + "/{rest:path}")
     ]
 
 
-def _endpoint(path: str, reason: str) -> Endpoint:
-    return Endpoint(
-        path=path,
-        method=ANY_METHOD,
-        serve=functools.partial(_refuse, reason=reason),
-        operation_id=path,
-        summary=path,
-        description=reason,
-        responses={},
-    )
+def _refused(endpoint: Endpoint, reason: str) -> Route:
+    async def refuse(exchange: Exchange) -> None:
+        raise NotSupportedError(reason)
 
-
-async def _refuse(exchange: Exchange, reason: str) -> None:
-    raise NotSupportedError(reason)
+    return Route(endpoint, refuse)

@@ -1,0 +1,114 @@
+"""The ten routes that generate, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llmserve.server.apis.llamatik.answers import TextAnswer
+from llmserve.server.apis.llamatik.contents import COMMON, ERROR, SESSION_EXPIRED
+from llmserve.server.apis.llamatik.errors import LLAMATIK, PREFIX
+from llmserve.server.apis.llamatik.schema import (
+    AnyGenerationRequest,
+    ContextRequest,
+    ContinueRequest,
+    JsonContextRequest,
+    JsonPromptRequest,
+    PromptRequest,
+)
+from llmserve.server.web.endpoint import Content, Endpoint, json_of
+
+_GENERATION_ERRORS: Mapping[int, Content] = {
+    **COMMON,
+    400: Content(
+        "Malformed body, a wrong field, a schema that cannot be honoured, or too few tokens for it.", ERROR
+    ),
+    409: Content("`init` has not succeeded yet, or the call was cancelled without a whole document.", ERROR),
+    410: SESSION_EXPIRED,
+    500: Content("Generation failed.", ERROR),
+    503: Content("The queue is full, or the server is draining; see `Retry-After`.", ERROR),
+}
+
+_EVENTS: Mapping[str, Any] = {
+    "schema": {
+        "type": "string",
+        "description": (
+            "Each `data:` line holds a JSON object: `event` is `delta` (with `text`), `done` (with "
+            "`finishReason`, `usage` and `timings`) or `error` (with `message`). A stream ends with exactly "
+            "one `done` or `error`."
+        ),
+    },
+    "examples": {
+        "stream": {
+            "summary": "A stream",
+            "value": (
+                'data: {"event":"delta","text":"Hel"}\n\ndata: {"event":"delta","text":"lo"}\n\n'
+                'data: {"event":"done","finishReason":"stop"}\n\n'
+            ),
+        }
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRoute:
+    """One of the routes that generate: what it reads, and how it answers."""
+
+    name: str
+    body: type[AnyGenerationRequest]
+    is_stream: bool
+    summary: str
+    needs_body: bool = True
+
+    @property
+    def description(self) -> str:
+        """How it begins, and how it answers."""
+        start = (
+            "Extends the session: the next user turn after a call with context, else raw text."
+            if self.body is ContinueRequest
+            else "Starts from an empty context; prompt and output are the session afterwards."
+        )
+        answer = "an SSE stream" if self.is_stream else "the whole text"
+        return f"{start} Answers with {answer}. A client that disconnects cancels its request."
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The route as an endpoint."""
+        description = (
+            "`X-LLMServe-Seed` holds the seed that was used, `X-LLMServe-Ignored` the fields without effect."
+        )
+        media = {"text/event-stream": _EVENTS} if self.is_stream else json_of(TextAnswer)
+        return Endpoint(
+            path=f"{PREFIX}/{self.name}",
+            method="POST",
+            dialect=LLAMATIK,
+            operation_id=self.name,
+            summary=self.summary,
+            description=self.description,
+            responses={200: Content(description, media), **_GENERATION_ERRORS},
+            body=self.body,
+            needs_body=self.needs_body,
+        )
+
+
+GENERATION_ROUTES = (
+    GenerationRoute("generate", PromptRequest, False, "Generate text"),
+    GenerationRoute("generateWithContext", ContextRequest, False, "Generate with system prompt and context"),
+    GenerationRoute("generateJson", JsonPromptRequest, False, "Generate JSON of a schema"),
+    GenerationRoute(
+        "generateJsonWithContext", JsonContextRequest, False, "Generate JSON with system prompt and context"
+    ),
+    GenerationRoute("continue", ContinueRequest, False, "Go on in a session"),
+    GenerationRoute("stream", PromptRequest, True, "Stream text"),
+    GenerationRoute("streamWithContext", ContextRequest, True, "Stream with system prompt and context"),
+    GenerationRoute("jsonStream", JsonPromptRequest, True, "Stream JSON of a schema"),
+    GenerationRoute(
+        "jsonStreamWithContext",
+        JsonContextRequest,
+        True,
+        "Stream JSON with system prompt and context",
+        needs_body=False,
+    ),
+    GenerationRoute("continueStream", ContinueRequest, True, "Stream the continuation of a session"),
+)
