@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import json
 import os
-import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,6 @@ from llmserve.server.models.models_folder import safe_id
 from llmserve.server.settings import DraftSettings, SettingsError
 from llmserve.server.settings.kinds import integer
 from llmserve.server.settings.variables import DRAFT_VARIABLES, INT31_MAX, MODEL_VARIABLES
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _LOAD_OPTIONS = {variable.name: variable.kind for variable in MODEL_VARIABLES}
 _DRAFT_OPTIONS = {variable.name: variable.kind for variable in DRAFT_VARIABLES}
