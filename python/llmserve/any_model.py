@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 
 from llmserve import _core
-from llmserve._binding.loads import NativeModel
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.loading import Loading
@@ -25,5 +24,5 @@ def load_any(
     return Loading(path, config, "any", _handle, on_progress)
 
 
-def _handle(core: NativeModel) -> Engine | Embedder:
+def _handle(core: _core.Engine | _core.Embedder) -> Engine | Embedder:
     return Embedder(core) if isinstance(core, _core.Embedder) else Engine(core)

@@ -15,7 +15,6 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
     """What `Embedder` and `SyncEmbedder` have in common, which is all."""
 
     __slots__ = ()
-    _native_type = _core.Embedder
     _wanted = "embedding"
 
     @operation

@@ -12,7 +12,6 @@ from llmserve._binding.loaded import (
     check_length,
     prompt_arguments,
     sampling_params,
-    text_arguments,
 )
 from llmserve._binding.operations import operation
 from llmserve._binding.schemas import JsonSchema, parsed
@@ -188,7 +187,7 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
         """The token ids of a text; the options are those of `generate`. Raises `TokenizeError`."""
-        return await self._tokenize(*text_arguments(text, add_special, parse_special))
+        return await self._tokenize(*prompt_arguments(text, add_special, parse_special))
 
     @operation
     async def token_bytes(self, tokens: Iterable[int]) -> list[bytes]:

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from llmserve._binding.awaited import Awaited
@@ -32,7 +31,7 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
     file with the same options for the same use.
     """
 
-    __slots__ = ("_steps",)
+    _steps: Coroutine[Any, Any, ModelT] | None = None
 
     def __await__(self) -> Generator[Any, Any, ModelT]:
         return self._finish().__await__()
@@ -52,11 +51,9 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
         self._cancel()
 
     def _coroutine(self) -> Coroutine[Any, Any, ModelT]:
-        try:
-            return self._steps
-        except AttributeError:
-            self._steps: Coroutine[Any, Any, ModelT] = self._finish()
-            return self._steps
+        if self._steps is None:
+            self._steps = self._finish()
+        return self._steps
 
     def __aiter__(self) -> Self:
         return self
@@ -75,17 +72,13 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
     async def __aenter__(self) -> ModelT:
         return await self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._model is not None:
             await self._model.close()
 
 
 class _Begun(Loading[ModelT]):
     """What the deprecated `Engine.loading` gives: it has begun, and `async with` gives itself."""
-
-    __slots__ = ()
 
     async def __aenter__(self) -> Self:  # type: ignore[override]
         return self
@@ -102,8 +95,6 @@ class _Begun(Loading[ModelT]):
 
 class _BlockingLoad(Load[T], Blocking):
     """A load that its thread waits for."""
-
-    __slots__ = ()
 
 
 class AwaitedModel(ModelHandle[CoreT], Awaited):
@@ -128,22 +119,20 @@ class AwaitedModel(ModelHandle[CoreT], Awaited):
         file with the same options. Raises `LoadError`, and `WrongModelKindError` if the model is for
         something else: to generate, or to embed.
         """
-        return Loading(path, _config(config, options), cls._wanted, cls._of, on_progress)
+        return Loading(path, _config(config, options), cls._wanted, cls, on_progress)
 
     @classmethod
     def loading(cls, path: str | os.PathLike[str], config: ModelConfig | None = None) -> _Begun[Self]:
         """Deprecated: use `load`, which also gives its progress. This begins at once."""
         warnings.warn("`loading` is deprecated: use `load`", DeprecationWarning, stacklevel=2)
-        loading = _Begun(path, _config(config, {}), cls._wanted, cls._of)
+        loading = _Begun(path, _config(config, {}), cls._wanted, cls)
         loading._begin()
         return loading
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 
@@ -167,15 +156,13 @@ class BlockingModel(ModelHandle[CoreT], Blocking):
         fields of `ModelConfig`. Raises `LoadError`, and `WrongModelKindError` if the model is for something
         else: to generate, or to embed.
         """
-        load = _BlockingLoad(path, _config(config, options), cls._wanted, cls._of, on_progress)
+        load = _BlockingLoad(path, _config(config, options), cls._wanted, cls, on_progress)
         return run(load._finish())
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -8,7 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from llmserve import _core
 from llmserve._binding import logs
@@ -16,41 +16,27 @@ from llmserve._binding.waiting import Mailbox, Waiting
 from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
 
-__all__ = ["Load", "NativeModel", "Wanted", "WholePercents"]
+__all__ = ["Load", "Wanted"]
 
 T = TypeVar("T")
 Wanted: TypeAlias = Literal["any", "generation", "embedding"]
 """What a model is loaded for."""
-NativeModel: TypeAlias = _core.Engine | _core.Embedder
 
 _logger = logging.getLogger("llmserve.engine")
 
 
 class Load(Waiting, Generic[T]):
-    """The steps of one load. It begins with the first of them, or with `_begin`."""
+    """The steps of one load. It begins with the first of them, or with `_begin`.
 
-    __slots__ = (
-        "__weakref__",
-        "_config",
-        "_error",
-        "_has_begun",
-        "_inbox",
-        "_load",
-        "_make",
-        "_model",
-        "_on_progress",
-        "_path",
-        "_percents",
-        "_progress",
-        "_wanted",
-    )
+    `make` makes the handle of what is loaded: a native model of the kind that is wanted.
+    """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         config: ModelConfig,
         wanted: Wanted,
-        make: Callable[[NativeModel], T],
+        make: Callable[[Any], T],
         on_progress: Callable[[float], object] | None = None,
     ) -> None:
         self._path = path
@@ -60,7 +46,7 @@ class Load(Waiting, Generic[T]):
         self._on_progress = on_progress
         # The first is always 0.
         self._progress: deque[float] = deque([0.0])
-        self._percents = WholePercents()
+        self._percent = 0
         self._model: T | None = None
         self._error: LoadError | None = None
         self._has_begun = False
@@ -107,17 +93,16 @@ class Load(Waiting, Generic[T]):
 
     def _add(self, event: _core._LoadEvent) -> None:
         if event[0] == "progress":
-            if self._percents.admits(event[1]):
+            # llama.cpp tells of every tensor.
+            if (percent := int(event[1] * 100)) > self._percent:
+                self._percent = percent
                 self._progress.append(event[1])
-            return
-        self._load = None
-        if event[0] == "failed":
-            self._error = event[1]
-            return
-        try:
+        elif event[0] == "ready":
+            self._load = None
             self._model = self._make(event[1])
-        except LoadError as error:
-            self._error = error
+        elif event[0] == "failed":
+            self._load = None
+            self._error = event[1]
 
     def _cancel(self) -> None:
         """Ends it, if it is not over."""
@@ -133,28 +118,10 @@ class Load(Waiting, Generic[T]):
         elif self._model is not None:
             state = repr(self._model)
         elif self._load is not None:
-            state = f"{self._percents.last} %"
+            state = f"{self._percent} %"
         else:
             state = "cancelled" if self._has_begun else "not begun"
         return f"<{type(self).__name__} {state}>"
-
-
-class WholePercents:
-    """Lets the first value of each whole percent through, from 1 on: llama.cpp tells of every tensor."""
-
-    __slots__ = ("last",)
-
-    def __init__(self) -> None:
-        self.last = 0
-        """The percent that was told last."""
-
-    def admits(self, progress: float) -> bool:
-        """Whether a progress (0 to 1) is worth telling. 1 is, once."""
-        percent = int(progress * 100)
-        if percent <= self.last:
-            return False
-        self.last = percent
-        return True
 
 
 def _probe_command() -> list[str] | None:

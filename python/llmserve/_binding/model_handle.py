@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from llmserve import _core
-from llmserve._binding.loads import NativeModel, Wanted
+from llmserve._binding.loads import Wanted
 from llmserve._binding.operations import operation
 from llmserve._binding.waiting import Waiting
-from llmserve.errors import WrongModelKindError
 from llmserve.types import ModelInfo, Stats
 
 __all__ = ["PIECE", "ModelHandle", "Special"]
@@ -28,23 +27,11 @@ class ModelHandle(Waiting, Generic[CoreT]):
 
     __slots__ = ("__weakref__", "_core", "_info")
     _core: CoreT
-    _native_type: type[CoreT]
     _wanted: ClassVar[Wanted]
-    _REFUSALS: ClassVar = {
-        "generation": "the model gives embeddings and generates no text",
-        "embedding": "the model generates text and gives no embeddings",
-    }
 
     def __init__(self, core: CoreT) -> None:
         self._core = core
         self._info = ModelInfo(**core.info())
-
-    @classmethod
-    def _of(cls, core: NativeModel) -> Self:
-        """The handle of what a load gave, which another may have begun for another use."""
-        if not isinstance(core, cls._native_type):
-            raise WrongModelKindError(cls._REFUSALS[cls._wanted])
-        return cls(core)
 
     @property
     def info(self) -> ModelInfo:
