@@ -8,11 +8,14 @@ import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import assert_type
 
 import pytest
 
 from llmserve import (
+    Completion,
     ContextExceededError,
+    Delta,
     Embedder,
     Engine,
     EngineClosedError,
@@ -106,8 +109,8 @@ def test_bytes_of_tokens_and_copies_of_sessions(engine: sync.SyncEngine) -> None
     assert copy.tokens() == session.tokens() != []
     assert repr(copy) == f"<SyncSession {len(PROMPT) + 3} tokens>"
     with engine.stream(PROMPT, max_tokens=3, ignore_eos=True) as stream:
+        assert repr(stream) == "<SyncStream waiting>"
         assert stream.accepted() == len(PROMPT)
-        assert repr(stream) == "<SyncStream running>"
         stream.result()
     assert repr(stream) == "<SyncStream finished: length>"
     assert repr(engine) == f"<SyncEngine {engine.info.description}, context_length=512>"
@@ -136,6 +139,24 @@ def test_both_kinds_have_the_same_methods(
         assert not inspect.iscoroutinefunction(method)
         if name not in {"load", "stream", "session"} and inspect.isroutine(method):
             assert inspect.signature(method) == inspect.signature(getattr(awaited, name))
+
+
+def test_type_checkers_know_what_operations_give(engine: sync.SyncEngine) -> None:
+    assert_type(engine.tokenize("tea"), list[int])
+    assert_type(engine.generate(PROMPT, max_tokens=1), Completion)
+    assert_type(engine.session(), SyncSession)
+    with engine.stream(PROMPT, max_tokens=1) as stream:
+        assert_type(stream, SyncStream)
+        assert_type(next(stream), Delta)
+
+    async def never_called(engine: Engine) -> None:
+        assert_type(await engine.tokenize("tea"), list[int])
+        assert_type(await engine.session().tokens(), list[int])
+        assert_type(await engine.stream(PROMPT).result(), Completion)
+        assert_type(await Engine.load("model.gguf"), Engine)
+        async with Embedder.load("model.gguf") as embedder:
+            assert_type(embedder, Embedder)
+        await engine.generate(PROMPT, max_tokens="1")  # type: ignore[arg-type]
 
 
 def test_help_shows_what_operations_take_and_give() -> None:
