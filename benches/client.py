@@ -42,7 +42,7 @@ class Stream:
         self.sent = time.perf_counter()
         try:
             await asyncio.wait_for(self._exchange(), self._limit_s)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self.cut_off = time.perf_counter()
         finally:
             self.arrived.set()  # nothing more comes: nobody is to wait for it

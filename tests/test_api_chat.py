@@ -299,7 +299,7 @@ async def test_templates_render_off_the_event_loop(engine: Engine, monkeypatch: 
 
     def now() -> datetime.datetime:
         threads.append(threading.get_ident())
-        return datetime.datetime(2025, 3, 14, tzinfo=datetime.timezone.utc)
+        return datetime.datetime(2025, 3, 14, tzinfo=datetime.UTC)
 
     monkeypatch.setattr(environment, "now", now)
     dated = "{{ strftime_now('%d %B %Y') }}{% for m in messages %}[{{ m.content }}]{% endfor %}"

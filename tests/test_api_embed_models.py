@@ -21,6 +21,7 @@ from llmserve import (
     SyncEngine,
     WrongModelKindError,
 )
+from llmserve.any_model import load_any
 from synthetic import KINDS, VOCABULARY, Kind, build, main_file
 from synthetic.embedding_models import CONTEXT
 from vectors import COMPANY, letters, matrix
@@ -35,9 +36,10 @@ async def test_loads_tell_their_progress(tiny_models: Path) -> None:
         assert (seen[0], seen[-1]) == (0, 1)
         assert seen == sorted(seen)
         embedder.check_alive()
-    async with Embedder.loading(path) as loading:
-        assert isinstance(await loading.model(), Embedder)
-        await (await loading.embedder()).close()
+    async with load_any(path, ModelConfig()) as model:
+        assert isinstance(model, Embedder)
+    async with load_any(tiny_models / main_file("llama"), ModelConfig(context_length=64)) as model:
+        assert isinstance(model, Engine)
 
 
 async def test_each_class_refuses_the_models_of_the_other(tiny_models: Path) -> None:

@@ -192,9 +192,9 @@ async def test_unknown_overrides_name_the_closest(engine: Engine) -> None:
     with pytest.raises(
         TypeError, match="`temprature` is no sampling parameter; the closest are `temperature`"
     ):
-        await engine.generate(PROMPT, temprature=1)
+        await engine.generate(PROMPT, temprature=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="there are `max_tokens`, `temperature`"):
-        engine.stream(PROMPT, zzzzz=1)
+        engine.stream(PROMPT, zzzzz=1)  # type: ignore[call-arg]
 
 
 async def test_abort_ends_the_iteration(engine: Engine, eventually: Eventually) -> None:

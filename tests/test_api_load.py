@@ -7,13 +7,15 @@ import gc
 import math
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+import trio
 
 from llmserve import Engine, EngineClosedError, LoadError, LoraAdapter, ModelConfig, sync
-from llmserve.loading import WholePercents
 from synthetic import main_file
 
 SMALL = ModelConfig(context_length=256, max_sequences=2, threads=1)
@@ -36,9 +38,10 @@ async def test_progress_rises_from_0_to_1(tiny_model: Path) -> None:
 
 
 def test_each_percent_is_told_once() -> None:
-    percents = WholePercents()
-    values = [0.0, 0.004, 0.01, 0.0199, 0.02, 0.5, 0.5, 0.49, 0.999, 1.0, 1.0]
-    assert [value for value in values if percents.admits(value)] == [0.01, 0.02, 0.5, 0.999, 1.0]
+    loading = Engine.load("model.gguf")
+    for value in [0.0, 0.004, 0.01, 0.0199, 0.02, 0.5, 0.5, 0.49, 0.999, 1.0, 1.0]:
+        loading._add(("progress", value))
+    assert list(loading._progress) == [0.0, 0.01, 0.02, 0.5, 0.999, 1.0]
 
 
 @pytest.mark.model
@@ -57,22 +60,68 @@ async def test_a_load_of_many_tensors_tells_each_percent_once(model_path: Path) 
 
 @pytest.mark.anyio
 async def test_progress_can_be_iterated(tiny_model: Path) -> None:
-    async with Engine.loading(str(tiny_model), SMALL) as loading:
+    loading = Engine.load(str(tiny_model), SMALL)
+    assert repr(loading) == "<Loading not begun>"
+    values = [progress async for progress in loading]
+    assert (values[0], values[-1]) == (0, 1)
+    engine = await loading
+    assert await loading is engine
+    await loading.aclose()
+    assert not engine.is_closed
+    assert repr(loading) == f"<Loading {engine!r}>"
+    await engine.close()
+
+
+@pytest.mark.anyio
+async def test_a_load_can_be_entered(tiny_model: Path) -> None:
+    values: list[float] = []
+    loading = Engine.load(tiny_model, SMALL, on_progress=values.append, context_length=200, max_sequences=1)
+    async with loading as engine:
+        assert (engine.info.context_length, engine.info.num_slots) == (200, 1)
+        assert not engine.is_closed
+        assert repr(engine) == f"<Engine {engine.info.description}, context_length=200>"
+    assert repr(engine).endswith(", closed>")
+    assert (values[0], values[-1]) == (0, 1)
+    with pytest.raises(TypeError, match="'contextlength'"):
+        Engine.load(tiny_model, contextlength=200)  # type: ignore[call-arg]
+
+
+@pytest.mark.anyio
+async def test_loading_is_the_old_name(tiny_model: Path) -> None:
+    with pytest.deprecated_call():
+        begun = Engine.loading(tiny_model, SMALL)
+    async with begun as loading:
         values = [progress async for progress in loading]
         engine = await loading.engine()
-        assert await loading.engine() is engine
     assert (values[0], values[-1]) == (0, 1)
     assert not engine.is_closed
     await engine.close()
 
 
+@pytest.mark.parametrize("begin", [asyncio.run, asyncio.Runner().run], ids=["run", "runner"])
+def test_a_load_is_a_coroutine(begin: Callable[[Any], Engine], tiny_model: Path) -> None:
+    asyncio.run(begin(Engine.load(tiny_model, SMALL)).close())
+    engine = trio.run(Engine.load, tiny_model, SMALL)
+    trio.run(engine.close)
+
+    async def in_a_task() -> None:
+        engine = await asyncio.create_task(Engine.load(tiny_model, SMALL))
+        await engine.close()
+        task = asyncio.create_task(Engine.load(tiny_model, SMALL))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(in_a_task())
+
+
 @pytest.mark.anyio
 async def test_a_load_that_is_left_is_cancelled(tiny_model: Path) -> None:
-    loading = Engine.loading(tiny_model, SMALL)
+    loading = Engine.load(tiny_model, SMALL)
     await loading.aclose()
     assert [progress async for progress in loading] == []
     with pytest.raises(LoadError) as cancelled:
-        await loading.engine()
+        await loading
     assert cancelled.value.reason == "cancelled"
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -84,7 +133,7 @@ async def test_a_load_that_is_left_is_cancelled(tiny_model: Path) -> None:
 
 @pytest.mark.anyio
 async def test_an_engine_that_nobody_fetched_goes_with_its_loading(tiny_model: Path) -> None:
-    loading = Engine.loading(tiny_model, SMALL)
+    loading = Engine.load(tiny_model, SMALL)
     assert [progress async for progress in loading][-1] == 1
     del loading
     gc.collect()
@@ -95,10 +144,10 @@ async def test_an_engine_that_nobody_fetched_goes_with_its_loading(tiny_model: P
 @pytest.mark.anyio
 async def test_loads_of_one_file_at_a_time_share_an_engine(tiny_model: Path) -> None:
     engines: list[Engine] = []
-    loadings = [Engine.loading(tiny_model, SMALL) for _ in range(3)]
+    loadings = [Engine.load(tiny_model, SMALL) for _ in range(3)]
     await loadings[0].aclose()
     for loading in loadings[1:]:
-        engines.append(await loading.engine())
+        engines.append(await loading)
     first, second = engines
     await first.close()
     assert first.is_closed
@@ -113,10 +162,10 @@ async def test_loads_of_one_file_at_a_time_share_an_engine(tiny_model: Path) -> 
 
 @pytest.mark.anyio
 async def test_an_engine_stays_for_a_load_that_has_not_fetched_it(tiny_model: Path) -> None:
-    first, second = Engine.loading(tiny_model, SMALL), Engine.loading(tiny_model, SMALL)
+    first, second = Engine.load(tiny_model, SMALL), Engine.load(tiny_model, SMALL)
     with anyio.fail_after(PATIENCE_S):
-        await (await first.engine()).close()
-        async with await second.engine() as engine:
+        await (await first).close()
+        async with await second as engine:
             assert len((await engine.generate(PROMPT, max_tokens=3)).tokens) == 3
 
 
@@ -191,10 +240,10 @@ async def test_a_bad_file_gives_its_reason_without_its_path(
     assert str(tmp_path) not in str(failure.value)
     assert values[:1] == [0]
     assert 1 not in values
-    loading = Engine.loading(path, SMALL)
+    loading = Engine.load(path, SMALL)
     for _ in range(2):
         with pytest.raises(LoadError):
-            await loading.engine()
+            await loading
     async with await Engine.load(tiny_model, SMALL) as engine:
         engine.check_alive()
 
@@ -267,9 +316,10 @@ async def test_a_config_has_its_effect(tiny_models: Path) -> None:
         assert (await engine.generate(**prompt)).text != (await plain.generate(**prompt)).text  # type: ignore[arg-type]
 
 
-def test_loading_needs_an_event_loop(tiny_model: Path) -> None:
+def test_a_load_begins_in_an_event_loop(tiny_model: Path) -> None:
+    loading = Engine.load(tiny_model)
     with pytest.raises(RuntimeError, match="no running event loop"):
-        Engine.loading(tiny_model)
+        loading.send(None)
 
 
 def resident_bytes() -> int:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from llmserve import Engine, LoadError, ModelConfig, _core, loading
+from llmserve import Engine, LoadError, ModelConfig, _core
+from llmserve._binding import loads
 
 CONFIG = ModelConfig(context_length=256, max_sequences=2, threads=1)
 
 
 def probe(path: Path, **options: object) -> subprocess.CompletedProcess[str]:
-    command = loading._probe_command()
+    command = loads._probe_command()
     assert command is not None
     arguments = [*command, str(path), json.dumps(options)]
     return subprocess.run(arguments, capture_output=True, text=True, check=False)
@@ -40,7 +41,7 @@ def test_a_file_that_ends_its_process_is_refused(
     copy.write_bytes(tiny_model.read_bytes())
     crash = [sys.executable, "-c", "import os, sys; print('why', file=sys.stderr, flush=True); os.abort()"]
     with monkeypatch.context() as patch:
-        patch.setattr(loading, "_probe_command", lambda: crash)
+        patch.setattr(loads, "_probe_command", lambda: crash)
         with pytest.raises(LoadError, match="ends the process that opens it") as failure:
             asyncio.run(Engine.load(copy, CONFIG))
     assert (failure.value.reason, failure.value.detail) == ("damaged", "why\n")
@@ -50,7 +51,7 @@ def test_a_file_that_ends_its_process_is_refused(
 
     asyncio.run(load())
     # It is known now: the probe does not run again.
-    monkeypatch.setattr(loading, "_probe_command", lambda: crash)
+    monkeypatch.setattr(loads, "_probe_command", lambda: crash)
     asyncio.run(load())
 
 
@@ -58,7 +59,7 @@ def test_without_an_interpreter_there_is_no_probe(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "executable", "")
-    assert loading._probe_command() is None
+    assert loads._probe_command() is None
     assert caplog.messages == [
         "no Python interpreter to probe model files with: a damaged file may end this process"
     ]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from llmserve import InvalidParameterError, SamplingParams
+from llmserve import InvalidParameterError, ModelConfig, SamplingParams
+from llmserve.options import ModelOptions, SamplingOptions
 
 U32 = 4294967295
 INTEGER = f"must be an integer from 0 to {U32}, got"
@@ -123,3 +124,11 @@ def test_errors_can_be_pickled() -> None:
         SamplingParams(top_p=2)
     copy = pickle.loads(pickle.dumps(refusal.value))  # noqa: S301 - made here
     assert (type(copy), str(copy), copy.field) == (InvalidParameterError, str(refusal.value), "top_p")
+
+
+@pytest.mark.parametrize(
+    ("options", "whole"), [(ModelOptions, ModelConfig), (SamplingOptions, SamplingParams)]
+)
+def test_keyword_arguments_are_typed_as_their_fields(options: type, whole: type) -> None:
+    fields = {name: kind.__forward_arg__ for name, kind in options.__annotations__.items()}
+    assert fields == whole.__annotations__

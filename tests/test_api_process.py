@@ -132,7 +132,7 @@ ENDS = {
     "during a load": (
         """
         async def main():
-            loading = llmserve.Engine.loading(PATH, CONFIG)
+            loading = llmserve.Engine.load(PATH, CONFIG)
             async for progress in loading:
                 sys.exit(5)
         asyncio.run(main())
@@ -181,13 +181,14 @@ def test_an_end_in_the_midst_of_work_is_quiet(name: str, tiny_model: Path) -> No
 def test_the_end_waits_for_the_threads_of_cancelled_loads(tiny_model: Path) -> None:
     # The load's thread ends its probe, which would outlive the process by far.
     body = """
-        from llmserve import loading
+        from llmserve._binding import loads
         begun, beginning = os.pipe()
         probe = f"import os, time; os.write({beginning}, b'%d' % os.getpid()); time.sleep(1000)"
         os.set_inheritable(beginning, True)
-        loading._probe_command = lambda: [sys.executable, "-c", probe]
+        loads._probe_command = lambda: [sys.executable, "-c", probe]
         async def main():
-            loading = llmserve.Engine.loading(PATH, CONFIG)
+            loading = llmserve.Engine.load(PATH, CONFIG)
+            await anext(loading)
             print(int(os.read(begun, 100)))
             await loading.aclose()
         asyncio.run(main())

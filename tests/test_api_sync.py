@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import assert_type
 
 import pytest
 
 from llmserve import (
+    Completion,
     ContextExceededError,
+    Delta,
+    Embedder,
+    Engine,
     EngineClosedError,
     InvalidParameterError,
     LoadError,
     ModelConfig,
     SamplingParams,
+    Session,
+    Stream,
+    SyncEmbedder,
+    SyncEngine,
+    SyncSession,
+    SyncStream,
     sync,
 )
 
@@ -83,6 +97,80 @@ def test_texts_and_tokens(engine: sync.SyncEngine) -> None:
     assert "tea" in engine.apply_chat_template([{"role": "user", "content": "tea"}])
     assert engine.stats().num_slots == 4
     engine.check_alive()
+
+
+def test_bytes_of_tokens_and_copies_of_sessions(engine: sync.SyncEngine) -> None:
+    tokens = engine.tokenize("tea sea", add_special=False)
+    assert b"".join(engine.token_bytes(tokens)) == engine.detokenize_bytes(tokens) == b"tea sea"
+    session = engine.session()
+    engine.generate(PROMPT, max_tokens=3, session=session)
+    copy = engine.session(copy=session)
+    assert isinstance(copy, SyncSession)
+    assert copy.tokens() == session.tokens() != []
+    assert repr(copy) == f"<SyncSession {len(PROMPT) + 3} tokens>"
+    with engine.stream(PROMPT, max_tokens=3, ignore_eos=True) as stream:
+        assert repr(stream) == "<SyncStream waiting>"
+        assert stream.accepted() == len(PROMPT)
+        stream.result()
+    assert repr(stream) == "<SyncStream finished: length>"
+    assert repr(engine) == f"<SyncEngine {engine.info.description}, context_length=512>"
+
+
+def names(of: type) -> set[str]:
+    return {name for name in dir(of) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("awaited", "blocking", "only_awaited", "only_blocking"),
+    [
+        (Engine, SyncEngine, {"loading"}, set()),
+        (Embedder, SyncEmbedder, {"loading"}, set()),
+        (Session, SyncSession, set(), set()),
+        (Stream, SyncStream, {"aclose"}, {"close"}),
+    ],
+)
+def test_both_kinds_have_the_same_methods(
+    awaited: type, blocking: type, only_awaited: set[str], only_blocking: set[str]
+) -> None:
+    assert names(awaited) - only_awaited == names(blocking) - only_blocking
+    for name in names(awaited) & names(blocking):
+        method = getattr(blocking, name)
+        assert inspect.getdoc(method) or name == "core"
+        assert not inspect.iscoroutinefunction(method)
+        if name not in {"load", "stream", "session"} and inspect.isroutine(method):
+            assert inspect.signature(method) == inspect.signature(getattr(awaited, name))
+
+
+def test_type_checkers_know_what_operations_give(engine: sync.SyncEngine) -> None:
+    assert_type(engine.tokenize("tea"), list[int])
+    assert_type(engine.generate(PROMPT, max_tokens=1), Completion)
+    assert_type(engine.session(), SyncSession)
+    with engine.stream(PROMPT, max_tokens=1) as stream:
+        assert_type(stream, SyncStream)
+        assert_type(next(stream), Delta)
+
+    async def never_called(engine: Engine) -> None:
+        assert_type(await engine.tokenize("tea"), list[int])
+        assert_type(await engine.session().tokens(), list[int])
+        assert_type(await engine.stream(PROMPT).result(), Completion)
+        assert_type(await Engine.load("model.gguf"), Engine)
+        async with Embedder.load("model.gguf") as embedder:
+            assert_type(embedder, Embedder)
+        await engine.generate(PROMPT, max_tokens="1")  # type: ignore[arg-type]
+
+
+def test_help_shows_what_operations_take_and_give() -> None:
+    assert inspect.iscoroutinefunction(Engine.generate)
+    shown = pydoc.plain(pydoc.render_doc(SyncEngine))
+    assert "\n |  tokenize(self, text: 'str | ChatPrompt', *, add_special: 'bool' = True" in shown
+    assert "\n |      The token ids of a text; the options are those of `generate`." in shown
+
+
+def test_a_traceback_leads_to_the_cause(engine: sync.SyncEngine) -> None:
+    with pytest.raises(InvalidParameterError) as refused:
+        engine.detokenize([1 << 40])
+    frames = [frame.name for frame in traceback.extract_tb(refused.value.__traceback__)]
+    assert frames[1:] == ["call", "run", "detokenize", "_bytes_of"]
 
 
 def test_errors(engine: sync.SyncEngine, tmp_path: Path, tiny_model: Path) -> None:

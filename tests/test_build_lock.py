@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
@@ -11,10 +12,13 @@ from toolchain import ROOT
 FOLDER = ROOT / "requirements"
 LOCKS = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.lock"))}
 ENTRIES = {name: re.split(r"\n(?=[a-z0-9])", text.split("\n", 2)[2].strip()) for name, text in LOCKS.items()}
-# Arrays of strings in pyproject.toml whose items are requirements (tomllib came with Python 3.11).
-REQUIREMENTS = re.findall(
-    r'^    "([A-Za-z0-9_-]+)[><=;~!]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
-)
+_CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())
+_EXTRAS = _CONFIG["project"]["optional-dependencies"].values()
+REQUIREMENTS = [
+    re.split(r"[><=;~!\[ ]", requirement)[0]
+    for group in (_CONFIG["build-system"]["requires"], _CONFIG["project"]["dependencies"], *_EXTRAS)
+    for requirement in group
+]
 
 
 def test_the_requirements_were_found() -> None:

@@ -80,7 +80,7 @@ def test_an_old_python_is_refused(programs: Path) -> None:
     result = _ensure(programs, PYTHON="old-python")
     assert result.returncode == 1
     assert result.stderr == (
-        "llmserve: Python 3.9.2 is too old: Python 3.10 or newer is needed.\n"
+        "llmserve: Python 3.9.2 is too old: Python 3.11 or newer is needed.\n"
         "hint: make PYTHON=/path/to/a/newer/python3\n"
     )
 

@@ -4,7 +4,7 @@
     import llmserve
 
     async def main() -> None:
-        async with await llmserve.Engine.load("model.gguf") as engine:
+        async with llmserve.Engine.load("model.gguf") as engine:
             async for delta in engine.stream("The capital of France is", max_tokens=32):
                 print(delta.text, end="", flush=True)
 
@@ -60,13 +60,11 @@ from llmserve.types import (
 
 if TYPE_CHECKING:
     from llmserve import sync
-    from llmserve.embedder import Embedder
-    from llmserve.engine import Engine
+    from llmserve.embedder import Embedder, SyncEmbedder
+    from llmserve.engine import Engine, SyncEngine
     from llmserve.loading import Loading
-    from llmserve.session import Session
-    from llmserve.stream import Stream
-    from llmserve.sync import SyncEngine, SyncSession
-    from llmserve.sync_embedder import SyncEmbedder
+    from llmserve.session import Session, SyncSession
+    from llmserve.stream import Stream, SyncStream
 
 __all__ = [
     "BudgetTooSmallError",
@@ -103,6 +101,7 @@ __all__ = [
     "SyncEmbedder",
     "SyncEngine",
     "SyncSession",
+    "SyncStream",
     "TemplateError",
     "Timings",
     "Token",
@@ -122,9 +121,10 @@ _LAZY = {
     "Loading": "loading",
     "Session": "session",
     "Stream": "stream",
-    "SyncEmbedder": "sync_embedder",
-    "SyncEngine": "sync",
-    "SyncSession": "sync",
+    "SyncEmbedder": "embedder",
+    "SyncEngine": "engine",
+    "SyncSession": "session",
+    "SyncStream": "stream",
 }
 
 # A program that did not set logging up is not to see llama.cpp's warnings on its terminal.

@@ -1,62 +1,23 @@
-"""A loaded embedding model: the asynchronous Python API."""
+"""A loaded embedding model."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from types import TracebackType
-
-import anyio.lowlevel
-
 from llmserve import _core
-from llmserve._binding import native_calls
 from llmserve._binding.model_handle import ModelHandle
-from llmserve._binding.wakeups import Mailbox
+from llmserve._binding.operations import operation
 from llmserve.embeddings import Embeddings, Inputs, fill
-from llmserve.loading import Loading
-from llmserve.model_config import ModelConfig
+from llmserve.loading import AwaitedModel, BlockingModel
 
-__all__ = ["Embedder"]
+__all__ = ["Embedder", "SyncEmbedder"]
 
 
-class Embedder(ModelHandle[_core.Embedder]):
-    """A loaded model that turns texts into vectors, many inputs of many requests at once.
-
-    Made by `Embedder.load`. Works on asyncio and trio, from any number of event loops and threads; in a
-    forked child every use raises `EngineDeadError`. Use `async with`, or `close()`, to free its memory at a
-    known time.
-    """
+class AnyEmbedder(ModelHandle[_core.Embedder]):
+    """What `Embedder` and `SyncEmbedder` have in common, which is all."""
 
     __slots__ = ()
+    _wanted = "embedding"
 
-    @classmethod
-    async def load(
-        cls,
-        path: str | os.PathLike[str],
-        config: ModelConfig | None = None,
-        *,
-        on_progress: Callable[[float], object] | None = None,
-    ) -> Embedder:
-        """Load a GGUF embedding model: an encoder (BERT and its like), or one whose file names a pooling.
-
-        `on_progress` and cancelling are as with `Engine.load`. Of the options, `context_length` limits the
-        inputs, `max_sequences` and `ubatch_size` what is computed together. Raises `LoadError`, and
-        `WrongModelKindError` for a model that generates text.
-        """
-        async with cls.loading(path, config) as loading:
-            async for progress in loading:
-                if on_progress is not None:
-                    on_progress(progress)
-            return await loading.embedder()
-
-    @classmethod
-    def loading(cls, path: str | os.PathLike[str], config: ModelConfig | None = None) -> Loading:
-        """Begin to load a model and return at once.
-
-        `async for progress in loading`, then `await loading.embedder()`. Needs a running event loop.
-        """
-        return Loading(path, config or ModelConfig(), "embedding")
-
+    @operation
     async def embed(
         self,
         inputs: Inputs,
@@ -76,7 +37,7 @@ class Embedder(ModelHandle[_core.Embedder]):
         longer than the context length: nothing is cut off. Raises `RequestError` for other refusals, and
         `GenerationError`, `EngineClosedError` or `EngineDeadError` if the request fails.
         """
-        mailbox = Mailbox()
+        mailbox = self._mailbox()
         buffer = _core.InputBuffer()
         self._core.check_alive()
         pieces = fill(
@@ -87,7 +48,7 @@ class Embedder(ModelHandle[_core.Embedder]):
             parse_special=parse_special,
         )
         for _ in pieces:
-            await anyio.lowlevel.checkpoint()
+            await self._checkpoint()
         job = self._core.embed(buffer, dimensions, normalize, mailbox.listener)
         try:
             data, size, num_tokens = await mailbox.next(job.take)
@@ -95,34 +56,30 @@ class Embedder(ModelHandle[_core.Embedder]):
             job.cancel()
         return Embeddings(data=data, dimensions=size, num_tokens=tuple(num_tokens))
 
+    @operation
     async def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
         """The token ids of a text; the options are those of `embed`. Raises `TokenizeError`."""
-        return await native_calls.tokenize(
-            self._core, text, add_special, "control" if parse_special else "plain"
-        )
+        return await self._tokenize(text, add_special, "control" if parse_special else "plain")
 
-    async def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
-        """The text of token ids; with `render_special` that of control tokens too.
 
-        Bytes that are no UTF-8 become U+FFFD. Raises `InvalidParameterError` for an unknown id.
-        """
-        return (await self.detokenize_bytes(tokens, render_special=render_special)).decode(errors="replace")
+class Embedder(AnyEmbedder, AwaitedModel[_core.Embedder]):
+    """A loaded model that turns texts into vectors, many inputs of many requests at once.
 
-    async def detokenize_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
-        """`detokenize` without decoding: the bytes of some tokens need not be whole characters."""
-        return await native_calls.detokenize(self._core, tokens, render_special)
+    Made by `Embedder.load` of an encoder (BERT and its like), or a model whose file names a pooling. Of the
+    options of a load, `context_length` limits the inputs, `max_sequences` and `ubatch_size` what is computed
+    together.
 
-    async def close(self) -> None:
-        """End every request with `EngineClosedError` and free the memory before returning.
+    Works on asyncio and trio, from any number of event loops and threads; in a forked child every use raises
+    `EngineDeadError`. Use `async with`, or `close()`, to free its memory at a known time.
+    """
 
-        Where two loads of one file ran at the same time, both gave one model: it goes with the second close.
-        """
-        await native_calls.close(self._core)
+    __slots__ = ()
 
-    async def __aenter__(self) -> Embedder:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
+class SyncEmbedder(AnyEmbedder, BlockingModel[_core.Embedder]):
+    """`Embedder` for programs without an event loop; its methods mean the same and raise the same.
+
+    Made by `SyncEmbedder.load`. Usable from several threads at once; each call blocks its own.
+    """
+
+    __slots__ = ()

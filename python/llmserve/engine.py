@@ -1,76 +1,43 @@
-"""A loaded model: the asynchronous Python API."""
+"""A loaded model that generates text."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Literal
-
-import anyio.to_thread
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar, Unpack
 
 from llmserve import _core
-from llmserve._binding import native_calls
 from llmserve._binding.loaded import (
     LoadedModel,
     Prompt,
     check_length,
     prompt_arguments,
     sampling_params,
-    text_arguments,
 )
+from llmserve._binding.operations import operation
 from llmserve._binding.schemas import JsonSchema, parsed
-from llmserve._binding.wakeups import Mailbox
 from llmserve.chat import ChatPrompt, NextTurn
 from llmserve.drafting import Drafting, DraftingOptions, DraftMethod
-from llmserve.loading import Loading
-from llmserve.model_config import ModelConfig
+from llmserve.loading import AwaitedModel, BlockingModel
+from llmserve.options import RequestOptions, SamplingOptions
 from llmserve.sampling_params import SamplingParams
-from llmserve.session import Session
-from llmserve.stream import Stream
+from llmserve.session import AnySession, Session, SyncSession
+from llmserve.stream import AnyStream, Stream, SyncStream
 from llmserve.types import ChatMessage, Completion
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "SyncEngine"]
+
+StreamT = TypeVar("StreamT", bound=AnyStream)
+SessionT = TypeVar("SessionT", bound=AnySession)
 
 
-class Engine(LoadedModel):
-    """A loaded model that generates for many requests at once.
-
-    Made by `Engine.load`. Works on asyncio and trio, from any number of event loops and threads; in a forked
-    child every use raises `EngineDeadError`. Use `async with`, or `close()`, to free its memory at a known
-    time.
-    """
+class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
+    """What `Engine` and `SyncEngine` have in common."""
 
     __slots__ = ()
+    _stream_type: type[StreamT]
+    _session_type: type[SessionT]
 
-    @classmethod
-    async def load(
-        cls,
-        path: str | os.PathLike[str],
-        config: ModelConfig | None = None,
-        *,
-        on_progress: Callable[[float], object] | None = None,
-    ) -> Engine:
-        """Load a GGUF model; of a split one, its first part.
-
-        `on_progress` gets floats from 0 to 1 that never fall, at most one for each percent. Cancelling the
-        task cancels the load, unless another caller loads the same file with the same options. Raises
-        `LoadError`, and `WrongModelKindError` for an embedding model: that is for `Embedder`.
-        """
-        async with cls.loading(path, config) as loading:
-            async for progress in loading:
-                if on_progress is not None:
-                    on_progress(progress)
-            return await loading.engine()
-
-    @classmethod
-    def loading(cls, path: str | os.PathLike[str], config: ModelConfig | None = None) -> Loading:
-        """Begin to load a model and return at once.
-
-        `async for progress in loading`, then `await loading.engine()`. Needs a running event loop.
-        """
-        return Loading(path, config or ModelConfig(), "generation")
-
+    @operation
     async def generate(
         self,
         prompt: Prompt,
@@ -78,11 +45,11 @@ class Engine(LoadedModel):
         *,
         add_special: bool = True,
         parse_special: bool = True,
-        session: Session | None = None,
+        session: AnySession | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
         drafting: Drafting | Literal[False] | None = None,
-        **overrides: Any,
+        **overrides: Unpack[SamplingOptions],
     ) -> Completion:
         """Generate a whole text for a prompt (a text, token ids, or what `chat_prompt` gives).
 
@@ -101,7 +68,7 @@ class Engine(LoadedModel):
         Cancelling the task aborts the request within a step. Raises `RequestError` if the
         request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails.
         """
-        async with self.stream(
+        stream = self.stream(
             prompt,
             params,
             add_special=add_special,
@@ -112,15 +79,19 @@ class Engine(LoadedModel):
             drafting=drafting,
             at_end=True,
             **overrides,
-        ) as stream:
-            return await stream.result()
+        )
+        try:
+            return await AnyStream.result(stream)
+        finally:
+            stream._close()
 
+    @operation
     async def generate_json(
         self,
         prompt: Prompt,
         json_schema: JsonSchema = True,
         params: SamplingParams | None = None,
-        **arguments: Any,
+        **arguments: Unpack[RequestOptions],
     ) -> Any:
         """Generate a JSON document that a schema accepts, and parse it.
 
@@ -128,7 +99,7 @@ class Engine(LoadedModel):
         are those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the
         class's own validators refuse.
         """
-        completion = await self.generate(prompt, params, json_schema=json_schema, **arguments)
+        completion = await AnyEngine.generate(self, prompt, params, json_schema=json_schema, **arguments)
         return parsed(json_schema, completion.text)
 
     def stream(
@@ -138,16 +109,16 @@ class Engine(LoadedModel):
         *,
         add_special: bool = True,
         parse_special: bool = True,
-        session: Session | None = None,
+        session: AnySession | None = None,
         append: bool | NextTurn = True,
         templated: bool = False,
         drafting: Drafting | Literal[False] | None = None,
         at_end: bool = False,
-        **overrides: Any,
-    ) -> Stream:
+        **overrides: Unpack[SamplingOptions],
+    ) -> StreamT:
         """Submit a request and return at once; the arguments are those of `generate`.
 
-        With `at_end` the output comes once it is complete, which costs the event loop less. Needs a running
+        With `at_end` the output comes once it is complete, which costs less. A `Stream` needs a running
         event loop. Raises `InvalidParameterError`, `EngineClosedError` and `EngineDeadError`; other refusals
         raise from the stream.
         """
@@ -160,17 +131,18 @@ class Engine(LoadedModel):
             check_length(self._core, self._info, arguments[0][0])
             return self._core.submit(arguments, params, at_end, listener)
 
-        return Stream(submit)
+        return self._stream_type(submit)
 
-    def session(self, copy: Session | None = None) -> Session:
+    def session(self, copy: AnySession | None = None) -> SessionT:
         """A new session: empty, or with the tokens that `copy` has after its last call that has ended.
 
         `copy` may be of another engine of the same weights. Raises `InvalidParameterError` if its tokens are
         not of this vocabulary, `EngineClosedError` and `EngineDeadError`.
         """
         core = self._core
-        return Session(core.session() if copy is None else core.copy_session(copy.core))
+        return self._session_type(core.session() if copy is None else core.copy_session(copy.core))
 
+    @operation
     async def open_drafting(self, method: DraftMethod, draft_len: int = 3, adaptive: bool = True) -> Drafting:
         """A way to draft, for the `drafting` argument of requests: `mtp` or `prompt_lookup`.
 
@@ -184,13 +156,14 @@ class Engine(LoadedModel):
         if method == "prompt_lookup":
             self._core.check_alive()
             return Drafting(options, None)
-        mailbox = Mailbox()
+        mailbox = self._mailbox()
         job = self._core.open_head(mailbox.listener)
         try:
             return Drafting(options, await mailbox.next(job.take))
         finally:
             job.cancel()
 
+    @operation
     async def enable_mtp(self, draft_len: int = 3, adaptive: bool = True) -> None:
         """Let later requests draft with the model's own head, unless they say otherwise.
 
@@ -198,29 +171,25 @@ class Engine(LoadedModel):
         as it was. Replaces what was enabled; of calls that overlap the one that was begun last counts.
         """
         call = self._drafting.begin()
-        self._drafting.set(call, await self.open_drafting("mtp", draft_len, adaptive))
+        self._drafting.set(call, await AnyEngine.open_drafting(self, "mtp", draft_len, adaptive))
 
+    @operation
     async def enable_prompt_lookup(self, draft_len: int = 3, adaptive: bool = True) -> None:
         """`enable_mtp` with drafts from prompt and output: what followed the last tokens where they occurred.
 
         It works with every model, and pays where the output repeats its prompt.
         """
         call = self._drafting.begin()
-        self._drafting.set(call, await self.open_drafting("prompt_lookup", draft_len, adaptive))
+        self._drafting.set(call, await AnyEngine.open_drafting(self, "prompt_lookup", draft_len, adaptive))
 
+    @operation
     async def tokenize(
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
         """The token ids of a text; the options are those of `generate`. Raises `TokenizeError`."""
-        return await native_calls.tokenize(self._core, *text_arguments(text, add_special, parse_special))
+        return await self._tokenize(*prompt_arguments(text, add_special, parse_special))
 
-    async def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
-        """The text of token ids; with `render_special` that of control tokens too.
-
-        Bytes that are no UTF-8 become U+FFFD. Raises `InvalidParameterError` for an unknown id.
-        """
-        return (await self.detokenize_bytes(tokens, render_special=render_special)).decode(errors="replace")
-
+    @operation
     async def token_bytes(self, tokens: Iterable[int]) -> list[bytes]:
         """The bytes of each token by itself, which need not be whole UTF-8; of control tokens, their text.
 
@@ -230,15 +199,13 @@ class Engine(LoadedModel):
         wanted = list(tokens)
         for token in wanted:
             if token not in pieces:
-                pieces[token] = await self.detokenize_bytes([token], render_special=True)
+                pieces[token] = await self._bytes_of([token], True)
         return [pieces[token] for token in wanted]
 
-    async def detokenize_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
-        """`detokenize` without decoding: the bytes of some tokens need not be whole characters."""
-        return await native_calls.detokenize(self._core, tokens, render_special)
-
+    @operation
     async def chat_prompt(
         self,
+        /,
         messages: Sequence[ChatMessage],
         *,
         add_generation_prompt: bool = True,
@@ -253,11 +220,11 @@ class Engine(LoadedModel):
         names a variant of the model's chat template (by default `tool_use` where there are tools and the
         model has it), or is Jinja itself. `kwargs` are further variables for the template. A model without a
         template gets the plain layout of docs/python.md. Content may be null or a list of text parts;
-        arguments of tool calls may be JSON text. Renders on another thread. Raises `TemplateError` and
-        `InvalidParameterError`.
+        arguments of tool calls may be JSON text. `Engine` renders on another thread. Raises `TemplateError`
+        and `InvalidParameterError`.
         """
         # On that thread, too, jinja2 is imported at the first use.
-        return await anyio.to_thread.run_sync(
+        return await self._in_thread(
             lambda: self._chat.prompt(
                 messages,
                 add_generation_prompt=add_generation_prompt,
@@ -267,8 +234,10 @@ class Engine(LoadedModel):
             )
         )
 
+    @operation
     async def next_turn(
         self,
+        /,
         user_text: str,
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
@@ -279,22 +248,30 @@ class Engine(LoadedModel):
 
         Raises `TemplateError` if the template refuses a conversation of user, assistant, user.
         """
-        return await anyio.to_thread.run_sync(
+        return await self._in_thread(
             lambda: self._chat.next_turn(user_text, tools=tools, template=template, **kwargs)
         )
 
-    async def close(self) -> None:
-        """End every request with `EngineClosedError` and free the memory before returning.
 
-        Where two loads of one file ran at the same time, both gave one engine: it goes with the second close.
-        """
-        self.disable_drafting()
-        await native_calls.close(self._core)
+class Engine(AnyEngine[Stream, Session], AwaitedModel[_core.Engine]):
+    """A loaded model that generates for many requests at once.
 
-    async def __aenter__(self) -> Engine:
-        return self
+    Made by `Engine.load`. Works on asyncio and trio, from any number of event loops and threads; in a forked
+    child every use raises `EngineDeadError`. Use `async with`, or `close()`, to free its memory at a known
+    time.
+    """
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
+    __slots__ = ()
+    _stream_type = Stream
+    _session_type = Session
+
+
+class SyncEngine(AnyEngine[SyncStream, SyncSession], BlockingModel[_core.Engine]):
+    """`Engine` for programs without an event loop; its methods mean the same and raise the same.
+
+    Made by `SyncEngine.load`. Usable from several threads at once; each call blocks its own.
+    """
+
+    __slots__ = ()
+    _stream_type = SyncStream
+    _session_type = SyncSession

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from llmserve import _core
 from llmserve.types import SessionInfo
@@ -49,7 +49,7 @@ def describe(info: SessionInfo) -> str:
 
 def _time(seconds: int) -> str:
     try:
-        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
         # The checksum says that it was written so, not that it makes sense.
         return f"{seconds} s after 1970"

@@ -1,169 +1,170 @@
-"""A model that is being loaded."""
+"""Models that are being loaded."""
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
-from collections import deque
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import warnings
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import replace
+from typing import Any, Self, TypeVar, Unpack
 
-from llmserve import _core
-from llmserve._binding import logs
-from llmserve._binding.wakeups import Mailbox
-from llmserve.errors import LoadError, WrongModelKindError
+from llmserve._binding.awaited import Awaited
+from llmserve._binding.blocking import Blocking, run
+from llmserve._binding.loads import Load
+from llmserve._binding.model_handle import CoreT, ModelHandle
 from llmserve.model_config import ModelConfig
+from llmserve.options import ModelOptions
 
-if TYPE_CHECKING:
-    from llmserve.embedder import Embedder
-    from llmserve.engine import Engine
+__all__ = ["AwaitedModel", "BlockingModel", "Loading"]
 
-__all__ = ["Loading", "Wanted", "WholePercents", "begin"]
-
-Wanted: TypeAlias = Literal["any", "generation", "embedding"]
-"""What a model is loaded for."""
-
-_logger = logging.getLogger("llmserve.engine")
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound="AwaitedModel[Any]")
 
 
-class Loading:
-    """The progress of one load: an async iterator of floats from 0 to 1 that never fall, one a percent.
+class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
+    """A load that can be awaited, entered, or looked at while it goes on. Made by `Engine.load`.
 
-    It belongs to the event loop in which it was made. Leaving `async with`, `aclose()`, or dropping it before
-    the end cancels the load, unless another caller loads the same file with the same options for the same
-    use.
+    `await` gives the model; `async with` gives it too, and closes it at the end. `async for` gives the
+    progress: floats from 0 to 1 that never fall, at most one for each percent; the model can be awaited
+    afterwards. The load begins with the first of these, and belongs to that event loop. `aclose()`,
+    cancelling the task that awaits it, or dropping it cancels the load, unless another caller loads the same
+    file with the same options for the same use.
     """
 
-    __slots__ = ("_error", "_load", "_mailbox", "_model", "_percents", "_progress")
+    _steps: Coroutine[Any, Any, ModelT] | None = None
 
-    def __init__(self, path: str | os.PathLike[str], config: ModelConfig, wanted: Wanted = "any") -> None:
-        self._mailbox = Mailbox()
-        # The first is always 0.
-        self._progress: deque[float] = deque([0.0])
-        self._percents = WholePercents()
-        self._model: Engine | Embedder | None = None
-        self._error: LoadError | None = None
-        # None once it is over or closed.
-        self._load: _core.Load | None = None
-        try:
-            self._load = begin(path, config, self._mailbox.listener, wanted)
-        except LoadError as error:
-            self._error = error
+    def __await__(self) -> Generator[Any, Any, ModelT]:
+        return self._finish().__await__()
 
-    def __aiter__(self) -> Loading:
+    # A coroutine, so that `asyncio.run`, tasks and `trio.run` take it.
+    def send(self, value: Any) -> Any:
+        """Go on, for the event loop."""
+        return self._coroutine().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise in it, for the event loop."""
+        return self._coroutine().throw(*error)
+
+    def close(self) -> None:
+        """End it, for the event loop."""
+        self._coroutine().close()
+        self._cancel()
+
+    def _coroutine(self) -> Coroutine[Any, Any, ModelT]:
+        if self._steps is None:
+            self._steps = self._finish()
+        return self._steps
+
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> float:
         """The next progress, 0 to 1. Raises `LoadError` if the load failed."""
-        while not self._progress:
-            if self._load is None:
-                if self._error is not None:
-                    raise self._error
-                raise StopAsyncIteration
-            await self._receive(self._load)
-        return self._progress.popleft()
-
-    async def model(self) -> Engine | Embedder:
-        """The loaded model; waits for it. Raises `LoadError` if the load failed or was closed."""
-        while self._load is not None:
-            await self._receive(self._load)
-        if self._error is not None:
-            raise self._error
-        if self._model is None:
-            raise LoadError("the load was cancelled", reason="cancelled")
-        return self._model
-
-    async def engine(self) -> Engine:
-        """`model`, where it generates. Raises `WrongModelKindError` for an embedding model."""
-        from llmserve.engine import Engine
-
-        model = await self.model()
-        if not isinstance(model, Engine):
-            raise WrongModelKindError("the model gives embeddings and generates no text")
-        return model
-
-    async def embedder(self) -> Embedder:
-        """`model`, where it gives embeddings. Raises `WrongModelKindError` for a model that generates."""
-        from llmserve.embedder import Embedder
-
-        model = await self.model()
-        if not isinstance(model, Embedder):
-            raise WrongModelKindError("the model generates text and gives no embeddings")
-        return model
+        progress = await self._next_progress()
+        if progress is None:
+            raise StopAsyncIteration
+        return progress
 
     async def aclose(self) -> None:
         """Cancel the load, if it is not over, and end the iteration. A fetched engine stays open."""
-        if self._load is not None:
-            self._load.cancel()
-            self._load = None
-        self._progress.clear()
+        self._cancel()
 
-    async def __aenter__(self) -> Loading:
+    async def __aenter__(self) -> ModelT:
+        return await self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._model is not None:
+            await self._model.close()
+
+
+class _Begun(Loading[ModelT]):
+    """What the deprecated `Engine.loading` gives: it has begun, and `async with` gives itself."""
+
+    async def __aenter__(self) -> Self:  # type: ignore[override]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
+    async def __aexit__(self, *_: object) -> None:
+        self._cancel()
 
-    async def _receive(self, load: _core.Load) -> None:
-        for event in await self._mailbox.poll(load.take) or ():
-            if event[0] == "progress":
-                if self._percents.admits(event[1]):
-                    self._progress.append(event[1])
-            elif event[0] == "ready":
-                self._load = None
-                self._model = _handle(event[1])
-            elif event[0] == "failed":
-                self._load = None
-                self._error = event[1]
+    async def engine(self) -> ModelT:
+        """The model, which waits for it."""
+        return await self
+
+    model = embedder = engine
 
 
-def _handle(core: _core.Engine | _core.Embedder) -> Engine | Embedder:
-    # Here, since both import this module.
-    if isinstance(core, _core.Embedder):
-        from llmserve.embedder import Embedder
-
-        return Embedder(core)
-    from llmserve.engine import Engine
-
-    return Engine(core)
+class _BlockingLoad(Load[T], Blocking):
+    """A load that its thread waits for."""
 
 
-class WholePercents:
-    """Lets the first value of each whole percent through, from 1 on: llama.cpp tells of every tensor."""
+class AwaitedModel(ModelHandle[CoreT], Awaited):
+    """A model that is loaded and closed on an event loop."""
 
-    __slots__ = ("_percent",)
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        self._percent = 0
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        config: ModelConfig | None = None,
+        *,
+        on_progress: Callable[[float], object] | None = None,
+        **options: Unpack[ModelOptions],
+    ) -> Loading[Self]:
+        """Load a GGUF model; of a split one, its first part.
 
-    def admits(self, progress: float) -> bool:
-        """Whether a progress (0 to 1) is worth telling. 1 is, once."""
-        percent = int(progress * 100)
-        if percent <= self._percent:
-            return False
-        self._percent = percent
-        return True
+        `await` gives the model; `async with` closes it at the end, too. `on_progress` gets floats from 0 to 1
+        that never fall, at most one for each percent; so does `async for` over what this gives. `options` are
+        fields of `ModelConfig`. Cancelling the task cancels the load, unless another caller loads the same
+        file with the same options. Raises `LoadError`, and `WrongModelKindError` if the model is for
+        something else: to generate, or to embed.
+        """
+        return Loading(path, _config(config, options), cls._wanted, cls, on_progress)
+
+    @classmethod
+    def loading(cls, path: str | os.PathLike[str], config: ModelConfig | None = None) -> _Begun[Self]:
+        """Deprecated: use `load`, which also gives its progress. This begins at once."""
+        warnings.warn("`loading` is deprecated: use `load`", DeprecationWarning, stacklevel=2)
+        loading = _Begun(path, _config(config, {}), cls._wanted, cls)
+        loading._begin()
+        return loading
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
-def begin(
-    path: str | os.PathLike[str], config: ModelConfig, listener: _core.Listener, wanted: Wanted
-) -> _core.Load:
-    """Begin to load a model. Raises `LoadError` if an option is of the wrong type."""
-    logs.start()
-    return _core.load(path, config, _probe_command(), listener, wanted)
+class BlockingModel(ModelHandle[CoreT], Blocking):
+    """A model that is loaded and closed without an event loop."""
+
+    __slots__ = ()
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        config: ModelConfig | None = None,
+        *,
+        on_progress: Callable[[float], object] | None = None,
+        **options: Unpack[ModelOptions],
+    ) -> Self:
+        """Load a GGUF model; of a split one, its first part.
+
+        `on_progress` gets floats from 0 to 1 that never fall, at most one for each percent. `options` are
+        fields of `ModelConfig`. Raises `LoadError`, and `WrongModelKindError` if the model is for something
+        else: to generate, or to embed.
+        """
+        load = _BlockingLoad(path, _config(config, options), cls._wanted, cls, on_progress)
+        return run(load._finish())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def _probe_command() -> list[str] | None:
-    """The program that opens an unknown file first, in a process of its own: llama.cpp may end it."""
-    library = _core.__file__
-    if not sys.executable or getattr(sys, "frozen", False) or library is None:
-        _logger.warning(
-            "no Python interpreter to probe model files with: a damaged file may end this process"
-        )
-        return None
-    probe = Path(__file__).with_name("_probe.py")
-    return [sys.executable, "-I", "-S", str(probe), library]
+def _config(config: ModelConfig | None, options: ModelOptions) -> ModelConfig:
+    return replace(config or ModelConfig(), **options)

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import os
-
-import anyio.lowlevel
+from collections.abc import Callable
 
 from llmserve import _core
-from llmserve._binding.wakeups import Mailbox
+from llmserve._binding.awaited import Awaited
+from llmserve._binding.blocking import Blocking
+from llmserve._binding.model_handle import PIECE
+from llmserve._binding.operations import operation
+from llmserve._binding.waiting import Waiting
+from llmserve.errors import EngineDeadError
 
-__all__ = ["Session"]
-
-# Token ids that are converted at a time; between two pieces the event loop serves others.
-_PIECE = 16_384
+__all__ = ["AnySession", "Session", "SyncSession"]
 
 
-class Session:
-    """A conversation with one engine: the tokens of its prompts and answers. Made by `Engine.session`.
-
-    Given to `generate` and `stream`, it is what their prompt goes on from, and afterwards prompt and output.
-    A request that failed, or ended without a token, leaves it as it was. Its calls (requests, `save`, `load`,
-    `reset`) run one after the other in the order in which they were made, from whatever task, event loop or
-    thread; the KV cells are a cache, and only `usage.cached_tokens` shows whether they were there.
-
-    Every method raises `EngineDeadError` in a forked child.
-    """
+class AnySession(Waiting):
+    """What `Session` and `SyncSession` have in common, which is all; an engine takes either."""
 
     __slots__ = ("__weakref__", "core")
 
@@ -41,29 +34,31 @@ class Session:
         """What the last request said of itself: whether the tokens are of a chat template."""
         return self.core.is_templated()
 
+    @operation
     async def tokens(self) -> list[int]:
         """The token ids after the last call that has ended."""
         job = self.core.tokens()
         tokens: list[int] = []
-        while piece := job.take(_PIECE):
+        while piece := job.take(PIECE):
             tokens += piece
-            await anyio.lowlevel.checkpoint()
+            await self._checkpoint()
         return tokens
 
+    @operation
     async def reset(self) -> None:
         """Empty the session. Raises `EngineClosedError` or `EngineDeadError` if the engine is gone."""
-        mailbox = Mailbox()
-        await _done(self.core.reset(mailbox.listener), mailbox)
+        await self._done(self.core.reset)
 
+    @operation
     async def save(self, path: str | os.PathLike[str]) -> None:
         """Write the session to a file: its tokens, and the KV state that there is.
 
         A file that exists is replaced only if it is a session; a crash leaves the old one or the new one. The
         folder must exist. Cancelling the task gives up a save that has not begun. Raises `SessionError`.
         """
-        mailbox = Mailbox()
-        await _done(self.core.save(path, mailbox.listener), mailbox)
+        await self._done(lambda listener: self.core.save(path, listener))
 
+    @operation
     async def load(self, path: str | os.PathLike[str]) -> None:
         """Make the session what a file holds.
 
@@ -71,13 +66,40 @@ class Session:
         attention, number of sequences) is computed again. Raises `SessionError`, and then the session is as
         it was.
         """
-        mailbox = Mailbox()
-        await _done(self.core.load(path, mailbox.listener), mailbox)
+        await self._done(lambda listener: self.core.load(path, listener))
+
+    async def _done(self, begin: Callable[[_core.Listener], _core.SessionJob]) -> None:
+        """Wait for a call, which a cancelled task, or Ctrl-C, gives up."""
+        mailbox = self._mailbox()
+        job = begin(mailbox.listener)
+        try:
+            await mailbox.next(job.take)
+        finally:
+            job.cancel()
+
+    def __repr__(self) -> str:
+        try:
+            state = f"{self.num_tokens} tokens{', templated' if self.is_templated else ''}"
+        except EngineDeadError:
+            state = "of a dead engine"
+        return f"<{type(self).__name__} {state}>"
 
 
-async def _done(job: _core.SessionJob, mailbox: Mailbox) -> None:
-    """Wait for a call, which a cancelled task gives up."""
-    try:
-        await mailbox.next(job.take)
-    finally:
-        job.cancel()
+class Session(AnySession, Awaited):
+    """A conversation with one engine: the tokens of its prompts and answers. Made by `Engine.session`.
+
+    Given to `generate` and `stream`, it is what their prompt goes on from, and afterwards prompt and output.
+    A request that failed, or ended without a token, leaves it as it was. Its calls (requests, `save`, `load`,
+    `reset`) run one after the other in the order in which they were made, from whatever task, event loop or
+    thread; the KV cells are a cache, and only `usage.cached_tokens` shows whether they were there.
+
+    Every method raises `EngineDeadError` in a forked child.
+    """
+
+    __slots__ = ()
+
+
+class SyncSession(AnySession, Blocking):
+    """`Session` without an event loop; its methods mean the same and raise the same."""
+
+    __slots__ = ()

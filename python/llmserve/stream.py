@@ -1,44 +1,41 @@
-"""A running request as an async iterator of its output."""
+"""A running request as an iterator of its output."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import TracebackType
-
-import anyio.lowlevel
+from typing import Self
 
 from llmserve import _core
+from llmserve._binding.awaited import Awaited
+from llmserve._binding.blocking import Blocking, run
+from llmserve._binding.operations import operation
 from llmserve._binding.transcript import PIECE, Transcript
-from llmserve._binding.wakeups import Mailbox
+from llmserve._binding.waiting import Waiting
 from llmserve.errors import ContextExceededError
 from llmserve.types import Completion, Delta
 
-__all__ = ["Stream"]
+__all__ = ["AnyStream", "Stream", "SyncStream"]
 
 
-class Stream:
-    """The output of one request: an async iterator of `Delta`.
+class AnyStream(Waiting):
+    """What `Stream` and `SyncStream` have in common."""
 
-    It belongs to the event loop in which it was made. Leaving `async with`, `aclose()`, or dropping the
-    stream aborts the request. A fault raises from the iteration, once. A slow reader gets fewer, larger
-    deltas; it loses nothing and slows nobody.
-    """
-
-    __slots__ = ("_error_was_raised", "_mailbox", "_request", "_transcript")
+    __slots__ = ("__weakref__", "_error_was_raised", "_inbox", "_request", "_transcript")
 
     def __init__(self, submit: Callable[[_core.Listener], _core.Request]) -> None:
-        self._mailbox = Mailbox()
+        self._inbox = self._mailbox()
         self._transcript = Transcript()
         self._error_was_raised = False
         # None once closed.
         self._request: _core.Request | None = None
         try:
-            self._request = submit(self._mailbox.listener)
+            self._request = submit(self._inbox.listener)
         except ContextExceededError as error:
             # It comes out where the engine's own refusals do.
             self._transcript.error = error
 
+    @operation
     async def accepted(self) -> int:
         """The number of prompt tokens, once the request has its place in the queue.
 
@@ -54,6 +51,7 @@ class Stream:
             await self._receive()
         return transcript.num_prompt_tokens
 
+    @operation
     async def result(self) -> Completion:
         """The whole result, once it is there; deltas can still be read afterwards.
 
@@ -66,15 +64,25 @@ class Stream:
             await self._receive()
         return transcript.completion
 
-    def __aiter__(self) -> Stream:
-        return self
+    @property
+    def completion(self) -> Completion | None:
+        """The whole result, after the last delta was received; `None` before, once closed, after a fault."""
+        return self._transcript.completion if self._transcript.is_read else None
 
-    async def __anext__(self) -> Delta:
-        """The next output.
+    def abort(self) -> None:
+        """End the request within one step.
 
-        Raises `GenerationError`, `EngineClosedError` or `EngineDeadError` if the request failed, and its
-        refusal (`RequestError`) if it was refused.
+        The iteration then ends by itself, and `completion` has the finish reason `cancelled`.
         """
+        if self._request is not None:
+            self._request.abort()
+
+    def _close(self) -> None:
+        self.abort()
+        self._request = None
+
+    async def _next(self) -> Delta | None:
+        """The next output; `None` at the end."""
         transcript = self._transcript
         while self._request is not None:
             if (delta := transcript.next_delta()) is not None:
@@ -86,40 +94,89 @@ class Stream:
         if transcript.error is not None and not self._error_was_raised:
             self._error_was_raised = True
             raise transcript.error
-        raise StopAsyncIteration
-
-    @property
-    def completion(self) -> Completion | None:
-        """The whole result, after the last delta was received; `None` before, after `aclose()` or a fault."""
-        return self._transcript.completion if self._transcript.is_read else None
-
-    def abort(self) -> None:
-        """End the request within one step.
-
-        The iteration then ends by itself, and `completion` has the finish reason `cancelled`.
-        """
-        if self._request is not None:
-            self._request.abort()
-
-    async def aclose(self) -> None:
-        """Abort the request and end the iteration. Does not wait for the engine."""
-        if self._request is not None:
-            self._request.abort()
-            self._request = None
-
-    async def __aenter__(self) -> Stream:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
+        return None
 
     async def _receive(self) -> None:
         if self._request is None:
             raise RuntimeError("the stream is closed")
         # Several tasks may wait for one stream, and one of them takes what all wait for.
-        events = await self._mailbox.poll(functools.partial(self._request.take, PIECE))
+        events = await self._inbox.poll(functools.partial(self._request.take, PIECE))
         if events is not None and self._transcript.add(events) == PIECE:
             # There is more: others may run first.
-            await anyio.lowlevel.checkpoint()
+            await self._checkpoint()
+
+    def __repr__(self) -> str:
+        transcript = self._transcript
+        if transcript.completion is not None:
+            state = f"finished: {transcript.completion.finish_reason}"
+        elif transcript.error is not None:
+            state = f"failed: {transcript.error}"
+        elif self._request is None:
+            state = "closed"
+        else:
+            state = "waiting" if transcript.num_prompt_tokens is None else "running"
+        return f"<{type(self).__name__} {state}>"
+
+
+class Stream(AnyStream, Awaited):
+    """The output of one request: an async iterator of `Delta`.
+
+    It belongs to the event loop in which it was made. Leaving `async with`, `aclose()`, or dropping the
+    stream aborts the request. A fault raises from the iteration, once. A slow reader gets fewer, larger
+    deltas; it loses nothing and slows nobody.
+    """
+
+    __slots__ = ()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delta:
+        """The next output.
+
+        Raises `GenerationError`, `EngineClosedError` or `EngineDeadError` if the request failed, and its
+        refusal (`RequestError`) if it was refused.
+        """
+        delta = await self._next()
+        if delta is None:
+            raise StopAsyncIteration
+        return delta
+
+    async def aclose(self) -> None:
+        """Abort the request and end the iteration. Does not wait for the engine."""
+        self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._close()
+
+
+class SyncStream(AnyStream, Blocking):
+    """`Stream` without an event loop: an iterator of `Delta`, for one thread at a time.
+
+    Leaving `with`, `close()`, or dropping it aborts the request.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Delta:
+        """The next output; raises what that of `Stream` raises."""
+        delta = run(self._next())
+        if delta is None:
+            raise StopIteration
+        return delta
+
+    def close(self) -> None:
+        """Abort the request and end the iteration. Does not wait for the engine."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()

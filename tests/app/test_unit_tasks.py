@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 import pytest
 
@@ -31,10 +30,9 @@ def test_what_the_watch_raises_ends_the_work_and_is_raised_in_its_place() -> Non
                     for step in range(3):  # each of which may wait
                         await asyncio.sleep(0)
                         cleaned_up.append(step)
-        if sys.version_info >= (3, 11):
-            task = asyncio.current_task()
-            assert task is not None
-            assert task.cancelling() == 0
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
         await asyncio.sleep(0)
 
     asyncio.run(main())

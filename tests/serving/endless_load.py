@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from llmserve import loading
+from llmserve._binding import loads
 from llmserve.app import app
 
 __all__ = ["app"]
 
-loading._probe_command = lambda: ["/bin/sh", "-c", "sleep 600"]
+loads._probe_command = lambda: ["/bin/sh", "-c", "sleep 600"]

@@ -1,12 +1,12 @@
-"""What `Engine` and `SyncEngine` have in common: all that does not wait."""
+"""What an engine can be asked at once, and prompts as the native engine takes them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from llmserve import _core
-from llmserve._binding.model_handle import ModelHandle
+from llmserve._binding.model_handle import ModelHandle, Special
 from llmserve.chat import ChatPrompt
 from llmserve.drafting import DefaultDrafting, Drafting
 from llmserve.errors import ContextExceededError, TemplateError
@@ -16,16 +16,17 @@ from llmserve.types import ChatMessage, ModelInfo
 if TYPE_CHECKING:
     from llmserve.templates import ChatTemplates
 
-__all__ = ["LoadedModel", "Prompt", "check_length", "prompt_arguments", "sampling_params", "text_arguments"]
+__all__ = ["LoadedModel", "Prompt", "check_length", "prompt_arguments", "sampling_params"]
 
 Prompt: TypeAlias = str | Sequence[int] | ChatPrompt
-_Special: TypeAlias = Literal["plain", "control", "marked"]
+PromptT = TypeVar("PromptT", bound=str | Sequence[int])
 
 
 class LoadedModel(ModelHandle[_core.Engine]):
     """A handle on a loaded model, and what can be asked of it at once."""
 
     __slots__ = ("_chat_templates", "_drafting", "_pieces")
+    _wanted = "generation"
 
     def __init__(self, core: _core.Engine) -> None:
         super().__init__(core)
@@ -75,6 +76,9 @@ class LoadedModel(ModelHandle[_core.Engine]):
         """
         self._drafting.set(self._drafting.begin(), None)
 
+    def _let_go(self) -> None:
+        self.disable_drafting()
+
 
 _DEFAULT_PARAMS = SamplingParams()
 
@@ -86,21 +90,12 @@ def sampling_params(params: SamplingParams | None, overrides: Mapping[str, Any])
 
 
 def prompt_arguments(
-    prompt: Prompt, add_special: bool, parse_special: bool
-) -> tuple[str | Sequence[int], bool, _Special]:
+    prompt: PromptT | ChatPrompt, add_special: bool, parse_special: bool
+) -> tuple[PromptT | str, bool, Special]:
     """A prompt as the engine takes it: what, whether BOS is added, what control tokens' text becomes."""
     if isinstance(prompt, ChatPrompt):
         return prompt.marked, add_special, "marked"
     return prompt, add_special, "control" if parse_special else "plain"
-
-
-def text_arguments(
-    text: str | ChatPrompt, add_special: bool, parse_special: bool
-) -> tuple[str, bool, _Special]:
-    """`prompt_arguments` for what must be a text."""
-    if isinstance(text, ChatPrompt):
-        return text.marked, add_special, "marked"
-    return text, add_special, "control" if parse_special else "plain"
 
 
 def check_length(core: _core.Engine, info: ModelInfo, prompt: object) -> None:

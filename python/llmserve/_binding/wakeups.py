@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from llmserve import _core
+from llmserve._binding import waiting
 
 if TYPE_CHECKING:
     import trio.lowlevel
@@ -36,13 +37,13 @@ class Event(Protocol):
         """Return once it is set."""
 
 
-class Mailbox:
+class Mailbox(waiting.Mailbox):
     """Where a task waits for one native handle. It belongs to the event loop in which it was made.
 
     Raises `RuntimeError` outside of one.
     """
 
-    __slots__ = ("__weakref__", "_event", "_new_event", "listener")
+    __slots__ = ("__weakref__", "_event", "_new_event")
 
     def __init__(self) -> None:
         channel = _current_channel()
@@ -55,14 +56,7 @@ class Mailbox:
         event, self._event = self._event, self._new_event()
         event.set()
 
-    async def next(self, take: Callable[[], T | None]) -> T:
-        """Wait until `take` gives something. For one task: another could take what it waits for."""
-        while (taken := await self.poll(take)) is None:
-            pass
-        return taken
-
     async def poll(self, take: Callable[[], T | None]) -> T | None:
-        """What `take` gives at once, else `None` after the next wake-up."""
         # The event is fetched first: what arrives after `take` sets it.
         event = self._event
         taken = take()

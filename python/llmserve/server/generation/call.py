@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from llmserve._binding.loaded import Prompt
 from llmserve.engine import Engine
@@ -17,8 +17,10 @@ from llmserve.stream import Stream
 class Running(Protocol):
     """An output that is being generated: a `Stream`, or a `Turn` of several."""
 
-    async def accepted(self) -> object:
-        """Waits until the engine has accepted it. Raises its refusal."""
+    # Type checkers do not see through the descriptor that it is in a `Stream`.
+    @property
+    def accepted(self) -> Any:
+        """A coroutine function: waits until the engine has accepted it. Raises its refusal."""
 
     def abort(self) -> None:
         """Ends it within one step."""

@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import json
 import os
-import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,6 @@ from llmserve.server.settings import DraftSettings, SettingsError
 from llmserve.server.settings.kinds import integer
 from llmserve.server.settings.load_options import INT31_MAX, MODEL_VARIABLES
 from llmserve.server.settings.variables import DRAFT_VARIABLES
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _LOAD_OPTIONS = {variable.name: variable.kind for variable in MODEL_VARIABLES}
 _DRAFT_OPTIONS = {variable.name: variable.kind for variable in DRAFT_VARIABLES}

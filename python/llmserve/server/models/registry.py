@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from llmserve.any_model import load_any
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
-from llmserve.loading import Loading
 from llmserve.model_config import ModelConfig
 from llmserve.server.models.drafting import start_drafting
 from llmserve.server.models.ids import new_ids, pass_id_on, take_id
@@ -233,10 +233,7 @@ class Registry:
         if self.before_load is not None:
             await self.before_load(model)
         model.has_begun = True
-        async with Loading(model.path, model.config) as loading:
-            async for progress in loading:
-                on_progress(progress)
-            handle = await loading.model()
+        handle = await load_any(model.path, model.config, on_progress=on_progress)
         if isinstance(handle, Engine):
             try:
                 await start_drafting(handle, self.drafting_of(model.path, model.config), model.id)

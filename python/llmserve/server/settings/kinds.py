@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llmserve.api_keys import ApiKeys
 from llmserve.model_config import LoraAdapter
+from llmserve.server.trust.api_keys import ApiKeys
 
 
 @dataclass(frozen=True, slots=True)
