@@ -155,7 +155,7 @@ class DefaultDrafting:
             raise _refused("drafting", "a `Drafting`, False or None", drafting)
         argument = drafting.argument()
         if argument is None:
-            raise InvalidParameterError("drafting: it was closed", field="drafting")
+            raise InvalidParameterError("drafting: must not be closed", field="drafting")
         return argument
 
 

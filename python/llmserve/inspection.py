@@ -36,7 +36,7 @@ def describe(info: SessionInfo) -> str:
     if info.num_state_tokens:
         state = f"{info.num_state_tokens} tokens, {info.state_bytes} bytes ({info.state_layout})"
     lines = {
-        "format": f"version {info.version}, {info.file_bytes} bytes, checksum right",
+        "format": f"version {info.version}, {info.file_bytes} bytes, checksum correct",
         "written": f"{_time(info.created_s)} by {info.writer}",
         "model": f"{info.description} ({info.architecture})",
         "fingerprint": info.fingerprint,

@@ -96,4 +96,4 @@ class SamplingParams:
 def _unknown(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3)
     names = ", ".join(f"`{n}`" for n in close or known)
-    return f"`{name}` is no sampling parameter; {'the closest are' if close else 'there are'} {names}"
+    return f"`{name}` is not a sampling parameter; {'the closest are' if close else 'known are'} {names}"

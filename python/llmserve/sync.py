@@ -52,7 +52,9 @@ class SyncEngine(LoadedModel):
         """Load a model. Raises `LoadError`."""
         core = wait_for_load(path, config or ModelConfig(), "generation", on_progress)
         if isinstance(core, _core.Embedder):
-            raise WrongModelKindError("the model gives embeddings and generates no text")
+            raise WrongModelKindError(
+                "the model gives embeddings and does not generate text: load it as a `SyncEmbedder`"
+            )
         return cls(core)
 
     def generate(

@@ -283,7 +283,7 @@ def test_paths_from_elsewhere_need_folders(route: str, body: dict[str, str], fol
     asyncio.run(main())
     assert sent[0]["status"] == 403
     error = json.loads(sent[1]["body"])["error"]
-    assert error == f"paths are taken from local requests only, unless the server sets {folder}"
+    assert error == f"paths are accepted from local requests only, unless the server sets {folder}"
 
 
 def test_bodies_over_the_limit(api: Llamatik) -> None:

@@ -46,5 +46,5 @@ def session_of(scope: Scope, given: str | None, field: str) -> str | None:
         return in_header
     check_name(given, field)
     if in_header is not None and in_header != given:
-        raise FieldError(field, f"must be the name in the header {HEADER}, where both are given")
+        raise FieldError(field, f"must equal the name in the header {HEADER} if both are given")
     return given

@@ -92,7 +92,7 @@ def choose_tools(tools: tuple[Tool, ...], choice: Any) -> tuple[ToolMode, tuple[
             raise FieldError("tool_choice", f"must be auto, none or required, got {choice[:32]!r}")
         mode = _MODES[choice]
         if mode == "required" and not tools:
-            raise FieldError("tool_choice", "is required, and there are no tools")
+            raise FieldError("tool_choice", "is required, but there are no tools")
         return (mode if tools else "none"), tools
     if not isinstance(choice, dict):
         raise FieldError("tool_choice", f"must be a string or an object, got {kind_of(choice)}")

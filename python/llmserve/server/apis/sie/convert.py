@@ -53,13 +53,13 @@ def read_request(body: Mapping[str, Any]) -> GenerateRequest:
 
 def _check_logprobs(request: GenerateRequest) -> None:
     if request.logprobs and not request.stream:
-        raise UnsupportedFieldError("logprobs", "is supported with stream true only")
+        raise UnsupportedFieldError("logprobs", "is supported only if stream is true")
     if request.top_logprobs is None:
         return
     if not request.stream:
-        raise UnsupportedFieldError("top_logprobs", "is supported with stream true only")
+        raise UnsupportedFieldError("top_logprobs", "is supported only if stream is true")
     if not request.logprobs:
-        raise FieldError("top_logprobs", "needs logprobs true")
+        raise FieldError("top_logprobs", "needs logprobs to be true")
 
 
 def _check_grammar(grammar: GenerateGrammar, raw: object) -> None:
@@ -83,7 +83,7 @@ def lark_grammar(ebnf: str) -> str:
     try:
         return ebnf_to_lark(ebnf)
     except GrammarSyntaxError as error:
-        raise FieldError("grammar.ebnf", f"is no GBNF: {error}") from None
+        raise FieldError("grammar.ebnf", f"is not valid GBNF: {error}") from None
 
 
 def sampling_params(

@@ -10,15 +10,15 @@ from llmserve.server.refusals import NotSupportedError
 from llmserve.server.web.endpoint import ANY_METHOD, Endpoint
 from llmserve.server.web.exchange import Exchange
 
-_IMAGES = "llmserve generates text, no images"
-_AUDIO = "llmserve takes and gives text, no audio"
+_IMAGES = "llmserve generates text, not images"
+_AUDIO = "llmserve works with text, not audio"
 _RERANK = "llmserve does not score or rank documents"
 _ENCODE = "of SIE's routes, /v1/generate is served; embeddings are at /v1/embeddings"
-_FILES = "llmserve keeps no files of its clients"
-_BATCHES = "llmserve keeps no jobs; send the requests at the same time, they are computed together"
-_TUNING = "llmserve trains no models"
+_FILES = "llmserve does not store files for clients"
+_BATCHES = "llmserve does not store jobs; send the requests at the same time, and they are computed together"
+_TUNING = "llmserve does not train models"
 _STATE = (
-    "llmserve keeps no conversations under ids of its own; send the whole conversation, or name a session in "
+    "llmserve does not store conversations under ids; send the whole conversation, or name a session in "
     "X-LLMServe-Session"
 )
 
@@ -46,16 +46,16 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "/v1/assistants": _STATE,
         "/v1/threads": _STATE,
         "/v1/conversations": _STATE,
-        "/infill": "models are prompted as they are; put a model's own infill tokens into the prompt",
-        "/slots": "llmserve has no slots of which clients know; name a session in X-LLMServe-Session",
-        "/lora-adapters": "LoRA adapters are load options of a model, see LLMSERVE_LORA and the catalogue",
+        "/infill": "put the model's own infill tokens into the prompt of /completion",
+        "/slots": "llmserve does not expose slots; name a session in X-LLMServe-Session",
+        "/lora-adapters": "LoRA adapters are load options of a model; see LLMSERVE_LORA and the catalogue",
     }
 )
-"""Path -> reason; it holds for everything below the path too."""
+"""Path -> reason, which also applies to everything below the path."""
 
 
 def endpoints() -> list[Endpoint]:
-    """All of them, for every method. They are no part of the OpenAPI document."""
+    """All of these routes, for every method. The OpenAPI document leaves them out."""
     return [
         _endpoint(path, reason) for root, reason in REASONS.items() for path in (root, root + "/{rest:path}")
     ]
