@@ -146,7 +146,7 @@ def test_the_session_in_body_and_header(api: Llamatik) -> None:
     assert ask("a").status == 200
     assert ask("a", sessionId="a").status == 200
     assert refused(ask("a", sessionId="b"), 400) == (
-        "sessionId must be the name in the header X-LLMServe-Session, where both are given"
+        "sessionId must equal the name in the header X-LLMServe-Session if both are given"
     )
     assert refused(ask("a b"), 400).startswith("X-LLMServe-Session must be 1 to 128 of")
     assert refused(ask("x" * 129), 400).startswith("X-LLMServe-Session must be 1 to 128 of")
