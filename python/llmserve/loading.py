@@ -81,7 +81,7 @@ class Loading:
 
         model = await self.model()
         if not isinstance(model, Engine):
-            raise WrongModelKindError("the model gives embeddings and does not generate text")
+            raise WrongModelKindError("the model gives embeddings and generates no text")
         return model
 
     async def embedder(self) -> Embedder:
@@ -90,7 +90,7 @@ class Loading:
 
         model = await self.model()
         if not isinstance(model, Embedder):
-            raise WrongModelKindError("the model generates text and does not give embeddings")
+            raise WrongModelKindError("the model generates text and gives no embeddings")
         return model
 
     async def aclose(self) -> None:

@@ -52,9 +52,7 @@ class SyncEngine(LoadedModel):
         """Load a model. Raises `LoadError`."""
         core = wait_for_load(path, config or ModelConfig(), "generation", on_progress)
         if isinstance(core, _core.Embedder):
-            raise WrongModelKindError(
-                "the model gives embeddings and does not generate text: load it as a `SyncEmbedder`"
-            )
+            raise WrongModelKindError("the model gives embeddings and generates no text")
         return cls(core)
 
     def generate(

@@ -37,9 +37,7 @@ class SyncEmbedder(ModelHandle[_core.Embedder]):
         """Load an embedding model. Raises `LoadError`."""
         core = wait_for_load(path, config or ModelConfig(), "embedding", on_progress)
         if isinstance(core, _core.Engine):
-            raise WrongModelKindError(
-                "the model generates text and does not give embeddings: load it as a `SyncEngine`"
-            )
+            raise WrongModelKindError("the model generates text and gives no embeddings")
         return cls(core)
 
     def embed(
