@@ -56,7 +56,7 @@ class Catalogue:
         """The model with an id: ``Org/Name`` or, as SIE's paths have it, ``Org__Name``.
 
         Raises:
-            UnknownModelError: There is none, also after a look at the folder.
+            UnknownModelError: No model has this id, even after the folder was read again.
         """
         if (entry := self._known(model_id)) is None:
             await self._refresh()

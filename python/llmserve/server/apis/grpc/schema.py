@@ -35,7 +35,7 @@ def read_load(data: bytes) -> Parsed[LoadRequest]:
     """A ``LoadModelRequest``.
 
     Raises:
-        MalformedBodyError: It is none.
+        MalformedBodyError: The bytes are not a valid message.
         FieldError: It has no path, or too many bytes beside it.
     """
     message = _parse(pb.LoadModelRequest, data)
@@ -54,7 +54,7 @@ def read_predict(data: bytes) -> Parsed[CompletionRequest]:
     """A ``PredictRequest``, with the limits and defaults that the same fields have over HTTP.
 
     Raises:
-        MalformedBodyError: It is none.
+        MalformedBodyError: The bytes are not a valid message.
         FieldError: The first field that is missing or out of range, or the message itself.
     """
     message = _parse(pb.PredictRequest, data)

@@ -22,7 +22,7 @@ def read_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
     """The functions of `tools`: nested in `function` as in chat, or flat as in responses.
 
     Raises:
-        FieldError: One is no function.
+        FieldError: One of the tools is not a function.
     """
     if len(tools) > MAX_TOOLS:
         raise FieldError("tools", f"must have at most {MAX_TOOLS} tools, got {len(tools)}")
@@ -83,7 +83,7 @@ def choose_tools(tools: tuple[Tool, ...], choice: Any) -> tuple[ToolMode, tuple[
     """Whether the turn calls tools, and which it may call.
 
     Raises:
-        FieldError: The choice is none, or of a tool that there is not.
+        FieldError: The choice is invalid, or names an unknown tool.
     """
     if choice is None:
         return ("auto" if tools else "none"), tools
