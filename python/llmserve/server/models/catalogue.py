@@ -136,5 +136,5 @@ def _merged(first: Iterable[CatalogueEntry], others: Iterable[CatalogueEntry]) -
         if former.path == entry.path:
             by_id[safe_id(entry.id)] = entry
         elif former is not entry:
-            logger.warning("the model id %s is that of the model which the server was started with", entry.id)
+            logger.warning("the model id %s is taken by the model that the server was started with", entry.id)
     return tuple(by_id.values())

@@ -73,7 +73,7 @@ class MemoryLimit:
             if (idle := _longest_idle(others)) is None:
                 logger.warning(
                     "models take %d bytes, more than LLMSERVE_MODEL_MEMORY_BYTES (%d), and all are in use; "
-                    "context_length and max_sequences make KV caches smaller",
+                    "smaller values of context_length and max_sequences shrink the KV caches",
                     held,
                     self._limit,
                 )

@@ -17,8 +17,8 @@ ANY = "*"
 class HostRule:
     """Refuses requests whose ``Host`` is not one of the allowed names.
 
-    Without names, a request that arrives on a loopback address must use a loopback name, and any other may use
-    any name. Loopback names are always allowed: DNS gives them to nobody else. A client that sends no
+    Without names, a request that arrives on a loopback address must use a loopback name; others may use any
+    name. Loopback names are always allowed: DNS gives them to nobody else. A client that sends no
     ``Host`` at all (HTTP/1.0) is not a browser and passes.
     """
 
