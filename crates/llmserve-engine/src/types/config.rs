@@ -58,7 +58,7 @@ pub enum MetadataValue {
     Str(String),
 }
 
-/// How the context is created.
+/// How the context is made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextConfig {
     /// Maximum number of tokens in one sequence. `None`: the trained length, or less if half of the
@@ -120,7 +120,7 @@ impl Default for ContextConfig {
     }
 }
 
-/// How KV cells are distributed among sequences.
+/// How KV cells are shared out among sequences.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KvLayout {
     /// Per sequence if half of the free memory can hold all sequences at full length, else unified.
@@ -227,7 +227,7 @@ pub enum RopeScaling {
 pub struct LoraAdapter {
     /// The GGUF file of the adapter.
     pub path: PathBuf,
-    /// The adapter's weight.
+    /// Its weight.
     pub scale: f32,
 }
 
