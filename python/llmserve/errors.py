@@ -64,8 +64,8 @@ class LoadError(LlmserveError):
 
     `reason` is a stable name: `not_found`, `not_readable`, `not_gguf`, `unsupported_version`, `truncated`,
     `damaged`, `missing_part`, `wrong_part`, `unsupported`, `not_enough_memory`, `invalid_option`,
-    `cancelled`, `wrong_kind`, `probe_failed` or `load_failed`. `detail` has llama.cpp's own
-    words for logs; `str()` leaves them out.
+    `cancelled`, `wrong_kind`, `probe_failed` or `load_failed`. `detail` holds llama.cpp's own words, for
+    logs; it is no part of `str()`.
     """
 
     code = "load_failed"
@@ -92,7 +92,7 @@ class RequestError(LlmserveError):
 
 
 class InvalidParameterError(RequestError):
-    """A field has the wrong type, is out of range or contradicts another one; `field` is its name."""
+    """A field is of the wrong type or out of range, or contradicts another; `field` names it."""
 
     code = "invalid_parameter"
 

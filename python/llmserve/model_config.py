@@ -78,25 +78,25 @@ class ModelConfig:
     tensor_split: tuple[float, ...] = ()
     """Proportion of the model on each GPU. By default llama.cpp decides."""
     rope_scaling: RopeScaling | None = None
-    """RoPE scaling method. This and the next seven options default to the model's own values."""
+    """Kind of RoPE scaling. By default the model's."""
     rope_freq_base: float | None = None
-    """RoPE base frequency."""
+    """RoPE base frequency. By default the model's."""
     rope_freq_scale: float | None = None
-    """RoPE frequency scaling factor."""
+    """RoPE frequency scaling factor. By default the model's."""
     yarn_ext_factor: float | None = None
-    """YaRN extrapolation mix factor."""
+    """YaRN extrapolation mix factor. By default the model's."""
     yarn_attn_factor: float | None = None
-    """YaRN magnitude scaling factor."""
+    """YaRN magnitude scaling factor. By default the model's."""
     yarn_beta_fast: float | None = None
-    """YaRN low correction dimension."""
+    """YaRN low correction dimension. By default the model's."""
     yarn_beta_slow: float | None = None
-    """YaRN high correction dimension."""
+    """YaRN high correction dimension. By default the model's."""
     yarn_orig_ctx: int | None = None
-    """Original context length for YaRN, in tokens."""
+    """Context length (tokens) that the model was trained with before YaRN. By default the model's."""
     metadata_overrides: Mapping[str, int | float | bool | str] = field(default_factory=dict)
     """GGUF metadata values that override those in the file."""
     lora: tuple[LoraAdapter, ...] = ()
-    """LoRA adapters."""
+    """LoRA adapters, applied to every request."""
     max_queued_requests: int = 128
     """Maximum number of waiting requests; further ones are refused."""
     max_queued_tokens: int = 1 << 20

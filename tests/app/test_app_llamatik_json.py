@@ -240,7 +240,7 @@ def test_a_document_that_is_cancelled_in_the_queue_is_409(
             wait_until(lambda: read_metrics(running.port)[f"llmserve_requests_waiting{label}"] == 2)
             api.ok("cancel")
             api.ok("cancel", {"sessionId": "other"})
-            message = "the call was cancelled before it had a complete document"
+            message = "the call was cancelled before it had a whole document"
             assert rest(waiting.lines()) == [{"event": "error", "message": message}]
             answer = one_shot.result()
             assert (answer.status, answer.json) == (409, {"error": message})

@@ -1,4 +1,4 @@
-"""Requires an API key, if the operator set any."""
+"""Which requests carry an API key, where the operator set any."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KeyRule:
         """Checks one request.
 
         Raises:
-            UnauthorizedError: The request has no key, or a wrong one.
+            UnauthorizedError: It has no key, or a wrong one.
         """
         if self._keys and not self._is_open(scope):
             authorize(self._keys, scope)
@@ -43,17 +43,17 @@ class KeyRule:
 
 
 def authorize(keys: ApiKeys, scope: Scope) -> None:
-    """Checks the key in the headers ``Authorization`` (scheme Bearer) and ``X-API-Key``.
+    """Takes the key from the headers ``Authorization`` (scheme Bearer) and ``X-API-Key``.
 
     Raises:
-        UnauthorizedError: Neither header has a valid key.
+        UnauthorizedError: None of them has a right one.
     """
     authorization = header(scope, b"authorization")
     bearer = None
     if authorization is not None and authorization[: len(_SCHEME)].lower() == _SCHEME:
         bearer = authorization[len(_SCHEME) :].strip()
     given = (bearer, header(scope, b"x-api-key"))
-    # Both are always checked, so that the time taken reveals nothing.
+    # Both are looked at, always: the time tells nothing.
     are_right = [keys.authorize(candidate) for candidate in given]
     if not any(are_right):
         raise UnauthorizedError(was_given=any(candidate is not None for candidate in given))

@@ -55,7 +55,7 @@ LOAD_RESPONSES: Mapping[int, Content] = {
     400: Content(
         "The path is missing, the body is malformed, or the path is outside the allowed folder.", _ERROR
     ),
-    403: Content(f"Paths are accepted from local requests only. {FORBIDDEN}", _ERROR),
+    403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
     408: Content("The body did not arrive in time.", _ERROR),
     413: _TOO_LARGE,
     503: Content("The server is draining; see `Retry-After`.", _ERROR),

@@ -93,7 +93,7 @@ class Generation:
         if self._services.lifecycle.is_stopping:
             raise ServerStoppingError
         if plan.params.json_schema is not None and not completion.is_complete:
-            raise CallCancelledError("the call was cancelled before it had a complete document")
+            raise CallCancelledError("the call was cancelled before it had a whole document")
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ INIT = Operation(
         _OK,
         {
             400: Content("Malformed body, a path outside the folder, or the model fails to load.", _ERROR),
-            403: Content(f"Paths are accepted from local requests only. {FORBIDDEN}", _ERROR),
+            403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
             409: Content("Another model is being loaded.", _ERROR),
         },
     ),
@@ -268,7 +268,7 @@ SESSION_RESET = Operation(
 )
 _FILE_ERRORS = {
     400: Content("Malformed body, a path outside the folder, or what is wrong with the file.", _ERROR),
-    403: Content(f"Paths are accepted from local requests only. {FORBIDDEN}", _ERROR),
+    403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
     409: _NO_MODEL,
 }
 SESSION_SAVE = Operation(

@@ -30,5 +30,5 @@ async def with_grammar(fields: SamplingFields, params: SamplingParams) -> Sampli
     try:
         lark = await anyio.to_thread.run_sync(ebnf_to_lark, text)
     except GrammarSyntaxError as error:
-        raise FieldError("grammar", f"is not valid GBNF: {error}") from None
+        raise FieldError("grammar", f"is no GBNF: {error}") from None
     return params.replace(grammar=lark)

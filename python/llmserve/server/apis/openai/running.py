@@ -31,7 +31,7 @@ async def running_turns(
         call = None
         if session is not None:
             if len(plans) > 1:
-                raise FieldError("n", f"must be 1 when a session is named, got {len(plans)}")
+                raise FieldError("n", f"must be 1 where a session is named, got {len(plans)}")
             call = stack.enter_context(services.sessions.call(used.model, session, DIALECT, goes_on=False))
             # Until the end of the turn: each of its segments replaces the whole session.
             opened = await stack.enter_async_context(call.submitting())

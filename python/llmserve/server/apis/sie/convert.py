@@ -83,7 +83,7 @@ def lark_grammar(ebnf: str) -> str:
     try:
         return ebnf_to_lark(ebnf)
     except GrammarSyntaxError as error:
-        raise FieldError("grammar.ebnf", f"is not valid GBNF: {error}") from None
+        raise FieldError("grammar.ebnf", f"is no GBNF: {error}") from None
 
 
 def sampling_params(

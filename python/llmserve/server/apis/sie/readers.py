@@ -104,7 +104,7 @@ def read_logit_bias(value: Any, name: str) -> dict[int, float]:
     biases: dict[int, float] = {}
     for key, item in entries.items():
         if _TOKEN_ID.fullmatch(key) is None or int(key) >= 2**31:
-            raise FieldError(name, f"must have token ids as keys, got {key[:32]!a}")
+            raise FieldError(name, f"must have token ids as names, got {key[:32]!a}")
         bias = _number(item, f"{name}.{key}")
         if not -100 <= bias <= 100:
             raise FieldError(f"{name}.{key}", f"must be from -100 to 100, got {bias}")

@@ -48,14 +48,14 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "/v1/conversations": _STATE,
         "/infill": "put the model's own infill tokens into the prompt of /completion",
         "/slots": "llmserve does not expose slots; name a session in X-LLMServe-Session",
-        "/lora-adapters": "LoRA adapters are load options of a model; see LLMSERVE_LORA and the catalogue",
+        "/lora-adapters": "LoRA adapters are load options of a model, see LLMSERVE_LORA and the catalogue",
     }
 )
-"""Path -> reason, which also applies to everything below the path."""
+"""Path -> reason; it holds for everything below the path too."""
 
 
 def endpoints() -> list[Endpoint]:
-    """All of these routes, for every method. The OpenAPI document leaves them out."""
+    """All of them, for every method. They are no part of the OpenAPI document."""
     return [
         _endpoint(path, reason) for root, reason in REASONS.items() for path in (root, root + "/{rest:path}")
     ]
