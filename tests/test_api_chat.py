@@ -157,7 +157,7 @@ def test_the_variant_for_tools(tiny_models: Path) -> None:
         assert "get_weather" in engine.chat_prompt([USER], tools=[TOOL]).text
         assert "null[INST]" in engine.chat_prompt([USER], template="tool_use").text
         assert engine.chat_prompt([USER]).text == engine.chat_prompt([USER], template="default").text
-        with pytest.raises(TemplateError, match="takes no tools"):
+        with pytest.raises(TemplateError, match="does not support tools"):
             engine.chat_prompt([USER], tools=[TOOL], template="default")
         with pytest.raises(
             TemplateError, match=r"^template: the model has no 'rag', only default, tool_use$"
@@ -243,7 +243,7 @@ def test_the_last_message_can_be_left_open(default: SyncEngine) -> None:
     trimming = "{% for m in messages %}[{{ m.content | trim }}]{% endfor %}"
     options = {"add_generation_prompt": False, "continue_final_message": True}
     assert default.chat_prompt(messages, template=trimming, **options).text.endswith("[It is <|im_end|> half")  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameterError, match=r"^continue_final_message: cannot be set beside"):
+    with pytest.raises(InvalidParameterError, match=r"^continue_final_message: cannot be set together with"):
         default.chat_prompt(messages, continue_final_message=True)
     with pytest.raises(TemplateError, match="has no text"):
         default.chat_prompt([], **options)  # type: ignore[arg-type]
@@ -282,7 +282,7 @@ def test_the_plain_layout() -> None:
     assert turn.turn == "User: And now?\n\nAssistant:"
     assert turn.stop == PLAIN_STOP
     assert templates.prompt(messages, template="{{ messages[0].content }}").stop == ()
-    with pytest.raises(TemplateError, match="takes no tools"):
+    with pytest.raises(TemplateError, match="does not support tools"):
         templates.prompt([USER], tools=[TOOL])
     with pytest.raises(TemplateError, match="has no role tool"):
         templates.prompt([USER, {"role": "tool", "content": "wet"}])

@@ -118,7 +118,7 @@ async def test_a_request_keeps_what_its_drafting_held(engine: Engine, eventually
     )
     await stream.__anext__()
     drafting.close()
-    with pytest.raises(InvalidParameterError, match=r"^drafting: it was closed"):
+    with pytest.raises(InvalidParameterError, match=r"^drafting: must not be closed"):
         await complete(engine, drafting=drafting)
     completion = await stream.result()
     assert is_as_simulated(completion, PROMPT, 3)

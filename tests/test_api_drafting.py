@@ -149,7 +149,7 @@ async def test_a_closed_drafting_is_refused(tiny: Engine) -> None:
     running = tiny.stream(REPEATING, max_tokens=24, ignore_eos=True, drafting=drafting)
     drafting.close()
     drafting.close()
-    with pytest.raises(InvalidParameterError, match=r"^drafting: it was closed") as raised:
+    with pytest.raises(InvalidParameterError, match=r"^drafting: must not be closed") as raised:
         await greedy(tiny, drafting=drafting)
     assert raised.value.field == "drafting"
     assert (await running.result()).usage.completion_tokens == 24

@@ -190,10 +190,10 @@ async def test_token_ids_that_cannot_fit_are_not_converted(engine: Engine) -> No
 
 async def test_unknown_overrides_name_the_closest(engine: Engine) -> None:
     with pytest.raises(
-        TypeError, match="`temprature` is no sampling parameter; the closest are `temperature`"
+        TypeError, match="`temprature` is not a sampling parameter; the closest are `temperature`"
     ):
         await engine.generate(PROMPT, temprature=1)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="there are `max_tokens`, `temperature`"):
+    with pytest.raises(TypeError, match="known are `max_tokens`, `temperature`"):
         engine.stream(PROMPT, zzzzz=1)  # type: ignore[call-arg]
 
 

@@ -113,7 +113,9 @@ def test_params_are_values() -> None:
     assert (changed.top_k, changed.stop, params.top_k) == (3, ("a",), 0)
     with pytest.raises(InvalidParameterError, match=r"^top_k: "):
         params.replace(top_k=-3)
-    with pytest.raises(TypeError, match="`top_q` is no sampling parameter; the closest are `top_p`, `top_k`"):
+    with pytest.raises(
+        TypeError, match="`top_q` is not a sampling parameter; the closest are `top_p`, `top_k`"
+    ):
         params.replace(top_q=3)
     with pytest.raises(AttributeError):
         params.top_k = 5  # type: ignore[misc]

@@ -18,6 +18,7 @@ from toolchain import ROOT
 README = (ROOT / "README.md").read_text()
 PATHS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 DOCUMENTS = {path: path.read_text() for path in PATHS}
+LLAMACPP_SERVER = DOCUMENTS[ROOT / "docs" / "llamacpp-server.md"]
 DEFAULT_MODEL = cache_dir() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 SERVER = Path(sys.executable).with_name("llmserve")
 ADDRESS = "http://127.0.0.1:8082"
@@ -65,9 +66,9 @@ def address() -> Iterator[str]:
     assert process.returncode == 0
 
 
-def _curl(address: str, route: str) -> str:
-    """Run the one block of the README that calls a route; returns what it prints."""
-    (block,) = [text for text in _blocks("sh") if f"{ADDRESS}{route}" in text]
+def _curl(address: str, route: str, text: str = README) -> str:
+    """Run the one block of a page that calls a route; returns what it prints."""
+    (block,) = [block for block in _blocks("sh", text) if f"{ADDRESS}{route}" in block]
     return _run(block, address)
 
 
@@ -88,8 +89,18 @@ def test_health(address: str) -> None:
     assert json.loads(_curl(address, "/health"))["status"] == "ok"
 
 
+def test_chat(address: str) -> None:
+    answer = json.loads(_curl(address, "/v1/chat/completions"))
+    assert answer["choices"][0]["message"]["content"]
+
+
+def test_openai_client(address: str, tmp_path: Path) -> None:
+    (program,) = [block for block in _blocks("python") if "openai" in block]
+    assert _run_program(tmp_path, program.replace(ADDRESS, address))
+
+
 def test_loading_shows_progress(address: str) -> None:
-    *progress, done = _data(_curl(address, "/models/load"))
+    *progress, done = _data(_curl(address, "/models/load", LLAMACPP_SERVER))
     values = [json.loads(item)["progress"] for item in progress]
     assert values == sorted(values)
     assert values[-1] == 1
@@ -97,8 +108,8 @@ def test_loading_shows_progress(address: str) -> None:
 
 
 def test_completion_comes_token_by_token(address: str) -> None:
-    _curl(address, "/models/load")
-    *tokens, done = _data(_curl(address, "/completions"))
+    _curl(address, "/models/load", LLAMACPP_SERVER)
+    *tokens, done = _data(_curl(address, "/completions", LLAMACPP_SERVER))
     events = [json.loads(item) for item in tokens]
     assert done == "[DONE]"
     assert [event["tokens"] for event in events] == list(range(1, len(events) + 1))
@@ -116,9 +127,16 @@ def test_commands_of_llamatiks_page(address: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "expected"), [(0, "1. Bananas"), (1, "")])
 def test_python_programs(tmp_path: Path, number: int, expected: str) -> None:
-    assert len(_blocks("python")) == 2
-    program = tmp_path / "program.py"
-    program.write_text(_local(_blocks("python")[number]))
+    programs = [block for block in _blocks("python") if "llmserve" in block]
+    assert len(programs) == 2
+    printed = _run_program(tmp_path, programs[number])
+    assert expected in printed
+    assert len(printed) > 20
+
+
+def _run_program(folder: Path, text: str) -> str:
+    program = folder / "program.py"
+    program.write_text(_local(text))
     result = subprocess.run(
         [sys.executable, "-W", "error", str(program)],
         env=_environment(),
@@ -128,8 +146,7 @@ def test_python_programs(tmp_path: Path, number: int, expected: str) -> None:
         timeout=300,
     )
     assert result.returncode == 0, result.stderr
-    assert expected in result.stdout
-    assert len(result.stdout) > 20
+    return result.stdout
 
 
 def test_every_make_target_that_is_named_exists() -> None:

@@ -59,8 +59,8 @@ def test_the_notation(gbnf: str, texts: list[str], others: list[str]) -> None:
         ("root ::= [a", "line 1, column 10: the set of characters is not closed"),
         ("root ::= []", "line 1, column 10: the set of characters is empty"),
         ("root ::= [z-a]", "line 1, column 11: the range's end is before its start"),
-        (r"root ::= [\ud800]", "line 1, column 11: half of a surrogate pair is no character"),
-        (r'root ::= "\ud800"', "line 1, column 10: half of a surrogate pair is no character"),
+        (r"root ::= [\ud800]", "line 1, column 11: half of a surrogate pair is not a character"),
+        (r'root ::= "\ud800"', "line 1, column 10: half of a surrogate pair is not a character"),
         (r'root ::= "\q"', r"line 1, column 11: unknown escape '\\q'"),
         (r'root ::= "\x4"', "line 1, column 11: the escape must have 2 hexadecimal digits"),
         (r'root ::= "\U00110000"', "line 1, column 11: the escape is beyond the last code point"),
@@ -73,8 +73,8 @@ def test_the_notation(gbnf: str, texts: list[str], others: list[str]) -> None:
         ("root ::= " + "(" * 51, "line 1, column 60: groups may be nested 50 deep"),
         ("root ::= (=x)", "line 1, column 11: unexpected '='"),
         ("root ::= <[7]>", "line 1, column 10: unexpected '<'"),
-        ('root ::= "a" root', "the rule 'root' allows no text that ends"),
-        ('root ::= a\na ::= b\nb ::= a "x"', "the rule 'root' allows no text that ends"),
+        ('root ::= "a" root', "the rule 'root' matches no finite text"),
+        ('root ::= a\na ::= b\nb ::= a "x"', "the rule 'root' matches no finite text"),
     ],
 )
 def test_mistakes_are_named_with_their_place(gbnf: str, message: str) -> None:

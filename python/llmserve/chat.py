@@ -1,4 +1,4 @@
-"""Chat prompts: what chat templates give and the engine takes."""
+"""Chat prompts: rendered chat templates, ready for the engine."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ __all__ = ["ChatPrompt", "NextTurn"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPrompt:
-    """Messages as a chat template renders them. `generate`, `stream` and `tokenize` take it as a prompt.
+    """Messages rendered by a chat template: a prompt for `generate`, `stream` and `tokenize`.
 
-    Text of the messages never becomes control tokens; text of the template does.
+    Text of the messages never becomes control tokens; text of the template may.
     """
 
     text: str
-    """The rendered text, as people read it."""
+    """The rendered text, for people to read."""
     marked: str
-    """The same with a mark (U+FDD0) in each control token's text that stands in a message."""
+    """The same text with a mark (U+FDD0) inside each control token's text that comes from a message."""
     stop: tuple[str, ...] = ()
-    """Stop strings that the layout needs; only the plain layout does, for models without a template."""
+    """Stop strings that the layout needs; only the plain layout of models without a template has any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextTurn:
-    """How a templated conversation goes on with the user's next message; all texts are marked.
+    """How a templated conversation continues with the user's next message; all texts are marked.
 
-    After the assistant's words come `end_of_turn` (or `after_end`, if its last token ended the generation)
-    and `turn`.
+    The assistant's words are followed by `end_of_turn` (or `after_end`, if its last token ended the
+    generation) and `turn`.
     """
 
     turn: str
@@ -35,6 +35,6 @@ class NextTurn:
     end_of_turn: str
     """What closes the assistant's turn."""
     after_end: str
-    """The same without the end-of-generation token at its beginning."""
+    """`end_of_turn` without the end-of-generation token at its beginning."""
     stop: tuple[str, ...] = ()
     """Stop strings, as in `ChatPrompt`."""

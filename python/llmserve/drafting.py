@@ -18,7 +18,7 @@ _Argument: TypeAlias = tuple[_core.Head | None, int, bool]
 
 
 class DraftingOptions:
-    """Checked options of a `Drafting`: raises `InvalidParameterError`, which names the field."""
+    """Validated options of a `Drafting`. Raises `InvalidParameterError`, which names the field."""
 
     __slots__ = ("adaptive", "draft_len", "method")
 
@@ -39,9 +39,9 @@ class DraftingOptions:
 class Drafting:
     """How requests draft: with the model's own head (MTP), or by looking the last tokens up in the prompt.
 
-    Made by `open_drafting`. With `mtp` it keeps the engine's draft context open, which goes with the last
-    `Drafting` and the last request that use it. `close()`, leaving `with` or `async with`, or dropping it
-    gives the hold up; requests that run go on drafting.
+    Made by `open_drafting`. With `mtp` it keeps the engine's draft context open, which is freed with the last
+    `Drafting` and the last request that use it. `close()`, leaving `with` or `async with`, or dropping the
+    object releases the context; running requests keep drafting.
     """
 
     __slots__ = ("__weakref__", "_head", "_is_closed", "_options")
@@ -58,12 +58,12 @@ class Drafting:
 
     @property
     def draft_len(self) -> int:
-        """The most tokens of one draft."""
+        """Maximum number of tokens in one draft."""
         return self._options.draft_len
 
     @property
     def adaptive(self) -> bool:
-        """Whether drafts get shorter, or rest, where they do not pay."""
+        """Whether drafts are shortened or skipped when they do not pay off."""
         return self._options.adaptive
 
     @property
@@ -72,7 +72,7 @@ class Drafting:
         return self._is_closed
 
     def close(self) -> None:
-        """Give the hold on the draft context up; later requests cannot use it."""
+        """Release the draft context; later requests cannot use this object."""
         self._is_closed = True
         self._head = None
 
@@ -93,7 +93,7 @@ class Drafting:
         return f"<Drafting {self.method}, draft_len={self.draft_len}, adaptive={self.adaptive}{closed}>"
 
     def argument(self) -> _Argument | None:
-        """It as the native engine takes it; `None` once closed."""
+        """The arguments for the native engine; `None` once closed."""
         # Read first: another thread may close it at any moment.
         head = self._head
         if self._is_closed:
@@ -102,9 +102,9 @@ class Drafting:
 
 
 class DefaultDrafting:
-    """What the requests of an engine draft with that do not say so themselves. Safe to use from any thread.
+    """The default drafting of an engine's requests. Safe to use from any thread.
 
-    Of calls that overlap the one that was begun last counts: a head takes a moment to open.
+    If calls overlap, the one that began last wins: a head takes a moment to open.
     """
 
     __slots__ = ("_current", "_last_set", "_lock", "_num_calls")
@@ -118,7 +118,7 @@ class DefaultDrafting:
 
     @property
     def current(self) -> Drafting | None:
-        """The default; `None`: no drafting."""
+        """The default, or `None` for no drafting."""
         return self._current
 
     def begin(self) -> int:
@@ -128,7 +128,7 @@ class DefaultDrafting:
             return self._num_calls
 
     def set(self, call: int, drafting: Drafting | None) -> None:
-        """End a call: what it brings replaces the default, which is closed, unless a later one has set it."""
+        """End a call: its drafting replaces the default and closes it, unless a later call has set it."""
         with self._lock:
             if call > self._last_set:
                 self._last_set = call
@@ -137,9 +137,9 @@ class DefaultDrafting:
             drafting.close()
 
     def argument(self, drafting: Drafting | Literal[False] | None) -> _Argument | None:
-        """What a request drafts with: its own choice, or the default where that is `None`.
+        """How a request drafts: its own choice, or the default if that is `None`.
 
-        Raises `InvalidParameterError` for what is no open `Drafting`.
+        Raises `InvalidParameterError` for anything but an open `Drafting`, False and `None`.
         """
         if drafting is None:
             current = self._current
@@ -150,7 +150,7 @@ class DefaultDrafting:
             raise _refused("drafting", "a `Drafting`, False or None", drafting)
         argument = drafting.argument()
         if argument is None:
-            raise InvalidParameterError("drafting: it was closed", field="drafting")
+            raise InvalidParameterError("drafting: must not be closed", field="drafting")
         return argument
 
 

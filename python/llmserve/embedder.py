@@ -27,14 +27,14 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
         add_special: bool = True,
         parse_special: bool = True,
     ) -> Embeddings:
-        """The vectors of a text, or of several inputs: texts, or token ids, which are taken as they are.
+        """The vectors of a text, or of several inputs: texts, or token ids, which are used as they are.
 
-        `dimensions` keeps so many values of each vector, from the first, which suits models that were trained
-        for it. `normalize` then scales the vectors to length 1. `add_special` adds what the vocabulary puts
-        around a text, `parse_special` reads the text of control tokens as control tokens.
+        `dimensions` keeps only this many leading values of each vector, which suits models trained for that.
+        `normalize` then scales the vectors to length 1. `add_special` adds the vocabulary's special tokens
+        around a text; `parse_special` reads the text of control tokens as control tokens.
 
-        Cancelling the task gives up what is not computed. Raises `InputTooLongError` for an input that is
-        longer than the context length: nothing is cut off. Raises `RequestError` for other refusals, and
+        Cancelling the task drops inputs that are not computed yet. Raises `InputTooLongError` for an input
+        that exceeds the context length: nothing is truncated. Raises `RequestError` for other refusals, and
         `GenerationError`, `EngineClosedError` or `EngineDeadError` if the request fails.
         """
         mailbox = self._mailbox()

@@ -1,4 +1,4 @@
-"""What an embedding model takes and gives."""
+"""The inputs and the vectors of an embedding model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llmserve.errors import InputTooLongError, InvalidParameterError
 __all__ = ["Embeddings", "Inputs", "fill"]
 
 Inputs: TypeAlias = str | Sequence[str | Sequence[int]]
-"""A text, or several inputs: texts, or token ids, which are taken as they are."""
+"""A text, or several inputs, each a text or a list of token ids, which are used as they are."""
 
 # Bytes of texts, or ids, that are handed over at a time; between two pieces the event loop serves others.
 _PIECE = 1 << 16
@@ -23,12 +23,12 @@ class Embeddings:
     """The vectors of some inputs, in their order."""
 
     data: bytes
-    """All vectors, one after the other: 32-bit floats of this machine's byte order, as `numpy.frombuffer`
-    takes them."""
+    """All vectors, one after the other: 32-bit floats in this machine's byte order, as `numpy.frombuffer`
+    reads them."""
     dimensions: int
-    """Values of one vector."""
+    """Number of values in one vector."""
     num_tokens: tuple[int, ...]
-    """Tokens of each input, with those that the vocabulary puts around a text."""
+    """Number of tokens in each input, including those that the vocabulary adds around a text."""
 
     def __len__(self) -> int:
         """The number of vectors."""
@@ -36,7 +36,7 @@ class Embeddings:
 
     @property
     def vectors(self) -> list[list[float]]:
-        """The vectors as lists, made at each call."""
+        """The vectors as lists, which are made anew at each call."""
         shape = (len(self), self.dimensions)
         return cast(list[list[float]], memoryview(self.data).cast("f", shape).tolist())
 
@@ -47,12 +47,12 @@ class Embeddings:
         return [self.data[start : start + size] for start in range(0, len(self.data), size)]
 
     def json_vectors(self) -> list[bytes]:
-        """Each vector as a JSON array, made without the GIL: the shortest numbers that are these floats."""
+        """Each vector as a JSON array, written without the GIL; numbers are as short as the floats allow."""
         return _core.json_vectors(self.data, self.dimensions)
 
     @property
     def total_tokens(self) -> int:
-        """Tokens of all inputs."""
+        """Number of tokens in all inputs."""
         return sum(self.num_tokens)
 
 

@@ -51,19 +51,19 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         drafting: Drafting | Literal[False] | None = None,
         **overrides: Unpack[SamplingOptions],
     ) -> Completion:
-        """Generate a whole text for a prompt (a text, token ids, or what `chat_prompt` gives).
+        """Generate a complete text for a prompt: a text, token ids, or a `ChatPrompt`.
 
-        `add_special` adds what the vocabulary puts around a text (BOS); `parse_special` reads the text of
+        `add_special` adds the vocabulary's special tokens around a text; `parse_special` reads the text of
         control tokens as control tokens, which is for trusted text only. `overrides` are fields of
         `SamplingParams`.
 
-        With a `session` the request waits for its turn in it. `append` says what the prompt is to the
-        session. True: it follows the session's tokens (and `add_special` counts only where there are none);
-        False: it is the whole; a `NextTurn` follows in place of the prompt, unless the session is empty or
-        not templated. Prompt and output are the session afterwards, which is then `templated` or not.
+        With a `session`, the request waits for its turn in it. `append` is the relation of the prompt to the
+        session. True: the prompt follows the session's tokens (`add_special` applies only if there are none);
+        False: the prompt replaces them; a `NextTurn` follows instead of the prompt, unless the session is
+        empty or not templated. Afterwards the session is prompt and output, and is `templated` or not.
 
-        `drafting` is how the next tokens are guessed, which changes no text: what `open_drafting` gave, False
-        for not at all, or `None` for the engine's default (`enable_mtp`, `enable_prompt_lookup`).
+        `drafting` is how the next tokens are guessed, which does not change the text: a `Drafting` from
+        `open_drafting`, False for none, or `None` for the default (`enable_mtp`, `enable_prompt_lookup`).
 
         Cancelling the task aborts the request within a step. Raises `RequestError` if the
         request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails.
@@ -93,11 +93,11 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         params: SamplingParams | None = None,
         **arguments: Unpack[RequestOptions],
     ) -> Any:
-        """Generate a JSON document that a schema accepts, and parse it.
+        """Generate a JSON document that conforms to a schema, and parse it.
 
-        Gives an instance of the class for a Pydantic model class. `True` is any JSON value. Further arguments
-        are those of `generate`, which this raises like. Raises `pydantic.ValidationError` for what the
-        class's own validators refuse.
+        For a Pydantic model class, returns an instance of it. `True` allows any JSON value. Further arguments
+        and exceptions are those of `generate`. Raises `pydantic.ValidationError` for values that the class's
+        own validators reject.
         """
         completion = await AnyEngine.generate(self, prompt, params, json_schema=json_schema, **arguments)
         return parsed(json_schema, completion.text)
@@ -144,13 +144,13 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
 
     @operation
     async def open_drafting(self, method: DraftMethod, draft_len: int = 3, adaptive: bool = True) -> Drafting:
-        """A way to draft, for the `drafting` argument of requests: `mtp` or `prompt_lookup`.
+        """Create a `Drafting` for the `drafting` argument of requests: `mtp` or `prompt_lookup`.
 
-        `mtp` drafts with the model's own head, whose draft context is made if there is none, and is kept by
-        the `Drafting`. `draft_len` is the most tokens of one draft, 1 to 8; with `adaptive` drafts get
-        shorter, or rest, where they do not pay. Raises `InvalidParameterError`, `NoDraftHeadError` where the
-        model has no head, `GenerationError` if the draft context cannot be made, `EngineClosedError` and
-        `EngineDeadError`.
+        `mtp` drafts with the model's own head, whose draft context is created if necessary and kept by
+        the `Drafting`. `draft_len` is the maximum number of tokens in one draft, 1 to 8; with `adaptive`,
+        drafts are shortened or skipped when they do not pay off. Raises `InvalidParameterError`,
+        `NoDraftHeadError` if the model has no head, `GenerationError` if the draft context cannot be created,
+        `EngineClosedError` and `EngineDeadError`.
         """
         options = DraftingOptions(method, draft_len, adaptive)
         if method == "prompt_lookup":
@@ -165,19 +165,19 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
 
     @operation
     async def enable_mtp(self, draft_len: int = 3, adaptive: bool = True) -> None:
-        """Let later requests draft with the model's own head, unless they say otherwise.
+        """Make later requests draft with the model's own head, unless they choose otherwise.
 
-        Arguments and errors are those of `open_drafting`; where it fails, or the task is cancelled, all stays
-        as it was. Replaces what was enabled; of calls that overlap the one that was begun last counts.
+        Arguments and exceptions are those of `open_drafting`; if it fails, or the task is cancelled, nothing
+        changes. Replaces the previous choice; if calls overlap, the one that began last wins.
         """
         call = self._drafting.begin()
         self._drafting.set(call, await AnyEngine.open_drafting(self, "mtp", draft_len, adaptive))
 
     @operation
     async def enable_prompt_lookup(self, draft_len: int = 3, adaptive: bool = True) -> None:
-        """`enable_mtp` with drafts from prompt and output: what followed the last tokens where they occurred.
+        """Like `enable_mtp`, but drafts what followed the last tokens at an earlier place in the text.
 
-        It works with every model, and pays where the output repeats its prompt.
+        That works with every model, and pays off if the output repeats its prompt.
         """
         call = self._drafting.begin()
         self._drafting.set(call, await AnyEngine.open_drafting(self, "prompt_lookup", draft_len, adaptive))
@@ -191,9 +191,9 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
 
     @operation
     async def token_bytes(self, tokens: Iterable[int]) -> list[bytes]:
-        """The bytes of each token by itself, which need not be whole UTF-8; of control tokens, their text.
+        """The bytes of each token, which may be part of a UTF-8 character; for control tokens, their text.
 
-        They are kept once they were asked for. Raises `InvalidParameterError` for an unknown id.
+        The result is cached. Raises `InvalidParameterError` for an unknown id.
         """
         pieces = self._pieces
         wanted = list(tokens)
@@ -217,8 +217,8 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
 
         Text of messages and tools never becomes control tokens. `add_generation_prompt` begins the
         assistant's turn; without it, `continue_final_message=True` leaves the last message open. `template`
-        names a variant of the model's chat template (by default `tool_use` where there are tools and the
-        model has it), or is Jinja itself. `kwargs` are further variables for the template. A model without a
+        names a variant of the model's chat template (by default `tool_use`, if there are tools and the model
+        has it), or is Jinja itself. `kwargs` are further variables for the template. A model without a
         template gets the plain layout of docs/python.md. Content may be null or a list of text parts;
         arguments of tool calls may be JSON text. `Engine` renders on another thread. Raises `TemplateError`
         and `InvalidParameterError`.
@@ -244,9 +244,9 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         template: str | None = None,
         **kwargs: Any,
     ) -> NextTurn:
-        """How a templated conversation goes on with the user's next message; the options are `chat_prompt`'s.
+        """How a templated conversation continues with the user's next message; options as in `chat_prompt`.
 
-        Raises `TemplateError` if the template refuses a conversation of user, assistant, user.
+        Raises `TemplateError` if the template rejects a conversation of user, assistant, user.
         """
         return await self._in_thread(
             lambda: self._chat.next_turn(user_text, tools=tools, template=template, **kwargs)

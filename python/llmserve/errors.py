@@ -1,24 +1,24 @@
-"""Everything that llmserve raises about models and requests.
+"""The exceptions that llmserve raises about models and requests.
 
     LlmserveError
      ├─ LoadError                    a model could not be loaded
-     │   └─ WrongModelKindError      it is for something else: to generate, or to embed
+     │   └─ WrongModelKindError      the model does not generate text, or gives no embeddings
      ├─ RequestError                 a request was refused
-     │   ├─ InvalidParameterError    a field is out of range
-     │   ├─ EmptyPromptError         the prompt has no token
-     │   ├─ ContextExceededError     the prompt is longer than a sequence may be
-     │   │   └─ InputTooLongError    so is an input of an embedding model
-     │   ├─ BudgetTooSmallError      the tokens do not hold the shortest document
-     │   ├─ NoDraftHeadError         the model has no head that drafts
+     │   ├─ InvalidParameterError    a field has a bad value
+     │   ├─ EmptyPromptError         the prompt has no tokens
+     │   ├─ ContextExceededError     the prompt does not fit into the context length
+     │   │   └─ InputTooLongError    nor does an input of an embedding model
+     │   ├─ BudgetTooSmallError      the token limit is below the shortest document
+     │   ├─ NoDraftHeadError         the model has no draft head
      │   ├─ QueueFullError           too many requests are waiting
      │   ├─ SessionError             a session file could not be written or read
-     │   └─ TokenizeError            the vocabulary cannot express the text or the ids
+     │   └─ TokenizeError            the text or the token ids cannot be converted
      ├─ GenerationError              the model failed to compute
      ├─ EngineClosedError            the engine was closed
-     ├─ EngineDeadError              the engine's thread has ended, or this process is a fork
-     └─ TemplateError                a chat template refused its messages
+     ├─ EngineDeadError              the engine crashed, or this process is a fork
+     └─ TemplateError                a chat template rejected its messages
 
-Messages name the limit and the value met. They hold no path and no line of llama.cpp's log, so a
+Messages give the limit and the actual value. They contain no paths and no lines of llama.cpp's log, so a
 server may show them to its clients.
 """
 
@@ -46,9 +46,9 @@ __all__ = [
 
 
 class LlmserveError(Exception):
-    """Base of all errors of this package.
+    """Base class of all exceptions of this package.
 
-    `code` is a stable name for programs.
+    `code` is a stable name that programs can rely on.
     """
 
     code: str = "error"
@@ -65,7 +65,7 @@ def _reason(message: str, field: str) -> str:
 
 
 class LoadError(LlmserveError):
-    """A model could not be loaded. Nothing of it stays in memory.
+    """A model could not be loaded. Nothing of it remains in memory.
 
     `reason` is a stable name: `not_found`, `not_readable`, `not_gguf`, `unsupported_version`, `truncated`,
     `damaged`, `missing_part`, `wrong_part`, `unsupported`, `not_enough_memory`, `invalid_option`,
@@ -89,7 +89,7 @@ class LoadError(LlmserveError):
 
 
 class WrongModelKindError(LoadError):
-    """The model is for something else: it gives embeddings and generates no text, or the reverse."""
+    """The model gives embeddings where one that generates text is needed, or the other way round."""
 
     code = "wrong_model_kind"
 
@@ -98,7 +98,7 @@ class WrongModelKindError(LoadError):
 
 
 class RequestError(LlmserveError):
-    """A request that was refused before anything was generated."""
+    """A request was refused before anything was generated."""
 
     code = "request_refused"
 
@@ -122,13 +122,13 @@ class InvalidParameterError(RequestError):
 
 
 class EmptyPromptError(RequestError):
-    """The prompt has no token at all."""
+    """The prompt has no tokens."""
 
     code = "empty_prompt"
 
 
 class ContextExceededError(RequestError):
-    """The prompt is longer than a sequence may be. Both attributes count tokens."""
+    """The prompt does not fit into the context length. Both attributes count tokens."""
 
     code = "context_exceeded"
 
@@ -141,7 +141,7 @@ class ContextExceededError(RequestError):
 
 
 class InputTooLongError(ContextExceededError):
-    """An input of an embedding model is longer than inputs may be; `index` says which one, from 0."""
+    """An input of an embedding model is too long; `index` is its position, from 0."""
 
     def __init__(
         self,
@@ -157,10 +157,10 @@ class InputTooLongError(ContextExceededError):
 
 
 class BudgetTooSmallError(RequestError):
-    """The tokens that may be generated do not hold the shortest document of a constraint.
+    """The token limit is too small for even the shortest document that the constraint allows.
 
-    `minimum` is what that document takes; `budget` what the request or the context leaves. Both count tokens.
-    `field` is `max_tokens`.
+    `minimum` is the length of that document, and `budget` is what the request or the context leaves for it.
+    Both count tokens. `field` is `max_tokens`.
     """
 
     code = "budget_too_small"
@@ -180,7 +180,7 @@ class BudgetTooSmallError(RequestError):
 
 
 class NoDraftHeadError(RequestError):
-    """The model has no head for multi-token prediction (MTP), so it cannot draft for itself."""
+    """The model has no head for multi-token prediction (MTP), so it cannot draft with it."""
 
     code = "no_draft_head"
 
@@ -196,11 +196,11 @@ class QueueFullError(RequestError):
 
 
 class SessionError(RequestError):
-    """A session file could not be written or read. Nothing was changed.
+    """A session file could not be written or read. The session and the file are unchanged.
 
     `reason` is a stable name: `not_found`, `not_readable`, `not_a_session`, `wrong_version`, `damaged`,
-    `other_model`, `too_long`, `not_writable` or `not_replaceable`. `detail` holds the path and the system's
-    own words, for logs; it is no part of `str()`.
+    `other_model`, `too_long`, `not_writable` or `not_replaceable`. `detail` has the path and the system's
+    own words for logs; `str()` leaves them out.
     """
 
     code = "session_failed"
@@ -214,7 +214,7 @@ class SessionError(RequestError):
 
 
 class TokenizeError(RequestError):
-    """The vocabulary cannot turn the text into tokens, or the tokens into text."""
+    """The text cannot be converted into tokens of the vocabulary, or the tokens into text."""
 
     code = "tokenize_failed"
 
@@ -223,7 +223,7 @@ class GenerationError(LlmserveError):
     """The model failed to compute.
 
     `code` is `decode_failed`, `invalid_logits`, `invalid_embedding`, `constraint_failed`,
-    `draft_context_failed`, or `internal_error` for a fault of the engine's own that ended this request alone.
+    `draft_context_failed`, or `internal_error` for a fault in the engine that ended only this request.
     """
 
     code = "decode_failed"
@@ -236,12 +236,12 @@ class EngineClosedError(LlmserveError):
 
 
 class EngineDeadError(LlmserveError):
-    """The engine's thread has ended by a fault, or this process is a fork of the engine's."""
+    """The engine's thread crashed, or this process was forked from the one that loaded the engine."""
 
     code = "engine_dead"
 
 
 class TemplateError(LlmserveError):
-    """A chat template is missing or broken, or refused its messages."""
+    """A chat template is missing or broken, or rejected its messages."""
 
     code = "template_error"

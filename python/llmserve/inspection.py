@@ -1,4 +1,4 @@
-"""Looking at a session file without its model."""
+"""Shows a session file without loading its model."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["describe", "inspect", "inspect_session"]
 
 
 def inspect_session(path: str | os.PathLike[str]) -> SessionInfo:
-    """What a session file says of itself. Reads the whole file, since the checksum is verified.
+    """Read a session file's header and verify its checksum, which takes reading the whole file.
 
-    Raises `SessionError` if it is no whole session file.
+    Raises `SessionError` if the file is not a complete session file.
     """
     return SessionInfo(**_core.inspect_session(path))
 
 
 def inspect(path: str, *, as_json: bool) -> int:
-    """Writes what a session file holds to the standard output; returns the exit status."""
+    """Prints the contents of a session file; returns the exit status."""
     info = inspect_session(path)
     text = json.dumps(dataclasses.asdict(info), indent=2) if as_json else describe(info)
     sys.stdout.write(f"{text}\n")
@@ -36,7 +36,7 @@ def describe(info: SessionInfo) -> str:
     if info.num_state_tokens:
         state = f"{info.num_state_tokens} tokens, {info.state_bytes} bytes ({info.state_layout})"
     lines = {
-        "format": f"version {info.version}, {info.file_bytes} bytes, checksum right",
+        "format": f"version {info.version}, {info.file_bytes} bytes, checksum correct",
         "written": f"{_time(info.created_s)} by {info.writer}",
         "model": f"{info.description} ({info.architecture})",
         "fingerprint": info.fingerprint,

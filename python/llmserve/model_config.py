@@ -21,60 +21,62 @@ class LoraAdapter:
     path: str | Path
     """The GGUF file of the adapter."""
     scale: float = 1.0
-    """Its weight."""
+    """The adapter's weight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """How a model is loaded and run; `None` leaves a choice to the engine, which logs it.
+    """How a model is loaded and run; `None` leaves the choice to the engine, which logs it.
 
-    It is checked when a model is loaded with it: `LoadError` with the reason `invalid_option` names the
+    The options are validated when a model is loaded: a `LoadError` with the reason `invalid_option` names the
     field.
     """
 
     context_length: int | None = None
-    """The most tokens that one sequence may hold. By default the trained length, or less where half of the
-    free memory does not hold one such sequence."""
+    """Maximum number of tokens in one sequence, prompt and output together. By default the trained length, or
+    less if half of the free memory cannot hold one such sequence."""
     max_sequences: int | None = None
-    """The most sequences that are computed together, 1 to 256. By default four for each thread, from 4 to 16,
-    or 16 with a GPU, as far as the memory holds them; 64 for embedding models."""
+    """Maximum number of sequences that are computed together, 1 to 256. By default four per thread (from 4 to
+    16), or 16 with a GPU, or fewer if memory is short; 64 for embedding models."""
     kv_cells: int | None = None
-    """KV cells (tokens) of all sequences together, for the layout `unified`. By default what half of the free
-    memory holds."""
+    """Total number of KV cells (tokens) of all sequences, for the layout `unified`. By default as many as fit
+    into half of the free memory."""
     kv_layout: KvLayout = "auto"
-    """One pool of KV cells for each sequence, or one for all. `auto`: per sequence, where half of the free
-    memory holds all sequences at full length."""
+    """A pool of KV cells for each sequence, or one for all. `auto`: one for each, if half of the free memory
+    can hold all sequences at full length."""
     batch_size: int = 512
-    """The most rows (tokens) of one step."""
+    """Maximum number of rows (tokens) in one step."""
     ubatch_size: int = 512
-    """The most rows that are computed together."""
+    """Maximum number of rows that are computed together."""
     threads: int | None = None
-    """Compute threads. By default the cores that this process may use (affinity and cgroup quota)."""
+    """Number of compute threads. By default the number of cores that the process may use (CPU affinity and
+    cgroup quota)."""
     kv_type_k: KvType = "f16"
-    """Type of the K cache."""
+    """Data type of the K cache."""
     kv_type_v: KvType = "f16"
-    """Type of the V cache; a quantized one needs flash attention."""
+    """Data type of the V cache; a quantized type needs flash attention."""
     flash_attention: bool | None = None
-    """Attention as one fused kernel. By default llama.cpp decides."""
+    """Flash attention. By default llama.cpp decides."""
     offload_kv: bool = True
-    """Keep the KV cache on the GPU, where there is one."""
+    """Keep the KV cache on the GPU, if there is one."""
     swa_full: bool = False
-    """Keep all cells of sliding-window layers, which makes prefix reuse possible there."""
+    """Keep all KV cells of sliding-window layers, which makes prefix reuse possible for them."""
     deterministic: bool = False
-    """Compute each sequence by itself, so that no other request changes a log-probability in its last bits.
+    """Compute each sequence separately, so that other requests cannot change its log-probabilities.
 
-    Slow with several sequences; nothing is drafted. Needs `kv_layout` `per_sequence`, which `auto` then is.
+    Slow with several sequences, and without drafting. Needs the `kv_layout` `per_sequence`, which `auto` then
+    selects.
     """
     use_mmap: bool = True
-    """Map the file instead of reading it."""
+    """Map the model file into memory instead of reading it."""
     use_mlock: bool = False
-    """Keep the weights from being swapped out."""
+    """Lock the weights in memory, so that they are not swapped out."""
     gpu_layers: int | None = None
-    """Layers on the GPU. By default all, where there is one."""
+    """Number of layers on the GPU. By default all of them, if there is a GPU."""
     main_gpu: int = 0
-    """The GPU that holds what is not split."""
+    """Index of the GPU that holds everything that is not split."""
     tensor_split: tuple[float, ...] = ()
-    """Share of the model for each GPU. By default llama.cpp decides."""
+    """Proportion of the model on each GPU. By default llama.cpp decides."""
     rope_scaling: RopeScaling | None = None
     """Kind of RoPE scaling. By default the model's."""
     rope_freq_base: float | None = None
@@ -92,18 +94,19 @@ class ModelConfig:
     yarn_orig_ctx: int | None = None
     """Context length (tokens) that the model was trained with before YaRN. By default the model's."""
     metadata_overrides: Mapping[str, int | float | bool | str] = field(default_factory=dict)
-    """Metadata values that replace those of the file."""
+    """GGUF metadata values that override those in the file."""
     lora: tuple[LoraAdapter, ...] = ()
     """LoRA adapters, applied to every request."""
     max_queued_requests: int = 128
-    """The most requests that wait; one more is refused."""
+    """Maximum number of waiting requests; further ones are refused."""
     max_queued_tokens: int = 1 << 20
-    """The most prompt tokens that wait; a request beyond is refused, unless it is alone."""
+    """Maximum number of prompt tokens of waiting requests; a request beyond it is refused, unless it is the
+    only one."""
     max_stall_ms: int = 150
-    """How long running streams may stand still while prompts are computed, in milliseconds."""
+    """How long prompt processing may hold up running streams, in milliseconds."""
     idle_step_ms: int = 500
-    """How long a step may take that computes a single prompt while nobody streams, in milliseconds."""
+    """How long a step may take that computes a single prompt while no stream is running, in milliseconds."""
     prefix_cache: bool = True
-    """Keep the cells of finished sequences for requests with the same beginning."""
+    """Keep the KV cells of finished sequences for requests that begin with the same tokens."""
     parking_bytes: int = 512 << 20
     """Host memory for the state of preempted and cached sequences, in bytes."""

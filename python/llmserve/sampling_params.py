@@ -1,4 +1,4 @@
-"""How a generation draws its tokens and when it ends."""
+"""Sampling parameters: how tokens are drawn and when a generation ends."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["SamplingParams"]
 class SamplingParams:
     """How tokens are drawn and when the generation ends.
 
-    Checked when made: `InvalidParameterError` names the first field that is out of range. The order at the
-    sampler is penalties and bias, temperature, then truncation.
+    The constructor validates the fields: `InvalidParameterError` names the first one that is out of range.
+    The sampler applies penalties and bias, then temperature, then truncation.
     """
 
     max_tokens: int | None = None
-    """The most tokens to generate; `None`: up to the context length."""
+    """Maximum number of tokens to generate; `None` allows as many as fit into the context length."""
     temperature: float = 0.0
-    """0 is greedy: the likeliest token."""
+    """0 always takes the likeliest token (greedy)."""
     top_k: int = 0
     """Keep the `k` likeliest tokens; 0 is off."""
     top_p: float = 1.0
@@ -41,12 +41,12 @@ class SamplingParams:
     presence_penalty: float = 0.0
     """Subtracted once from the logit of each token in the output, -100 to 100."""
     no_repeat_ngram_size: int = 0
-    """No n-gram of this size occurs twice in prompt and output; 0 is off."""
+    """No n-gram of this size may occur twice in prompt and output; 0 is off."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     """Added to the logits of token ids; minus infinity bans a token."""
     seed: int | None = None
     """Keys each draw, together with `choice_index` and the number of tokens so far: 0 to 2**64 - 1.
-    `None` takes a random one, which the completion reports."""
+    `None` picks a random one, which the completion reports."""
     choice_index: int = 0
     """Which of several choices for one prompt this is."""
     min_tokens: int = 0
@@ -54,24 +54,24 @@ class SamplingParams:
     ignore_eos: bool = False
     """End-of-generation tokens are never drawn."""
     stop: Sequence[str] = ()
-    """Texts that end the generation and are no part of the output; a lone `str` is one text."""
+    """Strings that end the generation and are not part of the output; a single `str` is one such string."""
     stop_token_ids: Sequence[int] = ()
     """Tokens that end the generation, at most 4,096. JSON documents are not ended by them, nor by `stop`."""
     max_total_tokens: int | None = None
-    """The most tokens of prompt and output together; `None`: the context length."""
+    """Maximum number of tokens in prompt and output together; `None` is the context length."""
     json_schema: JsonSchema | None = None
     """The output is a JSON document that this JSON Schema accepts: a mapping, its text, `True` (any JSON
-    value) or a Pydantic model class. Kept as text. Stop texts are not looked for then."""
+    value) or a Pydantic model class. Stored as text. Stop strings are then ignored."""
     regex: str | None = None
-    """The output matches this regular expression as a whole."""
+    """The whole output matches this regular expression."""
     grammar: str | None = None
-    """The output is a text of this context-free grammar (llguidance's variant of Lark)."""
+    """The output conforms to this context-free grammar (llguidance's variant of Lark)."""
     logprobs: int | None = None
-    """Report log-probabilities with this many alternatives, 0 to 100; `None` reports none."""
+    """Report log-probabilities with this many alternatives, 0 to 100; `None` turns them off."""
     cache_prompt: bool = True
-    """Reuse the cells of an equal prefix, and leave this request's cells to later ones."""
+    """Reuse the KV cells of an equal prefix, and keep this request's cells for later requests."""
     prefill_step_size: int | None = None
-    """No chunk of the prompt that is computed in one step has more tokens."""
+    """Maximum number of prompt tokens that are computed in one step."""
 
     def __post_init__(self) -> None:
         if isinstance(self.stop, str):
@@ -85,7 +85,7 @@ class SamplingParams:
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))
 
     def replace(self, **changes: Any) -> SamplingParams:
-        """A copy with some fields changed; raises `TypeError` for a name that is no field."""
+        """A copy with some fields changed. Raises `TypeError` for an unknown field."""
         known = [f.name for f in fields(self)]
         for name in changes:
             if name not in known:
@@ -96,4 +96,4 @@ class SamplingParams:
 def _unknown(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3)
     names = ", ".join(f"`{n}`" for n in close or known)
-    return f"`{name}` is no sampling parameter; {'the closest are' if close else 'there are'} {names}"
+    return f"`{name}` is not a sampling parameter; {'the closest are' if close else 'known are'} {names}"

@@ -26,17 +26,17 @@ class AnySession(Waiting):
 
     @property
     def num_tokens(self) -> int:
-        """Number of tokens after the last call that has ended."""
+        """Number of tokens after the last finished call."""
         return self.core.num_tokens()
 
     @property
     def is_templated(self) -> bool:
-        """What the last request said of itself: whether the tokens are of a chat template."""
+        """Whether the tokens come from a chat template, as the last request declared."""
         return self.core.is_templated()
 
     @operation
     async def tokens(self) -> list[int]:
-        """The token ids after the last call that has ended."""
+        """The token ids after the last finished call."""
         job = self.core.tokens()
         tokens: list[int] = []
         while piece := job.take(PIECE):
@@ -51,20 +51,20 @@ class AnySession(Waiting):
 
     @operation
     async def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the session to a file: its tokens, and the KV state that there is.
+        """Write the session to a file: its tokens, and the KV state that is available.
 
-        A file that exists is replaced only if it is a session; a crash leaves the old one or the new one. The
-        folder must exist. Cancelling the task gives up a save that has not begun. Raises `SessionError`.
+        An existing file is replaced only if it is a session file; a crash leaves the old or the new one. The
+        folder must exist. Cancelling the task cancels a save that has not begun. Raises `SessionError`.
         """
         await self._done(lambda listener: self.core.save(path, listener))
 
     @operation
     async def load(self, path: str | os.PathLike[str]) -> None:
-        """Make the session what a file holds.
+        """Replace the session with that of a file.
 
-        The file must be of the same weights and adapters; a KV state of another layout (KV types, flash
-        attention, number of sequences) is computed again. Raises `SessionError`, and then the session is as
-        it was.
+        The file must come from the same weights and adapters; a KV state of another layout (KV types, flash
+        attention, number of sequences) is computed again. Raises `SessionError`, and then the session is
+        unchanged.
         """
         await self._done(lambda listener: self.core.load(path, listener))
 

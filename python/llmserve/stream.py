@@ -39,8 +39,8 @@ class AnyStream(Waiting):
     async def accepted(self) -> int:
         """The number of prompt tokens, once the request has its place in the queue.
 
-        Raises the refusal (`RequestError`) if it does not get one, and `RuntimeError` if the stream was
-        closed before. A request that was aborted before it was accepted counts as accepted.
+        Raises a `RequestError` if the request is refused, and `RuntimeError` if the stream was closed
+        before. A request that was aborted before it was accepted counts as accepted.
         """
         transcript = self._transcript
         while transcript.num_prompt_tokens is None:
@@ -53,9 +53,9 @@ class AnyStream(Waiting):
 
     @operation
     async def result(self) -> Completion:
-        """The whole result, once it is there; deltas can still be read afterwards.
+        """The whole result, once it is complete; deltas can still be read afterwards.
 
-        Raises like the iteration does, and `RuntimeError` if the stream was closed before.
+        Raises the same exceptions as the iteration, and `RuntimeError` if the stream was closed before.
         """
         transcript = self._transcript
         while transcript.completion is None:

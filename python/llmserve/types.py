@@ -1,4 +1,4 @@
-"""What goes into an engine and what comes out of it."""
+"""The data types of the API: messages, results, statistics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TokenLogprobs:
     """
 
     logprob: float
-    """Of the drawn token."""
+    """Log-probability of the drawn token."""
     top: tuple[tuple[int, float], ...]
     """The likeliest tokens (id, log-probability), best first."""
 
@@ -55,23 +55,23 @@ class Token:
     """A drawn token."""
 
     id: int
-    """Its number in the vocabulary."""
+    """The token's number in the vocabulary."""
     bytes: builtins.bytes
-    """Its bytes, which need not be whole UTF-8; empty for a control token."""
+    """The token's bytes, which may be part of a UTF-8 character; empty for a control token."""
     text: str
-    """The text that it released: empty while a character or a stop string may be incomplete."""
+    """The text that this token released; empty while a character or a stop string may be incomplete."""
     logprobs: TokenLogprobs | None = None
-    """Its log-probabilities, where asked for."""
+    """The log-probabilities, if they were requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """New output of a stream: that of one step, or of several if the reader was slow."""
+    """New output of a stream, from one step or, if the reader was slow, from several."""
 
     text: str
-    """The text that may be shown; the deltas' texts joined are the completion's."""
+    """The new text; the texts of all deltas together are the text of the completion."""
     tokens: tuple[Token, ...]
-    """The tokens, the end-of-generation token included."""
+    """The new tokens, including the end-of-generation token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +79,11 @@ class Usage:
     """Token counts of a request."""
 
     prompt_tokens: int
-    """Tokens of the prompt, cached ones included."""
+    """Number of prompt tokens, including cached ones."""
     cached_tokens: int
     """Prompt tokens that were taken from the prefix cache."""
     completion_tokens: int
-    """Drawn tokens, the end-of-generation token included."""
+    """Number of generated tokens, including the end-of-generation token."""
     draft_tokens: int
     """Tokens that a drafter proposed."""
     accepted_tokens: int
@@ -91,7 +91,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Tokens of prompt and completion."""
+        """Number of tokens in prompt and completion together."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -100,7 +100,7 @@ class Timings:
     """Durations of a request, in seconds."""
 
     queue_s: float
-    """From submission until it left the queue."""
+    """From submission until the request left the queue."""
     prefill_s: float
     """From leaving the queue until the first token was drawn."""
     decode_s: float
@@ -114,12 +114,12 @@ class Completion:
     """A finished generation."""
 
     text: str
-    """The text."""
+    """The generated text."""
     tokens: tuple[Token, ...]
-    """Every drawn token."""
+    """Every generated token."""
     finish_reason: FinishReason
     """`stop`: an end-of-generation token, stop token or stop string; `length`: the token limit or the context
-    length; `cancelled`: by the client."""
+    length; `cancelled`: the client cancelled the request."""
     usage: Usage
     """Token counts."""
     timings: Timings
@@ -127,62 +127,62 @@ class Completion:
     seed: int
     """The seed that keyed the draws."""
     stop: str | None
-    """The stop string that ended the generation."""
+    """The stop string that ended the generation, if any."""
     is_complete: bool = True
-    """Whether constrained output is whole. It is but for some that were cancelled, and for texts of a `regex`
-    or `grammar` that the token limit cut."""
+    """Whether constrained output is complete. It always is, except for some cancelled requests, and for texts
+    of a `regex` or `grammar` that the token limit cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """What is known of a loaded model."""
+    """Facts about a loaded model."""
 
     description: str
-    """Like `llama 135M Q4_1`."""
+    """A description such as `llama 135M Q4_1`."""
     architecture: str
-    """The name of the model's architecture in its file."""
+    """The name of the model's architecture, as in its file."""
     num_parameters: int
     """Number of weights."""
     size_bytes: int
     """Size of the weights, in bytes."""
     trained_context_length: int
-    """Tokens that the model was trained with."""
+    """The context length that the model was trained with, in tokens."""
     context_length: int
-    """The most tokens that one sequence may hold here."""
+    """Maximum number of tokens in one sequence on this engine."""
     num_cells: int
-    """KV cells (tokens) of all sequences together."""
+    """Total number of KV cells (tokens) of all sequences."""
     num_slots: int
-    """The most sequences that are computed together."""
+    """Maximum number of sequences that are computed together."""
     num_threads: int
-    """Compute threads."""
+    """Number of compute threads."""
     backend: str
-    """What computes the layers: `CPU`, or the GPUs that layers are on."""
+    """The device that computes the layers: `CPU`, or the GPUs that have layers."""
     num_layers: int
-    """Layers of the model, the output layer aside."""
+    """Number of layers, without the output layer."""
     num_gpu_layers: int
-    """Layers that are on GPUs, the output layer among them."""
+    """Number of layers on GPUs, including the output layer."""
     vocabulary_size: int
     """Number of tokens in the vocabulary."""
     embedding_length: int
-    """Width of the hidden state; of an embedding model, of its vectors."""
+    """Width of the hidden state, or of an embedding model's vectors."""
     pooling: str
-    """How an embedding model makes one vector of many: `mean`, `cls` or `last`; empty for other models."""
+    """How an embedding model pools its vectors: `mean`, `cls` or `last`; empty for other models."""
     metadata: Mapping[str, str]
-    """The file's metadata as text; arrays are left out."""
+    """The file's metadata as text, without arrays."""
     chat_template: str | None
     """The default chat template (Jinja)."""
     chat_templates: Mapping[str, str]
     """Named variants of the chat template."""
     bos_token: int | None
-    """Token that begins a text."""
+    """Id of the token that begins a text."""
     eos_token: int | None
-    """Token that ends a text."""
+    """Id of the token that ends a text."""
     bos_text: str
-    """Text of `bos_token`; empty where there is none."""
+    """Text of `bos_token`; empty if there is none."""
     eos_text: str
-    """Text of `eos_token`; empty where there is none."""
+    """Text of `eos_token`; empty if there is none."""
     special_tokens: Mapping[str, str]
-    """Texts of the tokens that have a role, by Hugging Face's names (`bos_token`, `unk_token`, ...)."""
+    """Texts of the special tokens, by Hugging Face's names (`bos_token`, `unk_token`, ...)."""
     control_tokens: Sequence[str]
     """Texts of the control tokens."""
     end_tokens: Sequence[str]
@@ -194,37 +194,37 @@ class ModelInfo:
     kv_layout: str
     """`per_sequence` or `unified`."""
     is_recurrent: bool
-    """Whether the model keeps a recurrent state, of which no part can be taken back."""
+    """Whether the model keeps a recurrent state, which cannot be rolled back in part."""
     has_draft_head: bool
-    """Whether the model has a head of its own that drafts (multi-token prediction, MTP)."""
+    """Whether the model has its own draft head (multi-token prediction, MTP)."""
     sliding_window: int
-    """Tokens of the attention window where the model has one, else 0."""
+    """Size of the attention window in tokens, or 0 if the model has none."""
     fingerprint: str
-    """What tells these weights, adapters included, from others: 64 hexadecimal digits."""
+    """Identifies the weights, including adapters: 64 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """A snapshot of an engine's state. Counters only grow."""
+    """A snapshot of an engine's state and counters. Counters only grow."""
 
     num_preparing: int
-    """Requests whose prompt is being tokenized, or that wait for their turn in a session."""
+    """Requests whose prompt is being tokenized, or that are waiting for their turn in a session."""
     num_waiting: int
-    """Requests that wait for a slot."""
+    """Requests that are waiting for a slot."""
     num_running: int
     """Sequences in the batch."""
     num_slots: int
-    """The most sequences that are computed together."""
+    """Maximum number of sequences that are computed together."""
     num_cells: int
-    """KV cells of all sequences together."""
+    """Total number of KV cells of all sequences."""
     num_used_cells: int
-    """KV cells that hold tokens, cached ones included."""
+    """KV cells in use, including cached tokens."""
     context_length: int
-    """The most tokens that one sequence may hold."""
+    """Maximum number of tokens in one sequence."""
     num_threads: int
-    """Compute threads."""
+    """Number of compute threads."""
     parked_bytes: int
-    """Host memory that holds parked sequences, in bytes."""
+    """Host memory used by parked sequences, in bytes."""
     requests_accepted: int
     """Requests that were accepted into the queue."""
     requests_refused: int
@@ -238,11 +238,11 @@ class Stats:
     requests_failed: int
     """Requests that failed."""
     prompt_tokens: int
-    """Prompt tokens of started requests, cached ones included."""
+    """Prompt tokens of started requests, including cached ones."""
     cached_tokens: int
     """Prompt tokens that were taken from the prefix cache."""
     completion_tokens: int
-    """Drawn tokens."""
+    """Generated tokens."""
     draft_tokens: int
     """Tokens proposed by drafters."""
     accepted_tokens: int
@@ -250,14 +250,14 @@ class Stats:
     draft_seconds: float
     """Seconds spent in the draft context."""
     num_draft_users: int
-    """How many hold the draft context open: one for each `Drafting` of `mtp`, until it is closed and the last
-    request that uses it is over."""
+    """Number of users of the draft context: one for each `Drafting` of `mtp`, until it is closed and the last
+    request that uses it has ended."""
     preemptions: int
-    """Sequences that lost their slot to others and came back later."""
+    """Times that a sequence lost its slot to others and resumed later."""
     steps: int
-    """Steps."""
+    """Number of steps."""
     rows: int
-    """Rows of all steps."""
+    """Number of rows in all steps."""
     decode_seconds: float
     """Seconds spent in llama.cpp."""
     overhead_seconds: float
@@ -265,22 +265,22 @@ class Stats:
 
     @property
     def acceptance(self) -> float | None:
-        """Share of proposed tokens that were accepted, 0 to 1; `None` where none was proposed."""
+        """Share of proposed tokens that were accepted, 0 to 1; `None` if none was proposed."""
         return self.accepted_tokens / self.draft_tokens if self.draft_tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """What a session file says of itself."""
+    """The header of a session file."""
 
     version: int
     """Format version."""
     writer: str
-    """Program and version that wrote it."""
+    """Program and version that wrote the file."""
     created_s: int
-    """When it was written, in seconds since 1970."""
+    """Time at which the file was written, in seconds since 1970."""
     fingerprint: str
-    """`ModelInfo.fingerprint` of its model."""
+    """`ModelInfo.fingerprint` of the session's model."""
     architecture: str
     """The model's architecture."""
     description: str
@@ -288,12 +288,12 @@ class SessionInfo:
     num_tokens: int
     """Number of tokens."""
     is_templated: bool
-    """Whether they are of a chat template."""
+    """Whether the tokens come from a chat template."""
     num_state_tokens: int
-    """How many of the tokens the KV state covers, from the first; 0 without one."""
+    """Number of leading tokens that the KV state covers; 0 if there is no state."""
     state_bytes: int
     """Size of the KV state, in bytes."""
     state_layout: str
-    """What the KV state depends on beside the weights; empty without one."""
+    """Everything but the weights that the KV state depends on; empty if there is no state."""
     file_bytes: int
     """Size of the file, in bytes."""

@@ -150,4 +150,4 @@ def test_a_key_on_the_command_line_does_not_stay_there(
 def test_an_empty_key_on_the_command_line_does_not_open_the_server(tiny_model: Path, tmp_path: Path) -> None:
     with serve(tmp_path, tiny_model, "--api-key", "") as server:
         assert server.wait() == 2
-        assert server.log == "llmserve: --api-key must hold a key, got an empty text\n"
+        assert server.log == "llmserve: --api-key must contain at least one key, got none\n"

@@ -114,7 +114,7 @@ def test_the_start_model_keeps_its_id(
 
     with caplog.at_level(logging.WARNING):
         run(scenario, MODELS_DIR=folder, LLMSERVE_MODEL=other)
-    assert "the model id a is that of the model which the server was started with" in caplog.text
+    assert "the model id a is taken by the model that the server was started with" in caplog.text
 
 
 def test_a_file_takes_the_folders_place(folder: Path, tmp_path: Path) -> None:

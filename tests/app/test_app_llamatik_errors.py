@@ -146,7 +146,7 @@ def test_the_session_in_body_and_header(api: Llamatik) -> None:
     assert ask("a").status == 200
     assert ask("a", sessionId="a").status == 200
     assert refused(ask("a", sessionId="b"), 400) == (
-        "sessionId must be the name in the header X-LLMServe-Session, where both are given"
+        "sessionId must equal the name in the header X-LLMServe-Session if both are given"
     )
     assert refused(ask("a b"), 400).startswith("X-LLMServe-Session must be 1 to 128 of")
     assert refused(ask("x" * 129), 400).startswith("X-LLMServe-Session must be 1 to 128 of")
@@ -283,7 +283,7 @@ def test_paths_from_elsewhere_need_folders(route: str, body: dict[str, str], fol
     asyncio.run(main())
     assert sent[0]["status"] == 403
     error = json.loads(sent[1]["body"])["error"]
-    assert error == f"paths are taken from local requests only, unless the server sets {folder}"
+    assert error == f"paths are accepted from local requests only, unless the server sets {folder}"
 
 
 def test_bodies_over_the_limit(api: Llamatik) -> None:

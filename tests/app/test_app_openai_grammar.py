@@ -54,7 +54,7 @@ JSON_FORMAT: dict[str, Any] = {"type": "json_object"}
         ({"grammar": "root ::= ("}, "grammar is no GBNF: "),
         ({"grammar": "start: ("}, "grammar: "),
         ({"grammar": "neither"}, "grammar: "),
-        ({"grammar": "root ::= root"}, "grammar is no GBNF: the rule 'root' allows no text that ends"),
+        ({"grammar": "root ::= root"}, "grammar is no GBNF: the rule 'root' matches no finite text"),
         ({"grammar": 'root ::= "' + "x" * 70_000 + '"'}, "grammar must have at most 65536 bytes, got 70011"),
         ({"grammar": 5}, "grammar must be a string, got the number 5"),
         ({"grammar": 'root ::= "\ud800"'}, ""),

@@ -49,9 +49,15 @@ def test_keys_are_a_setting_that_does_not_show_them() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (" , ", "LLMSERVE_API_KEY must hold a key, got none"),
-        ("fine,two words", "LLMSERVE_API_KEY must hold keys of visible ASCII characters; key 2 is none"),
-        ("schlüssel", "LLMSERVE_API_KEY must hold keys of visible ASCII characters; key 1 is none"),
+        (" , ", "LLMSERVE_API_KEY must contain at least one key, got none"),
+        (
+            "fine,two words",
+            "LLMSERVE_API_KEY must be keys of printable ASCII characters without spaces; key 2 is not",
+        ),
+        (
+            "schlüssel",
+            "LLMSERVE_API_KEY must be keys of printable ASCII characters without spaces; key 1 is not",
+        ),
     ],
 )
 def test_errors_do_not_show_them_either(text: str, message: str) -> None:

@@ -59,7 +59,7 @@ def test_all_bodies_together_keep_to_the_budget() -> None:
         reading = [asyncio.create_task(bodies.read(upload.request, len)) for upload in (first, second)]
         await settled()
         assert bodies.num_bytes == 100
-        with pytest.raises(BodiesFullError, match="100 bytes together"):
+        with pytest.raises(BodiesFullError, match="100 bytes in total"):
             await bodies.read(Upload(b"z", b"").request, len)
         # The two that were there first go on.
         assert not any(task.done() for task in reading)

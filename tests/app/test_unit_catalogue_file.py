@@ -75,8 +75,8 @@ GOOD = '[[models]]\nid = "Org/Name"\npath = "/a.gguf"\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("models = 5", "catalogue: models must be tables, written as [[models]]"),
-        (GOOD + "\n[other]\n", "catalogue: the key 'other' is unknown; the catalogue holds [[models]]"),
+        ("models = 5", "catalogue: models must be an array of tables, written as [[models]]"),
+        (GOOD + "\n[other]\n", "catalogue: unknown key 'other'; only [[models]] is allowed"),
         (
             GOOD + "context_lenght = 5",
             "catalogue entry 'Org/Name': the key 'context_lenght' is unknown; did you mean context_length?",
@@ -97,17 +97,18 @@ GOOD = '[[models]]\nid = "Org/Name"\npath = "/a.gguf"\n'
         (GOOD + "draft_len = 0", f"{ORG} draft_len must be from 1 to 8, got 0"),
         (
             GOOD + '[[models]]\nid = "other"\npath = "/a.gguf"\ndraft = "mtp"',
-            "catalogue: 'other' and 'Org/Name' are one model, since their file and load options are the "
+            "catalogue: 'other' and 'Org/Name' are the same model, because their file and load "
+            "options are the "
             "same; they cannot draft differently",
         ),
-        ("[[models]]\npath = 'a'", "catalogue entry 1: id must be a text, got nothing"),
-        ("[[models]]\nid = 'a'", "catalogue entry 'a': path must be a text, got nothing"),
-        ("[[models]]\nid = 'a'\npath = 5", "catalogue entry 'a': path must be a text, got 5"),
+        ("[[models]]\npath = 'a'", "catalogue entry 1: id must be a string, got nothing"),
+        ("[[models]]\nid = 'a'", "catalogue entry 'a': path must be a string, got nothing"),
+        ("[[models]]\nid = 'a'\npath = 5", "catalogue entry 'a': path must be a string, got 5"),
         (
             GOOD + '[[models]]\nid = "Org__Name"\npath = "/b.gguf"',
-            "catalogue: the id 'Org__Name' is taken by an entry before ('Org/Name')",
+            "catalogue: duplicate id 'Org__Name' (an earlier entry has 'Org/Name')",
         ),
-        (GOOD + GOOD, "catalogue: the id 'Org/Name' is taken by an entry before ('Org/Name')"),
+        (GOOD + GOOD, "catalogue: duplicate id 'Org/Name' (an earlier entry has 'Org/Name')"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_entry(tmp_path: Path, text: str, message: str) -> None:
@@ -125,8 +126,8 @@ def test_ids_that_no_path_can_hold_are_refused(tmp_path: Path, model_id: str) ->
 def test_files_that_cannot_be_read_or_are_no_toml(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="the catalogue cannot be read: No such file"):
         read_catalogue(tmp_path / "missing.toml", DEFAULTS)
-    with pytest.raises(SettingsError, match="the catalogue is no valid TOML"):
+    with pytest.raises(SettingsError, match="the catalogue is not valid TOML"):
         read(tmp_path, "[[models")
     (tmp_path / "latin.toml").write_bytes(b"# \xe9")
-    with pytest.raises(SettingsError, match="the catalogue is no valid TOML"):
+    with pytest.raises(SettingsError, match="the catalogue is not valid TOML"):
         read_catalogue(tmp_path / "latin.toml", DEFAULTS)

@@ -125,7 +125,7 @@ def test_bad_fields_are_named(fields: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("data", [b"\xff\xff", b"\x12\x02\xff\xfe", b"\x0a\x05m"])
 def test_what_is_no_message_is_refused(data: bytes) -> None:
-    with pytest.raises(MalformedBodyError, match="the message is no PredictRequest"):
+    with pytest.raises(MalformedBodyError, match="the message is not a valid PredictRequest"):
         schema.read_predict(data)
     with pytest.raises((MalformedBodyError, FieldError)):
         schema.read_load(data)
@@ -136,7 +136,9 @@ def test_unknown_fields_are_named_by_number_and_bounded() -> None:
     data = pb.PredictRequest(model="m").SerializeToString() + b"\x98\x06\x01\x42\x02\x78\x01"
     assert schema.read_predict(data).unknown == ("field_99", "options.field_15")
     assert schema.read_load(b"\x0a\x01m\x98\x06\x01").unknown == ("field_99",)
-    with pytest.raises(FieldError, match="the message must have at most 16384 bytes beside its texts, got 3"):
+    with pytest.raises(
+        FieldError, match="the message must have at most 16384 bytes apart from its texts, got 3"
+    ):
         schema.read_predict(data + b"\x98\x06\x01" * 10_000)
     long = pb.PredictRequest(model="m", prompt="é" * 100_000).SerializeToString()
     assert len(schema.read_predict(long).value.prompt) == 100_000

@@ -109,7 +109,7 @@ def test_the_setting() -> None:
         "**",
         "two words",
     ):
-        with pytest.raises(SettingsError, match="LLMSERVE_ALLOWED_HOSTS must hold names"):
+        with pytest.raises(SettingsError, match="LLMSERVE_ALLOWED_HOSTS must be names"):
             parsed(text)
 
 

@@ -198,7 +198,7 @@ def test_wrong_fields_are_named(body: dict[str, Any], message: str) -> None:
             {"tools": [function("a", parameters={"type": "string"})]},
             "tools[0].function.parameters.type must be object",
         ),
-        ({"tool_choice": "required"}, "tool_choice is required, and there are no tools"),
+        ({"tool_choice": "required"}, "tool_choice is required, but there are no tools"),
         ({"tools": [function("a")], "tool_choice": "maybe"}, "tool_choice must be auto, none or required"),
         (
             {"tools": [function("a")], "tool_choice": function("b")},

@@ -122,7 +122,7 @@ def test_what_a_killed_pull_left_is_removed(package: DefaultModel, tmp_path: Pat
 
 def test_a_cache_that_cannot_be_written(package: DefaultModel, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-    with pytest.raises(PullError, match="cannot be written"):
+    with pytest.raises(PullError, match="cannot write to the cache folder"):
         pull(package, tmp_path / "cache", quiet)
 
 

@@ -108,7 +108,7 @@ def test_options_win_over_the_environment() -> None:
         ),
         (
             {"LLMSERVE_MAX_BODY_BYTES": "5000", "LLMSERVE_MAX_BODIES_BYTES": "4000"},
-            "LLMSERVE_MAX_BODIES_BYTES must be at least the 5000 of one body, got 4000",
+            "LLMSERVE_MAX_BODIES_BYTES must be at least LLMSERVE_MAX_BODY_BYTES (5000), got 4000",
         ),
         ({"LLMSERVE_DRAFT_LEN": "9"}, "LLMSERVE_DRAFT_LEN must be from 1 to 8, got 9"),
         ({"LLMSERVE_METADATA_OVERRIDES": "[]"}, "LLMSERVE_METADATA_OVERRIDES must be a JSON object"),

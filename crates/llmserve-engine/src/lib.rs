@@ -1,8 +1,8 @@
 //! The llmserve engine: loads GGUF models with llama.cpp, and generates text or computes embeddings
 //! for many requests in one batch.
 //!
-//! [`load()`] opens a model off-thread, with progress. The [`Engine`] that it gives is a handle on
-//! one thread, which owns the model's context: [`Engine::submit`] never blocks, and every request
+//! [`load()`] opens a model off-thread, with progress. The resulting [`Engine`] is a handle to the
+//! one thread that owns the model's context: [`Engine::submit`] never blocks, and every request
 //! has its own outbox ([`RequestHandle`]) with exactly one terminal event.
 //!
 //! ```no_run
@@ -28,8 +28,8 @@
 //! }
 //! ```
 //!
-//! A file of an embedding model gives an [`Embedder`] instead, by its header: [`Embedder::embed`] turns
-//! texts into vectors. [`LoadOptions::wanted`] says which of both is wanted.
+//! If a file's header describes an embedding model, the load gives an [`Embedder`] instead:
+//! [`Embedder::embed`] turns texts into vectors. [`LoadOptions::wanted`] says which of the two is wanted.
 
 mod command;
 mod constraint;

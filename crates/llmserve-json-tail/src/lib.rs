@@ -1,5 +1,5 @@
-//! A *rescue tail*: a text that completes a JSON document from any byte on, so that constrained output can
-//! be closed within its budget.
+//! Finds *rescue tails*: texts that complete a JSON document from any byte on, so that constrained output
+//! can be closed within its budget.
 //!
 //! 1. [`Outline::compile`] reads a JSON schema: `read` turns its text into sources, by the table in
 //!    `keywords`, `nodes` into places, each with the shapes that a value there may have, and `witness`
@@ -7,8 +7,8 @@
 //! 2. [`Walk`] follows a document along the places while it is written ([`Walk::feed`], [`Walk::rollback`]);
 //!    [`Walk::closings`] guesses how it could end. That costs what the document's depth and the schema
 //!    ask, however long the document is.
-//! 3. A matcher of the caller's judges the guesses. Where it takes none, a [`Search`] asks it byte by byte
-//!    ([`ByteJudge`]). Grammars other than JSON are searched alone.
+//! 3. The caller's matcher judges the guesses. If it accepts none, a [`Search`] asks it byte by byte
+//!    ([`ByteJudge`]). For grammars other than JSON there is only the search.
 //!
 //! [`for_grammar`] gives the schema that such a matcher should compile.
 

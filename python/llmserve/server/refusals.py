@@ -1,7 +1,7 @@
-"""What the server refuses by itself, before or instead of an engine.
+"""Everything that the server itself refuses, before or instead of an engine.
 
-The statuses stand in :mod:`llmserve.server.web.error_table`. Messages are for clients: no paths, no
-native log lines.
+The statuses are in :mod:`llmserve.server.web.error_table`. Messages are for clients: they contain no paths
+and no native log lines.
 
 ::
 
@@ -28,7 +28,7 @@ from typing import Literal
 from llmserve.errors import LlmserveError
 
 MAX_SHOWN_ID = 128
-"""So many characters of an id that a client sent are shown in messages."""
+"""Messages show at most this many characters of an id that a client sent."""
 
 
 class Refusal(LlmserveError):
@@ -38,13 +38,13 @@ class Refusal(LlmserveError):
 
 
 class MalformedBodyError(Refusal):
-    """The body is not what the route reads at all (no JSON, no object)."""
+    """The body is not something the route can read, such as invalid JSON."""
 
     code = "malformed_body"
 
 
 class FieldError(Refusal):
-    """A field of the body is missing, of a wrong type or out of range."""
+    """A field of the body is missing, has the wrong type or is out of range."""
 
     code = "invalid_field"
 
@@ -55,18 +55,18 @@ class FieldError(Refusal):
 
 
 class UnsupportedFieldError(FieldError):
-    """A field that the dialect does not have, or not in this place."""
+    """The dialect does not have this field, or not in this place."""
 
     code = "unsupported_field"
 
 
 class FieldTooLongError(FieldError):
-    """A text exceeds the limit, which is in bytes of UTF-8."""
+    """A text exceeds its limit, which is in bytes of UTF-8."""
 
     code = "field_too_long"
 
     def __init__(self, field: str, limit: int) -> None:
-        super().__init__(field, f"must have at most {limit} bytes of UTF-8")
+        super().__init__(field, f"must be at most {limit} bytes of UTF-8")
         self.limit = limit
 
 
@@ -91,17 +91,17 @@ class BodyTimeoutError(Refusal):
 
 
 class BodiesFullError(Refusal):
-    """The bodies of all requests that are being read would be more bytes than the limit."""
+    """All request bodies that are being read would together exceed the limit, which is in bytes."""
 
     code = "bodies_full"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the bodies that are being read would exceed {limit} bytes together")
+        super().__init__(f"the request bodies that are being read would exceed {limit} bytes in total")
         self.limit = limit
 
 
 class PathNotAllowedError(Refusal):
-    """A path that resolves outside the allowed folder, or that cannot be a path."""
+    """The path resolves outside the allowed folder, or is not a valid path."""
 
     code = "path_not_allowed"
 
@@ -110,34 +110,34 @@ class PathNotAllowedError(Refusal):
 
 
 class PathNotLocalError(Refusal):
-    """A path in a request that is not local, while no folder is set for such paths."""
+    """A request that is not local names a path, while no folder is set for such paths."""
 
     code = "path_not_local"
 
     def __init__(self, variable: str) -> None:
-        super().__init__(f"paths are taken from local requests only, unless the server sets {variable}")
+        super().__init__(f"paths are accepted from local requests only, unless the server sets {variable}")
 
 
 class UnknownModelError(Refusal):
-    """No loaded model has this path, or the catalogue has no such id; then ``model_id`` is the id."""
+    """No loaded model has this path, or the catalogue has no such id (``model_id``)."""
 
     code = "unknown_model"
 
     def __init__(self, model_id: str | None = None) -> None:
         reason = "unknown model: model must be the path of a loaded model"
         if model_id is not None:
-            reason = f"unknown model {model_id[:MAX_SHOWN_ID]!r}: GET /v1/models lists those that there are"
+            reason = f"unknown model {model_id[:MAX_SHOWN_ID]!r}: GET /v1/models lists the available models"
         super().__init__(reason)
         self.model_id = model_id
 
 
 class UnsafeModelIdError(Refusal):
-    """A catalogue id with a slash, where one with ``__`` in its place is wanted."""
+    """The catalogue id has a slash, where the form with ``__`` in its place is required."""
 
     code = "unsafe_model_id"
 
     def __init__(self, safe_id: str) -> None:
-        super().__init__(f"the model id must be a single path segment: write {safe_id[:MAX_SHOWN_ID]!r}")
+        super().__init__(f"the model id must be a single path segment: use {safe_id[:MAX_SHOWN_ID]!r}")
         self.safe_id = safe_id
 
 
@@ -157,27 +157,27 @@ class ModelNotLoadedError(Refusal):
 
     def __init__(self, model_id: str) -> None:
         super().__init__(
-            f"the model {model_id[:MAX_SHOWN_ID]!r} is not loaded, and this request does not load it: the "
-            "first one that computes with it does, such as POST /tokenize"
+            f"the model {model_id[:MAX_SHOWN_ID]!r} is not loaded, and this request does not load it; a "
+            "request that computes with it does, such as POST /tokenize"
         )
 
 
 class ModelKindError(Refusal):
-    """The model is for something else than the request wants; ``wanted`` is that."""
+    """The model cannot do what the request asks for, which is ``wanted``."""
 
     code = "wrong_model_kind"
 
     def __init__(self, wanted: Literal["generation", "embedding"]) -> None:
         super().__init__(
-            "the model gives embeddings and generates no text: it is for /v1/embeddings"
+            "the model gives embeddings and does not generate text: use it at /v1/embeddings"
             if wanted == "generation"
-            else "the model generates text and gives no embeddings"
+            else "the model generates text and does not give embeddings"
         )
         self.wanted = wanted
 
 
 class LoadAbandonedError(Refusal):
-    """Nobody waited for the load any more."""
+    """The load was cancelled because nobody was waiting for it any more."""
 
     code = "load_abandoned"
 
@@ -186,7 +186,7 @@ class LoadAbandonedError(Refusal):
 
 
 class NotInitializedError(Refusal):
-    """The dialect has no model yet, or none any more."""
+    """The dialect has no model, because none was loaded yet or it was shut down."""
 
     code = "not_initialized"
 
@@ -195,16 +195,16 @@ class NotInitializedError(Refusal):
 
 
 class OtherLoadRunningError(Refusal):
-    """The dialect is loading a model, and this call has to do with another."""
+    """The dialect is loading a model, and this call concerns another one."""
 
     code = "other_load_running"
 
     def __init__(self) -> None:
-        super().__init__("a model is being loaded: wait until that is over")
+        super().__init__("a model is being loaded: wait until it has finished")
 
 
 class OtherModelError(Refusal):
-    """A path that is not the loaded model's, where only that will do."""
+    """The path is not that of the loaded model, which this call requires."""
 
     code = "other_model"
 
@@ -213,7 +213,7 @@ class OtherModelError(Refusal):
 
 
 class SessionExpiredError(Refusal):
-    """A session that was to go on is gone: idle for too long, or the longest idle one of too many."""
+    """The session to continue is gone: it was idle for too long, or made room for a newer one."""
 
     code = "session_expired"
 
@@ -222,17 +222,17 @@ class SessionExpiredError(Refusal):
 
 
 class SessionsFullError(Refusal):
-    """There are as many sessions as may be, and all of them are in use."""
+    """The maximum number of sessions exists, and all of them are in use."""
 
     code = "sessions_full"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"all of the {limit} sessions that may exist are in use")
+        super().__init__(f"all {limit} sessions are in use")
         self.limit = limit
 
 
 class CallCancelledError(Refusal):
-    """A call was cancelled, and its answer would look like a whole one or is of no use."""
+    """The call was cancelled, and a partial answer would be useless or look like a whole one."""
 
     code = "call_cancelled"
 
@@ -241,12 +241,12 @@ class CallCancelledError(Refusal):
 
 
 class GenerationTimeoutError(Refusal):
-    """A time limit of the request's own has passed."""
+    """A time limit that the request itself set has passed."""
 
     code = "timeout"
 
     def __init__(self, field: str, seconds: float) -> None:
-        super().__init__(f"{field} has passed: {seconds:g} s")
+        super().__init__(f"the request exceeded {field} ({seconds:g} s)")
         self.field = field
         self.seconds = seconds
 
@@ -257,11 +257,13 @@ class GenerationCancelledError(Refusal):
     code = "generation_cancelled"
 
     def __init__(self) -> None:
-        super().__init__("the generation was cancelled: somebody ended the running calls of its session")
+        super().__init__(
+            "the generation was cancelled: another client ended the running calls of its session"
+        )
 
 
 class UnauthorizedError(Refusal):
-    """The server wants an API key, and the request has none or a wrong one."""
+    """The server requires an API key, and the request has none or a wrong one."""
 
     code = "unauthorized"
 
@@ -274,7 +276,7 @@ class UnauthorizedError(Refusal):
 
 
 class ForeignHostError(Refusal):
-    """A request that addresses the server by a name that is not allowed (DNS rebinding)."""
+    """The request addresses the server by a name that is not allowed (DNS rebinding)."""
 
     code = "foreign_host"
 
@@ -293,12 +295,12 @@ class ForeignOriginError(Refusal):
     def __init__(self) -> None:
         super().__init__(
             "the Origin is not allowed: LLMSERVE_CORS_ORIGINS lists the sites whose pages may call this "
-            "server, LLMSERVE_ALLOWED_HOSTS the server's own names"
+            "server, and LLMSERVE_ALLOWED_HOSTS lists the server's own names"
         )
 
 
 class RouteNotFoundError(Refusal):
-    """No such route."""
+    """There is no such route."""
 
     code = "route_not_found"
 
@@ -307,7 +309,7 @@ class RouteNotFoundError(Refusal):
 
 
 class MethodNotAllowedError(Refusal):
-    """The route exists for other methods."""
+    """The route exists, but not for this method."""
 
     code = "method_not_allowed"
 
@@ -317,7 +319,7 @@ class MethodNotAllowedError(Refusal):
 
 
 class NotSupportedError(Refusal):
-    """A feature that clients know from elsewhere and that this server does not have."""
+    """The request needs a feature that other servers have and this one does not."""
 
     code = "not_supported"
 
@@ -326,16 +328,16 @@ class NotSupportedError(Refusal):
 
 
 class ServerDrainingError(Refusal):
-    """A new request while the server finishes the running ones."""
+    """A new request arrived while the server finishes the running ones."""
 
     code = "draining"
 
     def __init__(self) -> None:
-        super().__init__("the server is draining: it takes no new requests")
+        super().__init__("the server is draining and accepts no new requests")
 
 
 class ServerStoppingError(Refusal):
-    """A running request that the stopping server cancelled."""
+    """The stopping server cancelled a running request."""
 
     code = "server_stopping"
 

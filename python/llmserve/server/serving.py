@@ -1,4 +1,4 @@
-"""``llmserve serve``: runs the server and tells on the terminal what it serves."""
+"""``llmserve serve``: runs the server and prints what it serves."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from llmserve.server.application import Application
 from llmserve.server.download.progress import ProgressLine
 from llmserve.server.draining_server import DrainingServer
 from llmserve.server.models import Model
-from llmserve.server.paths import shown
 from llmserve.server.settings import Settings
 from llmserve.types import ModelInfo
 from llmserve.version import version
 
 LOAD_FAILED = 1
-"""Exit status where the model could not be loaded."""
+"""Exit status if the model could not be loaded."""
 
 
 class Announcer:
-    """Shows the load of the first model, then what is served; ends the server where that fails."""
+    """Shows the progress of the first load, then what is served; ends the server if the load fails."""
 
     def __init__(self, settings: Settings, stream: TextIO) -> None:
         self.server: DrainingServer | None = None
@@ -38,7 +37,7 @@ class Announcer:
         self._line.show(progress)
 
     def on_listening(self) -> None:
-        """Prints the address, where no model is loaded that would be told of."""
+        """Prints the address, if no first model is loaded (whose announcement would have it)."""
         if self._settings.model is None:
             self._stream.write(f"llmserve {version()} serves the models of its catalogue\n")
             self._stream.write(f"  address         {self._url()}\n{self._grpc()}")
@@ -73,7 +72,7 @@ class Announcer:
 
 
 def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False, grpc: str = "") -> str:
-    """What is served, and a first request to try; ``grpc`` is the line about that service."""
+    """What is served, and a first request to try; ``grpc`` is the line about the gRPC service."""
     key = '-H "Authorization: Bearer $LLMSERVE_API_KEY" ' if needs_key else ""
     return (
         f"llmserve {version()} serves {model.id} ({info.description})\n"
@@ -87,7 +86,7 @@ def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False
 
 
 def computed_on(info: ModelInfo) -> str:
-    """The backend, and on GPUs how many of the layers."""
+    """The backend, and the number of layers that are on GPUs."""
     if info.num_gpu_layers == 0:
         return info.backend
     return f"{info.backend}: {info.num_gpu_layers} of {info.num_layers + 1} layers"
@@ -103,7 +102,7 @@ def _drafting(model: Model) -> str:
 
 def _generation_sizes(info: ModelInfo) -> str:
     return (
-        f"  context length  {info.context_length} tokens a sequence\n"
+        f"  context length  {info.context_length} tokens per sequence\n"
         f"  KV cells        {info.num_cells} ({info.kv_layout}, {info.kv_type_k}/{info.kv_type_v})\n"
         f"  sequences       {info.num_slots} at once\n"
     )
@@ -112,7 +111,7 @@ def _generation_sizes(info: ModelInfo) -> str:
 def _embedding_sizes(info: ModelInfo) -> str:
     return (
         f"  embeddings      {info.embedding_length} values ({info.pooling} pooling)\n"
-        f"  context length  {info.context_length} tokens an input\n"
+        f"  context length  {info.context_length} tokens per input\n"
         f"  inputs          {info.num_slots} at once\n"
     )
 
@@ -122,13 +121,14 @@ def _first_request(model: Model) -> str:
     if model.kind == "embedding":
         path, body = "/v1/embeddings", {"model": model.id, "input": "Once upon a time"}
     else:
-        generation = {"prompt": "Once upon a time", "max_tokens": 32, "stream": True}
-        path, body = "/completions", {"model": shown(model.path), **generation}
+        messages = [{"role": "user", "content": "Tell me a story."}]
+        body = {"model": model.id, "messages": messages, "max_tokens": 32, "stream": True}
+        path = "/v1/chat/completions"
     return f"{path} -d {shlex.quote(orjson.dumps(body).decode())}"
 
 
 def serve(settings: Settings) -> int:
-    """Serves until a signal ends it; the exit status."""
+    """Serves until a signal ends the server; returns the exit status."""
     announcer = Announcer(settings, sys.stderr)
     app = Application(settings, announcer, chains_signals=False)
     config = uvicorn.Config(

@@ -70,7 +70,7 @@ class OneWorkerLock:
         try:
             file = _open_lock_file(name)
         except OSError as error:
-            logger.warning("cannot tell whether other workers run: no lock file (%s)", error.strerror)
+            logger.warning("cannot check for other workers: no lock file (%s)", error.strerror)
             return
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

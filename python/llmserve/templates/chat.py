@@ -43,7 +43,7 @@ class ChatTemplates:
         """The prompt of messages; see `Engine.chat_prompt`."""
         if add_generation_prompt and continue_final_message:
             raise InvalidParameterError(
-                "continue_final_message: cannot be set beside add_generation_prompt",
+                "continue_final_message: cannot be set together with add_generation_prompt",
                 field="continue_final_message",
             )
         source = variants.choose(self._info, template, bool(tools))
@@ -84,7 +84,7 @@ class ChatTemplates:
     ) -> dict[str, Any]:
         """What the template gets beside the messages; what a client may have written is marked."""
         if tools and not takes.shows_tools:
-            raise TemplateError("the chat template takes no tools")
+            raise TemplateError("the chat template does not support tools")
         given = {"documents": None, **variables, "tools": list(tools) if tools else None}
         return {**self._info.special_tokens, **self._marker.value(given)}
 

@@ -97,7 +97,7 @@ class _Namespace(jinja2.utils.Namespace):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
-            raise jinja2.exceptions.SecurityError(f"a namespace takes no name like {name!r}")
+            raise jinja2.exceptions.SecurityError(f"a namespace does not accept a name like {name!r}")
         super().__setitem__(name, value)
 
 
@@ -119,7 +119,8 @@ def _plain(value: Any) -> Any:
             return value if type(value) is kind else kind(value)
     kind_of_value = type(value).__name__
     raise InvalidParameterError(
-        f"messages: a template takes text, numbers, lists and mappings, not {kind_of_value}", field="messages"
+        f"messages: a template accepts text, numbers, lists and mappings, not {kind_of_value}",
+        field="messages",
     )
 
 

@@ -20,17 +20,17 @@ pub struct ModelConfig {
 /// How the weights are loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WeightsConfig {
-    /// Map the file instead of reading it.
+    /// Map the model file into memory instead of reading it.
     pub use_mmap: bool,
-    /// Keep the weights from being swapped out.
+    /// Lock the weights in memory, so that they are not swapped out.
     pub use_mlock: bool,
     /// Layers to offload to the GPU; `None` leaves it to llama.cpp (all, where there is a GPU).
     pub gpu_layers: Option<u32>,
-    /// The GPU that holds what is not split.
+    /// Index of the GPU that holds everything that is not split.
     pub main_gpu: u32,
-    /// Share of the model for each GPU; empty leaves it to llama.cpp.
+    /// Proportion of the model on each GPU; empty leaves it to llama.cpp.
     pub tensor_split: Vec<f32>,
-    /// Metadata values that replace those of the file.
+    /// Metadata values that override those in the file.
     pub metadata_overrides: Vec<(String, MetadataValue)>,
 }
 
@@ -63,20 +63,20 @@ pub enum MetadataValue {
 /// How the context is made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContextConfig {
-    /// The most tokens that one sequence may hold. `None`: the trained length, or less where half
-    /// of the free memory does not hold one such sequence.
+    /// Maximum number of tokens in one sequence. `None`: the trained length, or less if half of the
+    /// free memory cannot hold one such sequence.
     pub context_length: Option<u32>,
-    /// The most sequences that are in the context at once (1 to 256). `None`: four for each thread,
-    /// from 4 to 16.
+    /// Maximum number of sequences in the context at the same time (1 to 256). `None`: four per
+    /// thread, from 4 to 16.
     pub max_sequences: Option<u32>,
     /// KV cells of all sequences together, for [`KvLayout::Unified`]. `None`: what half of the free
     /// memory holds, at most sequences x context length.
     pub kv_cells: Option<u32>,
     /// One pool of cells, or one per sequence.
     pub kv_layout: KvLayout,
-    /// The most rows of one step.
+    /// Maximum number of rows in one step.
     pub batch_size: u32,
-    /// The most rows that are computed together (llama.cpp's physical batch).
+    /// Maximum number of rows that are computed together (llama.cpp's physical batch).
     pub ubatch_size: u32,
     /// Compute threads; `None`: the cores that this process may use (affinity and cgroup quota). Tokens are drawn
     /// on as many, at most eight.
@@ -125,7 +125,7 @@ impl Default for ContextConfig {
 /// How KV cells are shared out among sequences.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KvLayout {
-    /// Per sequence where half of the free memory holds all sequences at full length, else unified.
+    /// Per sequence if half of the free memory can hold all sequences at full length, else unified.
     #[default]
     Auto,
     /// Each sequence has its own cells (as many as the context length). A row then scans only its
@@ -236,7 +236,7 @@ pub struct LoraAdapter {
 /// Limits of the queue, the step and the caches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchedulerConfig {
-    /// The most requests that wait; one more is refused.
+    /// Maximum number of waiting requests; further ones are refused.
     pub max_queued_requests: usize,
     /// The most prompt tokens that wait; a request that would exceed them is refused, unless it
     /// is alone in the queue.
@@ -253,7 +253,7 @@ pub struct SchedulerConfig {
 }
 
 impl SchedulerConfig {
-    /// Refuses what no engine could run with.
+    /// Refuses options that no engine could run with.
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         let invalid = |message: String| Err(LoadError::new(LoadErrorReason::InvalidOption, message));
         let counts = [

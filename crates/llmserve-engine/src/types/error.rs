@@ -6,8 +6,8 @@ use super::session_error::SessionError;
 
 /// A refused or failed request.
 ///
-/// Messages give the limit and the value met. They never hold a path or one of llama.cpp's log
-/// lines, so a server may show them to its clients.
+/// Messages give the limit and the actual value. They never contain a path or one of llama.cpp's
+/// log lines, so a server may show them to its clients.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A field of the request is out of range or contradicts another.
@@ -18,10 +18,10 @@ pub enum Error {
         /// What is wrong with it, with the limit and the value.
         reason: String,
     },
-    /// The prompt has no token at all.
+    /// The prompt has no tokens.
     #[error("prompt: must hold at least one token")]
     EmptyPrompt,
-    /// The prompt leaves no room for output in what a sequence may hold.
+    /// The prompt leaves no room for output in the context length.
     #[error(
         "prompt: {prompt_tokens} tokens leave no room for output in the context length of {context_length} tokens"
     )]
@@ -31,7 +31,7 @@ pub enum Error {
         /// The most tokens that one sequence may hold.
         context_length: usize,
     },
-    /// The prompt is so long a text that it was not tokenized: it cannot fit.
+    /// The prompt is too long a text to fit, and was therefore not tokenized.
     #[error("prompt: at least {fewest_tokens} tokens exceed the context length of {context_length} tokens")]
     TextTooLong {
         /// The fewest tokens that a text of this length can have.
@@ -39,28 +39,28 @@ pub enum Error {
         /// The most tokens that one sequence may hold.
         context_length: usize,
     },
-    /// An input of an embedding request that cannot be computed.
+    /// An input of an embedding request cannot be computed.
     #[error("input[{index}]: {reason}")]
     InvalidInput {
-        /// Which one, from 0.
+        /// The position of the input, from 0.
         index: usize,
         /// What is wrong with it, with the limit and the value.
         reason: String,
     },
-    /// An input of an embedding request that is longer than inputs may be.
+    /// An input of an embedding request is too long.
     #[error("input[{index}]: {}{num_tokens} tokens exceed the context length of {limit} tokens",
         if *.is_exact { "" } else { "at least " })]
     InputTooLong {
-        /// Which one, from 0.
+        /// The position of the input, from 0.
         index: usize,
-        /// Its tokens, or how many it has at least.
+        /// The number of its tokens, or a lower bound of it.
         num_tokens: usize,
-        /// Whether they were counted. A text that is far too long is not tokenized.
+        /// Whether the tokens were counted. A text that is far too long is not tokenized.
         is_exact: bool,
         /// The most tokens that one input may have.
         limit: usize,
     },
-    /// A constraint that cannot be compiled.
+    /// A constraint cannot be compiled.
     #[error("{field}: {reason}")]
     InvalidConstraint {
         /// The field: `json_schema`, `regex` or `grammar`.
@@ -68,7 +68,7 @@ pub enum Error {
         /// What is wrong with it; for a schema, with keyword and JSON pointer.
         reason: String,
     },
-    /// The tokens that may be generated do not hold the shortest document that the constraint allows.
+    /// The token limit is too small for even the shortest document that the constraint allows.
     #[error("max_tokens: the shortest document takes {minimum} tokens, and {budget} may be generated")]
     BudgetTooSmall {
         /// Tokens of the shortest document that was found.
@@ -79,7 +79,7 @@ pub enum Error {
     /// The constraint broke while the text was generated.
     #[error("the constraint failed: {reason}")]
     ConstraintFailed {
-        /// How.
+        /// How it broke.
         reason: &'static str,
     },
     /// The waiting queue has no room.
@@ -89,7 +89,7 @@ pub enum Error {
         limit: usize,
         /// What the limit counts: `requests` or `tokens`.
         unit: &'static str,
-        /// When a new try is likely to succeed.
+        /// When another try is likely to succeed.
         retry_after: Duration,
     },
     /// llama.cpp could not compute a step that this request was part of.
@@ -98,40 +98,40 @@ pub enum Error {
         /// llama.cpp's return code.
         code: i32,
     },
-    /// The model's output for this request holds no usable number.
+    /// The model's output for this request contains no usable number.
     #[error("the model produced no finite logits")]
     InvalidLogits,
-    /// Drafting with the model's own head was asked for, and it has none.
+    /// Drafting with the model's own head was requested, but the model has none.
     #[error("the model has no head for multi-token prediction (MTP) that can draft")]
     NoDraftHead,
-    /// The draft context could not be made.
+    /// The draft context could not be created.
     #[error("the draft context could not be made: {reason}")]
     DraftContext {
         /// Why.
         reason: &'static str,
     },
-    /// The model's vector for an input holds a value that is no number.
+    /// The model's vector for an input contains a value that is not a number.
     #[error("the model produced no finite embedding")]
     InvalidEmbedding,
     /// The engine was shut down while the request was waiting or running.
     #[error("the engine was shut down")]
     ShutDown,
-    /// The engine's thread has ended by a fault, or this process is a fork of the engine's.
+    /// The engine's thread crashed, or this process was forked from the engine's process.
     #[error("the engine is dead: {reason}")]
     EngineDead {
         /// Why.
         reason: &'static str,
     },
-    /// A fault of the engine's own while it worked on this request alone.
+    /// A fault in the engine while it worked on this request alone.
     #[error("the request ended by a fault inside the engine")]
     Internal,
-    /// Text that the vocabulary cannot turn into tokens, or the reverse.
+    /// Text cannot be converted into tokens of the vocabulary, or tokens into text.
     #[error("{reason}")]
     Tokenize {
         /// What is wrong, with the offending value.
         reason: String,
     },
-    /// A session file that could not be written or read.
+    /// A session file could not be written or read.
     #[error(transparent)]
     Session(#[from] SessionError),
 }
@@ -172,7 +172,7 @@ pub enum LoadErrorReason {
     NotFound,
     /// The file exists and cannot be read, or is not a regular file.
     NotReadable,
-    /// The file is no GGUF file.
+    /// The file is not a GGUF file.
     NotGguf,
     /// A GGUF version that llama.cpp does not read.
     UnsupportedVersion,
@@ -186,7 +186,7 @@ pub enum LoadErrorReason {
     WrongPart,
     /// llama.cpp does not know the model's architecture, tokenizer or a tensor type.
     Unsupported,
-    /// The model is for something else than its caller wants it for.
+    /// The model cannot do what its caller wants it for.
     WrongKind,
     /// Neither weights nor KV cache fit into memory.
     NotEnoughMemory,
@@ -247,7 +247,7 @@ impl LoadErrorReason {
     }
 }
 
-/// A load that failed. Nothing of it stays in memory.
+/// A load failed. Nothing of it remains in memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LoadError {
@@ -265,7 +265,7 @@ impl LoadError {
         Self { reason, message: message.into(), detail: String::new() }
     }
 
-    /// Adds what belongs into the log only.
+    /// Adds details that are for the log only.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();

@@ -88,7 +88,7 @@ class ValueWriter:
         text = self._text[:-1] if self._text[:-1] in known else self._text
         value = next((value for value in known if value.startswith(text)), None)
         if value is None:
-            raise GenerationError("an argument of a tool call is none of its values")
+            raise GenerationError("an argument of a tool call is not one of its allowed values")
         return Written(value, known[value])
 
     def _number(self) -> Written:
@@ -96,5 +96,5 @@ class ValueWriter:
         try:
             json.loads(text)
         except ValueError:
-            raise GenerationError("an argument of a tool call is no number") from None
+            raise GenerationError("an argument of a tool call is not a number") from None
         return Written(text, text)

@@ -22,7 +22,7 @@ def read_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
     """The functions of `tools`: nested in `function` as in chat, or flat as in responses.
 
     Raises:
-        FieldError: One is no function.
+        FieldError: One of the tools is not a function.
     """
     if len(tools) > MAX_TOOLS:
         raise FieldError("tools", f"must have at most {MAX_TOOLS} tools, got {len(tools)}")
@@ -83,7 +83,7 @@ def choose_tools(tools: tuple[Tool, ...], choice: Any) -> tuple[ToolMode, tuple[
     """Whether the turn calls tools, and which it may call.
 
     Raises:
-        FieldError: The choice is none, or of a tool that there is not.
+        FieldError: The choice is invalid, or names an unknown tool.
     """
     if choice is None:
         return ("auto" if tools else "none"), tools
@@ -92,7 +92,7 @@ def choose_tools(tools: tuple[Tool, ...], choice: Any) -> tuple[ToolMode, tuple[
             raise FieldError("tool_choice", f"must be auto, none or required, got {choice[:32]!r}")
         mode = _MODES[choice]
         if mode == "required" and not tools:
-            raise FieldError("tool_choice", "is required, and there are no tools")
+            raise FieldError("tool_choice", "is required, but there are no tools")
         return (mode if tools else "none"), tools
     if not isinstance(choice, dict):
         raise FieldError("tool_choice", f"must be a string or an object, got {kind_of(choice)}")

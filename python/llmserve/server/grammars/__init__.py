@@ -31,6 +31,6 @@ def gbnf_to_lark(text: str) -> str:
     """
     grammar = simplified(read_gbnf(text))
     if grammar is None:
-        raise GrammarSyntaxError("the rule 'root' allows no text that ends")
+        raise GrammarSyntaxError("the rule 'root' matches no finite text")
     grammar = without_linear_recursion(grammar)
     return write_lark(cut_lexemes(grammar), grammar)

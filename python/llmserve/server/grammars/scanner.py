@@ -131,7 +131,7 @@ class Scanner:
         at = self.position
         code = self._take_character()
         if 0xD800 <= code <= 0xDFFF:
-            raise self.error("half of a surrogate pair is no character", at)
+            raise self.error("half of a surrogate pair is not a character", at)
         return code
 
     def _take_character(self) -> int:
@@ -165,4 +165,4 @@ class Scanner:
         try:
             return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
-            raise self.error("half of a surrogate pair is no character", begun) from None
+            raise self.error("half of a surrogate pair is not a character", begun) from None

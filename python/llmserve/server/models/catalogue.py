@@ -56,7 +56,7 @@ class Catalogue:
         """The model with an id: ``Org/Name`` or, as SIE's paths have it, ``Org__Name``.
 
         Raises:
-            UnknownModelError: There is none, also after a look at the folder.
+            UnknownModelError: No model has this id, even after the folder was read again.
         """
         if (entry := self._known(model_id)) is None:
             await self._refresh()
@@ -136,5 +136,5 @@ def _merged(first: Iterable[CatalogueEntry], others: Iterable[CatalogueEntry]) -
         if former.path == entry.path:
             by_id[safe_id(entry.id)] = entry
         elif former is not entry:
-            logger.warning("the model id %s is that of the model which the server was started with", entry.id)
+            logger.warning("the model id %s is taken by the model that the server was started with", entry.id)
     return tuple(by_id.values())

@@ -41,13 +41,13 @@ def read_catalogue(
     except OSError as error:
         raise SettingsError(f"the catalogue cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # of TOML, or of UTF-8
-        raise SettingsError(f"the catalogue is no valid TOML: {error}") from None
+        raise SettingsError(f"the catalogue is not valid TOML: {error}") from None
     for key in document:
         if key != "models":
-            raise SettingsError(f"catalogue: the key {key!r} is unknown; the catalogue holds [[models]]")
+            raise SettingsError(f"catalogue: unknown key {key!r}; only [[models]] is allowed")
     tables = document.get("models", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise SettingsError("catalogue: models must be tables, written as [[models]]")
+        raise SettingsError("catalogue: models must be an array of tables, written as [[models]]")
     reader = _Reader(path.absolute().parent, defaults, drafting or DraftSettings())
     entries = tuple(reader.entry(table, number) for number, table in enumerate(tables, 1))
     _refuse_duplicates(entries)
@@ -59,7 +59,7 @@ def _refuse_duplicates(entries: tuple[CatalogueEntry, ...]) -> None:
     seen: dict[str, str] = {}
     for entry in entries:
         if (other := seen.setdefault(safe_id(entry.id), entry.id)) is not entry.id:
-            raise SettingsError(f"catalogue: the id {entry.id!r} is taken by an entry before ({other!r})")
+            raise SettingsError(f"catalogue: duplicate id {entry.id!r} (an earlier entry has {other!r})")
 
 
 def _refuse_two_ways_to_draft(entries: tuple[CatalogueEntry, ...]) -> None:
@@ -68,8 +68,8 @@ def _refuse_two_ways_to_draft(entries: tuple[CatalogueEntry, ...]) -> None:
             shares_engine = (other.path, other.config) == (entry.path, entry.config)
             if shares_engine and other.drafting != entry.drafting:
                 raise SettingsError(
-                    f"catalogue: {entry.id!r} and {other.id!r} are one model, since their file and load "
-                    "options are the same; they cannot draft differently"
+                    f"catalogue: {entry.id!r} and {other.id!r} are the same model, because their file and "
+                    "load options are the same; they cannot draft differently"
                 )
 
 
@@ -86,8 +86,8 @@ class _Reader:
         model_id = _text(table, "id", label)
         if len(model_id) > _MAX_ID_LENGTH or not model_id.isprintable() or model_id.strip("/ ") != model_id:
             raise SettingsError(
-                f"{label}: id must be 1 to {_MAX_ID_LENGTH} printable characters without a slash or blank at "
-                f"its ends, got {model_id[:_MAX_ID_LENGTH]!r}"
+                f"{label}: id must be 1 to {_MAX_ID_LENGTH} printable characters, without a slash or a space "
+                f"at either end, got {model_id[:_MAX_ID_LENGTH]!r}"
             )
         label = f"catalogue entry {model_id!r}"
         path = self._real(_text(table, "path", label))
@@ -118,7 +118,7 @@ def _text(table: Mapping[str, Any], key: str, label: str) -> str:
     value = table.get(key)
     if not isinstance(value, str) or not value or "\0" in value:
         raise SettingsError(
-            f"{label}: {key} must be a text, got {'nothing' if value is None else repr(value)}"
+            f"{label}: {key} must be a string, got {'nothing' if value is None else repr(value)}"
         )
     return value
 

@@ -52,5 +52,5 @@ def _read(entry: CatalogueEntry) -> ModelKind | None:
     try:
         return _core.model_kind(entry.path, entry.config)
     except LoadError as error:
-        logger.debug("the header of %s does not tell what the model is for: %s", entry.id, error)
+        logger.debug("the header of %s does not say what the model is for: %s", entry.id, error)
         return None

@@ -51,8 +51,8 @@ class MemoryLimit:
                 return
             if held_bytes(other for other in others if not _gives_way(other)) + least > self._limit:
                 raise LoadError(
-                    f"the model of {least} bytes does not fit into the {self._limit} bytes that "
-                    "LLMSERVE_MODEL_MEMORY_BYTES leaves for models, beside those that stay loaded",
+                    f"the model of {least} bytes does not fit into LLMSERVE_MODEL_MEMORY_BYTES "
+                    f"({self._limit}) beside the models that stay loaded",
                     reason="not_enough_memory",
                 )
             if (idle := _longest_idle(others)) is not None:
@@ -73,7 +73,7 @@ class MemoryLimit:
             if (idle := _longest_idle(others)) is None:
                 logger.warning(
                     "models take %d bytes, more than LLMSERVE_MODEL_MEMORY_BYTES (%d), and all are in use; "
-                    "context_length and max_sequences make KV caches smaller",
+                    "smaller values of context_length and max_sequences shrink the KV caches",
                     held,
                     self._limit,
                 )

@@ -1,4 +1,4 @@
-"""What the operator chose for drafting."""
+"""The operator's settings for drafting."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ DraftChoice: TypeAlias = Literal["off", "auto", "mtp", "prompt_lookup"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSettings:
-    """How requests for a model draft, of all dialects but Llamatik, which has routes of its own for it."""
+    """How requests for a model draft, in every dialect but Llamatik, which has its own routes for that."""
 
     draft: DraftChoice = "off"
-    """``mtp``: with the model's own head; ``auto``: so where it has one; ``prompt_lookup``: with what prompt
-    and output repeat."""
+    """``mtp``: with the model's own head; ``auto``: the same, if the model has a head; ``prompt_lookup``:
+    from repetitions in prompt and output."""
     draft_len: int = 3
-    """The most tokens of one draft."""
+    """Maximum number of tokens in one draft."""
     draft_adaptive: bool = True
-    """Whether drafts get shorter, or rest, where they do not pay."""
+    """Whether drafts are shortened or skipped when they do not pay off."""

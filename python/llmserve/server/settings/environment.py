@@ -20,13 +20,13 @@ _SERVICE_LINK = re.compile(
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 _CLOSE = 0.8
-"""Names that resemble a setting's by so much are misspelt; the ratio is difflib's."""
+"""A name this similar to a setting's name (difflib's ratio) counts as a misspelling of it."""
 _NUM_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about the environment that belongs into the log."""
+    """A remark about the environment for the log."""
 
     level: int
     text: str
@@ -34,16 +34,16 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The variables without those that Kubernetes set, and what is to be said about the others."""
+    """The variables without those set by Kubernetes, and what was found among the others."""
 
     variables: Mapping[str, str]
     misspelt: Mapping[str, str]
-    """Names that are no settings -> the settings that they resemble."""
+    """Unknown names -> the settings that they resemble."""
     notices: tuple[Notice, ...]
 
 
 def sort_out(environ: Mapping[str, str], known: Iterable[str]) -> Environment:
-    """Tells settings from variables that only look like them. ``known`` are the names of the settings."""
+    """Separates settings from variables that only look like settings. ``known`` are the settings' names."""
     links = sorted(name for name, value in environ.items() if _is_service_link(name, value))
     variables = {name: value for name, value in environ.items() if name not in links}
     strangers = sorted(variables.keys() - set(known))
@@ -72,5 +72,5 @@ def _links_text(names: list[str]) -> str:
     rest = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
     return (
         f"ignoring variables that Kubernetes sets for Services: {shown}{rest}; "
-        "enableServiceLinks: false in the pod's spec keeps them out"
+        "set enableServiceLinks: false in the pod's spec to avoid them"
     )

@@ -1,4 +1,4 @@
-"""How the text of a variable becomes a value. Every kind says what it takes, for messages and help."""
+"""How the text of a setting becomes a value. Every kind says, for messages and help, what it accepts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from llmserve.server.trust.api_keys import ApiKeys
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type of variable.
+    """A kind of setting.
 
-    ``parse`` raises ``ValueError`` whose text completes the sentence "NAME ...".
+    ``parse`` raises a ``ValueError`` whose text completes the sentence "NAME ...".
     """
 
     takes: str
@@ -103,7 +103,7 @@ TEXT = Kind("text", lambda text: text, "TEXT")
 
 def _parse_path(text: str) -> Path:
     if "\0" in text:
-        raise ValueError("must not hold a NUL character")
+        raise ValueError("must not contain a NUL character")
     return Path(text).expanduser()
 
 
@@ -114,7 +114,7 @@ def _parse_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-NAMES = Kind("names, separated by commas", _parse_names, "NAMES")
+NAMES = Kind("comma-separated names", _parse_names, "NAMES")
 
 
 _HOST = re.compile(r"\*|(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9a-f:.]*:[0-9a-f:.]*")
@@ -124,27 +124,27 @@ def _parse_hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(name.lower().removeprefix("[").removesuffix("]") for name in _parse_names(text))
     for host in hosts:
         if not _HOST.fullmatch(host):
-            raise ValueError(
-                f"must hold names such as llm.example or *.example, without a port, got {host!r}"
-            )
+            raise ValueError(f"must be names such as llm.example or *.example, without a port, got {host!r}")
     return hosts
 
 
-HOSTS = Kind("host names, `*.NAME` or `*`, separated by commas", _parse_hosts, "NAMES")
+HOSTS = Kind("comma-separated host names, `*.NAME` or `*`", _parse_hosts, "NAMES")
 
 
 def _parse_keys(text: str) -> ApiKeys:
     keys = _parse_names(text)
     if not keys:
-        raise ValueError("must hold a key, got none")
+        raise ValueError("must contain at least one key, got none")
     for number, key in enumerate(keys, 1):
-        # The message must not show it.
+        # The message must not show the key.
         if not (key.isascii() and key.isprintable()) or " " in key:
-            raise ValueError(f"must hold keys of visible ASCII characters; key {number} is none")
+            raise ValueError(
+                f"must be keys of printable ASCII characters without spaces; key {number} is not"
+            )
     return ApiKeys(keys)
 
 
-KEYS = Kind("keys, separated by commas", _parse_keys, "KEYS")
+KEYS = Kind("comma-separated keys", _parse_keys, "KEYS")
 
 
 def _parse_numbers(text: str) -> tuple[float, ...]:
@@ -152,23 +152,25 @@ def _parse_numbers(text: str) -> tuple[float, ...]:
     return tuple(one.parse(part) for part in _parse_names(text))
 
 
-NUMBERS = Kind("numbers, separated by commas", _parse_numbers, "NUMBERS")
+NUMBERS = Kind("comma-separated numbers", _parse_numbers, "NUMBERS")
 
 
 def _parse_metadata(text: str) -> Mapping[str, int | float | bool | str]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"must be a JSON object, got text that is no JSON ({error})") from None
+        raise ValueError(f"must be a JSON object, got invalid JSON ({error})") from None
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")
     for key, item in value.items():
         if not isinstance(item, int | float | bool | str):
-            raise ValueError(f"must map names to numbers, booleans or texts; {key!r} is none of them")
+            raise ValueError(
+                f"must map names to numbers, booleans or strings; the value of {key!r} is something else"
+            )
     return value
 
 
-METADATA = Kind('a JSON object, as `{"llama.rope.freq_base": 5e5}`', _parse_metadata, "JSON")
+METADATA = Kind('a JSON object, such as `{"llama.rope.freq_base": 5e5}`', _parse_metadata, "JSON")
 
 
 def _parse_adapter(text: str) -> LoraAdapter:
@@ -182,4 +184,4 @@ def _parse_adapters(text: str) -> Sequence[LoraAdapter]:
     return tuple(_parse_adapter(part) for part in _parse_names(text))
 
 
-ADAPTERS = Kind("`PATH` or `PATH=SCALE`, separated by commas", _parse_adapters, "PATHS")
+ADAPTERS = Kind("comma-separated `PATH` or `PATH=SCALE`", _parse_adapters, "PATHS")

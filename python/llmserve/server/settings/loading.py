@@ -17,7 +17,7 @@ from llmserve.server.trust.api_keys import ApiKeys
 
 
 class SettingsError(ValueError):
-    """A setting that is unknown or out of range; the text names it, the limit and the value met."""
+    """A setting is unknown or has a bad value; the text gives its name, the limit and the value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +51,13 @@ class Settings:
     drafting: DraftSettings
     model_config: ModelConfig
     notices: tuple[Notice, ...]
-    """What is to be logged about the environment."""
+    """Remarks about the environment for the log."""
 
 
 def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Settings:
-    """Settings from environment variables; ``overrides`` (by :attr:`Variable.name`) win.
+    """Reads the settings from environment variables; ``overrides`` (by :attr:`Variable.name`) win.
 
-    An empty text counts as unset.
+    An empty value counts as unset.
 
     Raises:
         SettingsError: A misspelt ``LLMSERVE_*`` name, or a bad value.
@@ -87,7 +87,7 @@ def _max_bodies_bytes(given: int | None, of_one: int) -> int:
         return 16 * of_one
     if given < of_one:
         raise SettingsError(
-            f"LLMSERVE_MAX_BODIES_BYTES must be at least the {of_one} of one body, got {given}"
+            f"LLMSERVE_MAX_BODIES_BYTES must be at least LLMSERVE_MAX_BODY_BYTES ({of_one}), got {given}"
         )
     return given
 

@@ -1,4 +1,4 @@
-"""The one table of settings: environment variable, command-line option, kind, default, meaning."""
+"""The one table of settings: environment variable, command-line option, kind, default and meaning."""
 
 from __future__ import annotations
 
@@ -9,130 +9,145 @@ from llmserve.server.settings.variable import Variable
 
 SERVER_VARIABLES: tuple[Variable, ...] = (
     Variable("host", kinds.TEXT, "127.0.0.1", "Address to listen on (`llmserve serve` only)."),
-    Variable("port", integer(0, 65535), "8082", "Port; 0 takes a free one (`llmserve serve` only)."),
+    Variable(
+        "port", integer(0, 65535), "8082", "Port to listen on; 0 picks a free one (`llmserve serve` only)."
+    ),
     Variable(
         "grpc_port",
         integer(0, 65535),
         "",
-        "Port of the gRPC service, by convention 50052; 0 takes a free one. Unset: there is none.",
+        "Port of the gRPC service, by convention 50052; 0 picks a free one. If unset, gRPC is off.",
     ),
     Variable(
         "grpc_host",
         kinds.TEXT,
         "",
-        "Address of the gRPC service. Unset: that of `LLMSERVE_HOST`.",
+        "Address that the gRPC service listens on. If unset, the same as `LLMSERVE_HOST`.",
     ),
-    Variable("model", kinds.PATH, "", "GGUF file to load at start."),
+    Variable("model", kinds.PATH, "", "GGUF file to load at startup."),
     Variable(
         "models_dir",
         kinds.PATH,
         "",
-        "Folder from which clients may load models. Unset: only local requests may load, and any readable "
-        "file.",
+        "Folder from which clients may load models. If unset, only local requests may load models by path, "
+        "from any readable file.",
         prefix="",
     ),
     Variable(
         "catalogue",
         kinds.PATH,
         "",
-        "TOML file that names models and their options (docs/deployment.md). Unset: the files in "
+        "TOML file that lists models and their options (docs/deployment.md). If unset, the files in "
         "`MODELS_DIR` are the models.",
     ),
     Variable(
         "load_wait_s",
         number(0, 3600),
         "5",
-        "How long a request waits for a model that is loaded for it, before it gets 503; the load goes on.",
+        "How long a request waits for its model to load before it gets a 503, in seconds; "
+        "the load continues.",
     ),
     Variable(
         "model_memory_bytes",
         integer(1, 2**50),
         "",
-        "Memory for models and their KV caches. Beyond it, idle models that clients loaded, by path or by "
-        "id, are unloaded, the longest unused first. Unset: no limit.",
+        "Limit on the memory of all models and their KV caches, in bytes. To stay within it, idle models that"
+        " clients loaded (by path or by id) are unloaded, least recently used first. If unset, there is no "
+        "limit.",
     ),
     Variable(
         "api_key",
         kinds.KEYS,
         "",
-        "Keys of which clients must send one, as `Authorization: Bearer` or `X-API-Key`. Unset: none is "
-        "needed.",
+        "API keys; a client must send one of them as `Authorization: Bearer` or `X-API-Key`. If unset, no key"
+        " is required.",
     ),
     Variable(
         "metrics_open",
         kinds.SWITCH,
         "false",
-        "Whether `/metrics` needs no key from anybody. Local requests never need one.",
+        "Serve `/metrics` to everyone without an API key. Local requests never need a key there.",
     ),
     Variable(
         "sessions_dir",
         kinds.PATH,
         "",
-        "Folder in which clients may save and load sessions. Unset: only local requests may, anywhere.",
+        "Folder in which clients may save and load session files. If unset, only local requests may, in any "
+        "folder.",
         prefix="",
     ),
     Variable(
         "cache_dir",
         kinds.PATH,
         "",
-        "Where downloaded models live. Unset: `$XDG_CACHE_HOME/llmserve`, else `~/.cache/llmserve`.",
+        "Folder for downloaded models. If unset, `$XDG_CACHE_HOME/llmserve`, or else `~/.cache/llmserve`.",
     ),
-    Variable("max_body_bytes", integer(1024, 2**40), str(16 << 20), "The largest request body, in bytes."),
+    Variable(
+        "max_body_bytes",
+        integer(1024, 2**40),
+        str(16 << 20),
+        "Largest request body that is accepted, in bytes.",
+    ),
     Variable(
         "max_bodies_bytes",
         integer(1024, 2**44),
         "",
-        "The most bytes of all request bodies that are being read together; beyond, requests get 503. Unset: "
-        "16 of the largest.",
+        "Limit on all request bodies that are being read at the same time, in bytes; further requests get a "
+        "503. If unset, 16 times `LLMSERVE_MAX_BODY_BYTES`.",
     ),
     Variable(
         "body_timeout_s",
         number(1, 86400),
         "60",
-        "How long a request body may take to arrive, in seconds; a request that takes longer gets 408.",
+        "How long a request body may take to arrive, in seconds; a slower request gets a 408.",
     ),
     Variable(
         "sse_ping_s",
         number(0.1, 3600),
         "10",
-        "A stream that sent nothing for so many seconds gets a comment.",
+        "After this many seconds without output, a stream gets a comment that keeps its connection alive.",
     ),
     Variable(
         "stall_s",
         number(1, 86400),
         "60",
-        "A client that takes nothing of its answer for so many seconds is cut off: its request ends, and its "
-        "connection is reset.",
+        "A client that reads nothing of its response for this many seconds is cut off: its request is aborted"
+        " and its connection is reset.",
     ),
     Variable(
-        "grace_s", number(0, 86400), "10", "How long running requests may go on after SIGTERM, in seconds."
+        "grace_s", number(0, 86400), "10", "How long running requests may continue after SIGTERM, in seconds."
     ),
     Variable(
         "allowed_hosts",
         kinds.HOSTS,
         "",
-        "Names under which requests may address the server (their `Host`), besides loopback names. Unset: "
-        "any name, but on a loopback address loopback names only.",
+        "Names by which requests may address the server (their `Host` header), besides loopback names. If "
+        "unset, any name is allowed, except that requests on a loopback address must use a loopback name.",
     ),
     Variable(
         "cors_origins",
         kinds.NAMES,
         "",
-        "Origins of other sites whose pages may call the server, or `*`. Empty: none.",
+        "Origins of other sites whose pages may call the server, or `*` for all. If unset, none may.",
     ),
     Variable(
         "session_ttl_s",
         number(0.1, 10**9),
         "3600",
-        "A session that was not used for so many seconds expires.",
+        "A session expires after this many seconds without use.",
     ),
     Variable(
         "max_sessions",
         integer(1, 10**6),
         "1024",
-        "The most sessions; for one more, the longest idle one goes.",
+        "Maximum number of sessions; one more replaces the session that has been idle longest.",
     ),
-    Variable("log_level", choice("critical", "error", "warning", "info", "debug"), "info", "What is logged."),
+    Variable(
+        "log_level",
+        choice("critical", "error", "warning", "info", "debug"),
+        "info",
+        "Lowest level of log messages that are written.",
+    ),
 )
 
 DRAFT_VARIABLES: tuple[Variable, ...] = (
@@ -141,11 +156,11 @@ DRAFT_VARIABLES: tuple[Variable, ...] = (
         choice("off", "auto", "mtp", "prompt_lookup"),
         "off",
         "Speculative decoding (docs/speculative-decoding.md): `mtp` drafts with the model's own head, `auto` "
-        "too, where it has one, and `prompt_lookup` with what prompt and output repeat.",
+        "does so if the model has one, and `prompt_lookup` drafts from repetitions in prompt and output.",
     ),
-    Variable("draft_len", integer(1, 8), "3", "The most tokens of one draft."),
-    Variable("draft_adaptive", kinds.SWITCH, "true", "Make drafts shorter, or none, where they do not pay."),
+    Variable("draft_len", integer(1, 8), "3", "Maximum number of tokens in one draft."),
+    Variable("draft_adaptive", kinds.SWITCH, "true", "Shorten or skip drafts when they do not pay off."),
 )
 
 VARIABLES: tuple[Variable, ...] = SERVER_VARIABLES + DRAFT_VARIABLES + MODEL_VARIABLES
-"""Every setting. ``docs/configuration.md`` holds the same table, and a test compares them."""
+"""Every setting. ``docs/configuration.md`` has the same table, and a test compares them."""

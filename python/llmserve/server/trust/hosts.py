@@ -1,4 +1,4 @@
-"""Under which names requests may address the server: the protection from DNS rebinding."""
+"""The names by which requests may address the server: protection against DNS rebinding."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ANY = "*"
 class HostRule:
     """Refuses requests whose ``Host`` is not one of the allowed names.
 
-    Without names, a request that came in on a loopback address needs a loopback name, and any other may have
-    any name. Loopback names are always allowed: DNS gives them to nobody else. A client that sends no
+    Without names, a request that arrives on a loopback address must use a loopback name; others may use any
+    name. Loopback names are always allowed: DNS gives them to nobody else. A client that sends no
     ``Host`` at all (HTTP/1.0) is not a browser and passes.
     """
 
@@ -29,7 +29,7 @@ class HostRule:
         """Checks one request.
 
         Raises:
-            ForeignHostError: Its ``Host`` is not allowed.
+            ForeignHostError: The request's ``Host`` is not allowed.
         """
         text = header(scope, b"host")
         if text is None:

@@ -30,7 +30,7 @@ class OriginRule:
         """Checks one request; other sites may link to what changes nothing.
 
         Raises:
-            ForeignOriginError: It was sent for a page of another site.
+            ForeignOriginError: The request was sent for a page of another site.
         """
         if "*" in self._allowed:
             return

@@ -40,9 +40,9 @@ class Bodies:
         """What ``make`` makes of a request's body; it is called on another thread where that is large.
 
         Raises:
-            BodyTimeoutError: It does not arrive in time.
-            BodiesFullError: All bodies together are too large.
-            BodyTooLargeError: It is over the limit of one.
+            BodyTimeoutError: The body did not arrive in time.
+            BodiesFullError: All bodies together exceed their limit.
+            BodyTooLargeError: The body exceeds the limit of a single one.
         """
         body = bytearray()
         try:
@@ -71,7 +71,7 @@ def parse_object(body: bytes | bytearray, *, may_be_empty: bool = False) -> dict
     An empty body is read as an empty object where it ``may_be_empty``.
 
     Raises:
-        MalformedBodyError: It is not one.
+        MalformedBodyError: The body is not a JSON object.
     """
     if not body:
         if may_be_empty:

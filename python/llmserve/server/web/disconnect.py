@@ -51,8 +51,8 @@ class Connections:
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "a middleware around this application gives bodies again after their end: requests go on "
-                "when their clients leave"
+                "a middleware around this application repeats bodies after their end: requests continue "
+                "when their clients disconnect"
             )
 
 

@@ -52,11 +52,11 @@ class Exchange:
         An empty body is read as an empty object where it ``may_be_empty``.
 
         Raises:
-            MalformedBodyError: It is not one.
-            FieldError: A field of it is wrong.
-            BodyTooLargeError: It is over the limit.
-            BodyTimeoutError: It does not arrive in time.
-            BodiesFullError: All bodies together are too large.
+            MalformedBodyError: The body is not a JSON object.
+            FieldError: A field of the body is wrong.
+            BodyTooLargeError: The body exceeds the limit.
+            BodyTimeoutError: The body did not arrive in time.
+            BodiesFullError: All bodies together exceed their limit.
         """
         made = await self._bodies.read(
             self.request, lambda body: make(parse_object(body, may_be_empty=may_be_empty))

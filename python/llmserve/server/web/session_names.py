@@ -18,7 +18,7 @@ def header_session(scope: Scope) -> str | None:
     """The name in the header ``X-LLMServe-Session``, or ``None``.
 
     Raises:
-        FieldError: It is no name.
+        FieldError: The value is not a valid session name.
     """
     name = header(scope, HEADER.lower().encode())
     return None if name is None else check_name(name, HEADER)
@@ -28,7 +28,7 @@ def check_name(name: str, field: str) -> str:
     """The name, if it is one.
 
     Raises:
-        FieldError: It is none.
+        FieldError: The text is not a valid session name.
     """
     if _NAME.fullmatch(name) is None:
         raise FieldError(field, f"must be 1 to 128 of A-Z a-z 0-9 . _ -, got {name[:32]!a}")
@@ -39,12 +39,12 @@ def session_of(scope: Scope, given: str | None, field: str) -> str | None:
     """The name that a field or the header gives, or ``None``.
 
     Raises:
-        FieldError: One is no name, or both are given and differ.
+        FieldError: One of them is not a valid session name, or both are given and differ.
     """
     in_header = header_session(scope)
     if given is None:
         return in_header
     check_name(given, field)
     if in_header is not None and in_header != given:
-        raise FieldError(field, f"must be the name in the header {HEADER}, where both are given")
+        raise FieldError(field, f"must equal the name in the header {HEADER} if both are given")
     return given

@@ -19,7 +19,7 @@ from llmserve.server.web.schema import Parsed, read
 M = TypeVar("M", bound=Message)
 
 MAX_REST_BYTES = 16_384
-"""The most bytes of a message beside its texts. Each unknown field is looked at, on the event loop."""
+"""The most bytes of a message apart from its texts. Each unknown field is looked at, on the event loop."""
 
 _USED_BACKENDS = frozenset({pb.BACKEND_UNSPECIFIED, pb.BACKEND_LLAMA_CPP})
 
@@ -35,7 +35,7 @@ def read_load(data: bytes) -> Parsed[LoadRequest]:
     """A ``LoadModelRequest``.
 
     Raises:
-        MalformedBodyError: It is none.
+        MalformedBodyError: The bytes are not a valid message.
         FieldError: It has no path, or too many bytes beside it.
     """
     message = _parse(pb.LoadModelRequest, data)
@@ -54,7 +54,7 @@ def read_predict(data: bytes) -> Parsed[CompletionRequest]:
     """A ``PredictRequest``, with the limits and defaults that the same fields have over HTTP.
 
     Raises:
-        MalformedBodyError: It is none.
+        MalformedBodyError: The bytes are not a valid message.
         FieldError: The first field that is missing or out of range, or the message itself.
     """
     message = _parse(pb.PredictRequest, data)
@@ -68,7 +68,7 @@ def _parse(cls: type[M], data: bytes) -> M:
     try:
         return cls.FromString(data)
     except DecodeError:
-        raise MalformedBodyError(f"the message is no {cls.DESCRIPTOR.name}") from None
+        raise MalformedBodyError(f"the message is not a valid {cls.DESCRIPTOR.name}") from None
 
 
 def _check_rest(data: bytes, *texts: str) -> None:
@@ -76,7 +76,7 @@ def _check_rest(data: bytes, *texts: str) -> None:
         return
     num_bytes = len(data) - sum(len(text.encode()) for text in texts)
     if num_bytes > MAX_REST_BYTES:
-        reason = f"must have at most {MAX_REST_BYTES} bytes beside its texts, got {num_bytes}"
+        reason = f"must have at most {MAX_REST_BYTES} bytes apart from its texts, got {num_bytes}"
         raise FieldError("the message", reason)
 
 

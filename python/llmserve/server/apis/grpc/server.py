@@ -57,7 +57,7 @@ class GrpcServer:
             reason = getattr(error, "strerror", None) or error
             raise GrpcStartError(
                 f"the gRPC service cannot listen on {shown}:{port}: {reason}\n"
-                "hint: LLMSERVE_GRPC_HOST and LLMSERVE_GRPC_PORT say where it listens"
+                "hint: set LLMSERVE_GRPC_HOST and LLMSERVE_GRPC_PORT to choose where it listens"
             ) from error
         await server.start()
         self._server = server

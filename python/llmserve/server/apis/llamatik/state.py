@@ -68,7 +68,7 @@ class GenerationModel:
         """The loaded model.
 
         Raises:
-            NotInitializedError: There is none.
+            NotInitializedError: No model is loaded.
             ModelLoadingError: Its engine died, and another dialect is replacing it.
         """
         if self._choice is None:
@@ -85,7 +85,7 @@ class GenerationModel:
         """The loaded model and its engine, kept until the context ends.
 
         Raises:
-            NotInitializedError: There is none.
+            NotInitializedError: No model is loaded.
             ModelLoadingError: Its engine died, and another dialect is replacing it.
         """
         model = self.model()

@@ -140,7 +140,7 @@ class ModelsApi:
         """The models of an id, which is one or none, or of a path.
 
         Raises:
-            UnknownModelError: It is none of both.
+            UnknownModelError: The text is neither an id nor the path of a loaded model.
         """
         registry = self._services.registry
         try:

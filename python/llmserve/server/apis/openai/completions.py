@@ -91,9 +91,11 @@ class CompletionsApi:
             raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0")
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
-            raise FieldError("prompt", f"and n must ask for at most {MAX_CHOICES} texts, got {num_choices}")
+            raise FieldError(
+                "prompt", f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}"
+            )
         if session is not None and num_choices > 1:
-            raise FieldError("n", "and prompt must ask for one text where a session is named")
+            raise FieldError("n", "and prompt must ask for one text when a session is named")
         async with AsyncExitStack() as stack:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
             choices = [
@@ -124,7 +126,7 @@ def _params(request: OpenAiCompletionRequest) -> SamplingParams:
     if request.suffix:
         raise FieldError("suffix", "is not supported: put a model's own infill tokens into the prompt")
     if request.best_of is not None and request.best_of != request.n:
-        raise FieldError("best_of", f"must be n ({request.n}) where it is given, got {request.best_of}")
+        raise FieldError("best_of", f"must equal n ({request.n}) if it is given, got {request.best_of}")
     schema = json_schema_of(request.response_format)
     if schema is None and request.json_schema is not None:
         schema = schema_text(request.json_schema, "json_schema")

@@ -22,9 +22,11 @@ def conversation_of(request: ChatRequest) -> Conversation:
         FieldError: A field is wrong, or asks for what there is not.
     """
     if request.functions is not None:
-        raise FieldError("functions", "is the old form of tools: use tools and tool_choice")
+        raise FieldError(
+            "functions", "is the old form of tools, which is not supported: use tools and tool_choice"
+        )
     if request.modalities not in (None, ["text"]):
-        raise FieldError("modalities", "must be [text]: llmserve gives text only")
+        raise FieldError("modalities", "must be [text]: llmserve generates text only")
     for index, message in enumerate(request.messages):
         check_parts(message.get("content"), f"messages[{index}].content")
         _check_calls(message.get("tool_calls"), f"messages[{index}].tool_calls")

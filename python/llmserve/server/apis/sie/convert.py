@@ -49,13 +49,13 @@ def read_request(body: Mapping[str, Any]) -> GenerateRequest:
 
 def _check_logprobs(request: GenerateRequest) -> None:
     if request.logprobs and not request.stream:
-        raise UnsupportedFieldError("logprobs", "is supported with stream true only")
+        raise UnsupportedFieldError("logprobs", "is supported only if stream is true")
     if request.top_logprobs is None:
         return
     if not request.stream:
-        raise UnsupportedFieldError("top_logprobs", "is supported with stream true only")
+        raise UnsupportedFieldError("top_logprobs", "is supported only if stream is true")
     if not request.logprobs:
-        raise FieldError("top_logprobs", "needs logprobs true")
+        raise FieldError("top_logprobs", "needs logprobs to be true")
 
 
 def _check_grammar(grammar: GenerateGrammar, raw: object) -> None:

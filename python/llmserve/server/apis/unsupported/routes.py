@@ -12,15 +12,15 @@ from llmserve.server.web.endpoint import ANY_METHOD, Endpoint, Route
 from llmserve.server.web.errors import Dialect
 from llmserve.server.web.exchange import Exchange
 
-_IMAGES = "llmserve generates text, no images"
-_AUDIO = "llmserve takes and gives text, no audio"
+_IMAGES = "llmserve generates text, not images"
+_AUDIO = "llmserve works with text, not audio"
 _RERANK = "llmserve does not score or rank documents"
 _ENCODE = "of SIE's routes, /v1/generate is served; embeddings are at /v1/embeddings"
-_FILES = "llmserve keeps no files of its clients"
-_BATCHES = "llmserve keeps no jobs; send the requests at the same time, they are computed together"
-_TUNING = "llmserve trains no models"
+_FILES = "llmserve does not store files for clients"
+_BATCHES = "llmserve does not store jobs; send the requests at the same time, and they are computed together"
+_TUNING = "llmserve does not train models"
 _STATE = (
-    "llmserve keeps no conversations under ids of its own; send the whole conversation, or name a session in "
+    "llmserve does not store conversations under ids; send the whole conversation, or name a session in "
     "X-LLMServe-Session"
 )
 
@@ -45,8 +45,8 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
         "/v1/assistants": _STATE,
         "/v1/threads": _STATE,
         "/v1/conversations": _STATE,
-        "/infill": "models are prompted as they are; put a model's own infill tokens into the prompt",
-        "/slots": "llmserve has no slots of which clients know; name a session in X-LLMServe-Session",
+        "/infill": "put the model's own infill tokens into the prompt of /completion",
+        "/slots": "llmserve does not expose slots; name a session in X-LLMServe-Session",
         "/lora-adapters": "LoRA adapters are load options of a model, see LLMSERVE_LORA and the catalogue",
     },
     SIE: {
