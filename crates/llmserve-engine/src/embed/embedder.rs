@@ -81,7 +81,7 @@ impl Embedder {
             shared: Arc::clone(&shared),
             commands: commands.clone(),
         };
-        let pool = TaskPool::start(&pool_options(), preparer, &shared).map_err(no_thread)?;
+        let pool = TaskPool::start(&pool_options(false), preparer, &shared).map_err(no_thread)?;
         let stop = stop(commands, pool.clone());
         let texts = Texts { pool, shared: Arc::clone(&shared), max_waiting };
         Ok(Self { handle: Handle::new(shared, info, stop), texts })

@@ -109,7 +109,7 @@ impl Engine {
             shared: Arc::clone(&shared),
             commands: commands.clone(),
         };
-        let pool = TaskPool::start(&tokenizer::pool_options(), preparer, &shared);
+        let pool = TaskPool::start(&tokenizer::pool_options(true), preparer, &shared);
         let pool = pool.inspect_err(|_| files.pool.close()).map_err(no_thread)?;
         let stop = stop(commands.clone(), pool.clone(), Arc::clone(&files));
         let texts = Texts { pool, shared: Arc::clone(&shared), max_waiting };

@@ -124,8 +124,9 @@ pub(crate) const MAX_SMALL_JOBS: usize = 64;
 /// Longer prompts are slow work: a tenth of a second by the slowest tokenizers.
 const MAX_QUICK_BYTES: usize = 64 << 10;
 
-/// How the prepare threads of an engine or embedder are.
-pub(crate) fn pool_options() -> PoolOptions {
+/// How the prepare threads of an engine or embedder are. `keeps_order`: requests queue in the order in which they were
+/// submitted, as far as they are quick to prepare.
+pub(crate) fn pool_options(keeps_order: bool) -> PoolOptions {
     let num_cores = std::thread::available_parallelism().map_or(1, usize::from);
     PoolOptions {
         name: "llmserve-prepare",
@@ -133,6 +134,7 @@ pub(crate) fn pool_options() -> PoolOptions {
         stack_bytes: STACK_BYTES,
         is_background: true,
         must_finish: false,
+        keeps_order,
     }
 }
 

@@ -68,6 +68,7 @@ impl Files {
             stack_bytes: STACK_BYTES,
             is_background: false,
             must_finish: true,
+            keeps_order: true,
         };
         Ok(Self { shared: Arc::clone(shared), pool: TaskPool::start(&options, storage, shared)? })
     }

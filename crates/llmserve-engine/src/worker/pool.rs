@@ -30,6 +30,8 @@ pub(crate) struct PoolOptions {
     pub(crate) is_background: bool,
     /// Whether the end of the engine waits for a task that is being done, however long that takes.
     pub(crate) must_finish: bool,
+    /// Whether quick tasks are done one at a time, so that they end in the order in which they came.
+    pub(crate) keeps_order: bool,
 }
 
 /// The way to the threads. Each owns a part in the context of type `P`, which goes with the last of them.
@@ -47,7 +49,8 @@ struct Inner<P> {
 struct Queue<P> {
     quick: VecDeque<Task<P>>,
     slow: VecDeque<Task<P>>,
-    is_quick_running: bool,
+    keeps_order: bool,
+    num_quick_running: usize,
     num_slow_running: usize,
     max_slow_running: usize,
     is_closed: bool,
@@ -65,7 +68,8 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
         let queue = Queue {
             quick: VecDeque::new(),
             slow: VecDeque::new(),
-            is_quick_running: false,
+            keeps_order: options.keeps_order,
+            num_quick_running: 0,
             num_slow_running: 0,
             max_slow_running: max_slow(options.num_threads),
             is_closed: false,
@@ -163,8 +167,7 @@ impl<P> Inner<P> {
 
 impl<P> Queue<P> {
     /// Quick tasks go first, but one thread does slow ones as long as there are any, so that neither kind
-    /// waits for the end of the other. Quick tasks are done one at a time: they end in the order in which they
-    /// came, and so requests queue in the order in which they were submitted.
+    /// waits for the end of the other.
     fn take(&mut self) -> Option<(Task<P>, Pace)> {
         let is_slow_due = self.num_slow_running == 0 || self.quick.is_empty();
         if is_slow_due
@@ -174,18 +177,18 @@ impl<P> Queue<P> {
             self.num_slow_running += 1;
             return Some((task, Pace::Slow));
         }
-        if self.is_quick_running {
+        if self.keeps_order && self.num_quick_running > 0 {
             return None;
         }
         let task = self.quick.pop_front()?;
-        self.is_quick_running = true;
+        self.num_quick_running += 1;
         Some((task, Pace::Quick))
     }
 
     /// Counts a task as done.
     fn end(&mut self, pace: Pace) {
         match pace {
-            Pace::Quick => self.is_quick_running = false,
+            Pace::Quick => self.num_quick_running -= 1,
             Pace::Slow => self.num_slow_running -= 1,
         }
     }
@@ -215,6 +218,7 @@ mod tests {
             stack_bytes: 1 << 20,
             is_background: false,
             must_finish: false,
+            keeps_order: true,
         };
         TaskPool::start(&options, 7, shared).unwrap()
     }
@@ -254,7 +258,8 @@ mod tests {
         let mut queue = Queue::<()> {
             quick: VecDeque::new(),
             slow: VecDeque::new(),
-            is_quick_running: false,
+            keeps_order: false,
+            num_quick_running: 0,
             num_slow_running: 0,
             max_slow_running: 2,
             is_closed: false,
@@ -263,13 +268,7 @@ mod tests {
             queue.quick.push_back(Box::new(|()| ()));
             queue.slow.push_back(Box::new(|()| ()));
         }
-        let paces = std::iter::from_fn(|| {
-            let (_, pace) = queue.take()?;
-            if pace == Pace::Quick {
-                queue.end(pace);
-            }
-            Some(pace)
-        });
+        let paces = std::iter::from_fn(|| queue.take().map(|(_, pace)| pace));
         assert_eq!(paces.collect::<Vec<_>>(), [Pace::Slow, Pace::Quick, Pace::Quick, Pace::Slow]);
     }
 
