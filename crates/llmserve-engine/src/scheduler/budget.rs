@@ -70,7 +70,7 @@ impl StepBudget {
     ///
     /// `are_beginners`: the streams have just begun. `spent`: what the step has cost already.
     pub(super) fn turn_rows(&self, num_decode_rows: usize, are_beginners: bool, spent: Duration) -> usize {
-        let has_rested = self.rested > 0.0;
+        let has_rested = self.have_rested();
         let Some(cost) = self.clock.cost() else {
             return if has_rested { 0 } else { FIRST_CHUNK };
         };
@@ -85,6 +85,11 @@ impl StepBudget {
         } else {
             0
         }
+    }
+
+    /// Whether streams rest now.
+    pub(super) fn have_rested(&self) -> bool {
+        self.rested > 0.0
     }
 
     /// Enters what a step took. `is_rest`: streams rested.

@@ -121,6 +121,9 @@ pub(crate) struct Scheduler {
     is_deterministic: bool,
     /// Whose turn it is among prompts: the oldest's or the shortest's.
     is_oldest_first: bool,
+    /// Whether others were passed over for short prompts: the next rest of the streams begins with a
+    /// chunk of the oldest.
+    passed_over: bool,
     /// What moving cells took since the last step: it comes off the next one.
     moved: Duration,
 }
@@ -135,7 +138,15 @@ impl Scheduler {
         is_deterministic: bool,
     ) -> Self {
         let budget = StepBudget::new(config, tile, is_deterministic);
-        Self { budget, takes_turns, tile, is_deterministic, is_oldest_first: true, moved: Duration::ZERO }
+        Self {
+            budget,
+            takes_turns,
+            tile,
+            is_deterministic,
+            is_oldest_first: true,
+            passed_over: false,
+            moved: Duration::ZERO,
+        }
     }
 
     /// Seconds of a prompt token, as measured.
@@ -171,13 +182,20 @@ impl Scheduler {
         if plan.decode.is_empty() {
             plan.prefill = self.prefill(&prompts, self.budget.idle_rows(prompts.len()).min(max_rows));
         } else if self.takes_turns {
-            let together = short_prompts_beside_beginners(candidates);
+            let is_turn_of_all = self.passed_over && !self.budget.have_rested();
+            let together =
+                if is_turn_of_all { Vec::new() } else { short_prompts_beside_beginners(candidates) };
             let rows = self.budget.turn_rows(num_decode_rows, !together.is_empty(), moved);
             if rows > 0 {
                 plan.num_resting = plan.decode.len();
                 plan.decode.clear();
-                let prompts = if together.is_empty() { prompts } else { together };
-                plan.prefill = self.prefill(&prompts, rows.min(max_rows));
+                let rows = rows.min(max_rows);
+                plan.prefill = if together.is_empty() {
+                    self.prefill(&prompts, rows)
+                } else {
+                    self.passed_over |= together.len() < prompts.len();
+                    plan_prefill(&together, rows, self.tile, true)
+                };
             }
         } else {
             let rows = self.budget.shared_rows(num_decode_rows, moved).min(max_rows - num_decode_rows);
@@ -187,7 +205,7 @@ impl Scheduler {
     }
 
     fn prefill(&mut self, prompts: &[&Candidate], rows: usize) -> Vec<Share> {
-        let oldest_first = self.is_oldest_first;
+        let oldest_first = std::mem::take(&mut self.passed_over) || self.is_oldest_first;
         if prompts.len() > 1 {
             self.is_oldest_first = !oldest_first;
         }
@@ -207,7 +225,8 @@ fn short_prompts_beside_beginners(candidates: &[Candidate]) -> Vec<&Candidate> {
     if streams.any(|stream| stream.num_generated > JUST_BEGUN) {
         return Vec::new();
     }
-    let is_one = |prompt: &&Candidate| prompt.is_prompt() && prompt.num_new <= SHORT_PROMPT;
+    let is_one =
+        |prompt: &&Candidate| prompt.is_prompt() && prompt.num_new.max(prompt.num_pending) <= SHORT_PROMPT;
     candidates.iter().filter(is_one).collect()
 }
 
@@ -215,8 +234,12 @@ fn plan_decode(candidates: &[Candidate], max_rows: usize, max_each: usize) -> Ve
     let mut spare = max_rows;
     let mut shares = Vec::new();
     let mut num_drafted = Vec::new();
+    // Each of those that come later has a row.
+    let mut num_later = candidates.iter().filter(|candidate| candidate.is_decode()).count();
     for candidate in candidates.iter().filter(|candidate| candidate.is_decode()) {
-        let num_tokens = candidate.num_pending.min(max_each).min(spare);
+        num_later -= 1;
+        let most = spare.saturating_sub(num_later).max(1).min(spare);
+        let num_tokens = candidate.num_pending.min(max_each).min(most);
         if num_tokens == 0 {
             break;
         }

@@ -138,6 +138,24 @@ fn streams_that_have_just_begun_wait_for_short_prompts() {
 }
 
 #[test]
+fn a_long_prompt_is_computed_beside_short_ones_without_end() {
+    let mut scheduler = scheduler(true);
+    let beginner = |index| Candidate { num_generated: 1, ..decode(index) };
+    let mut left = 2000;
+    for step_number in 0..600 {
+        let short = |index| Candidate { arrival: 1000 + step_number, ..prompt(index, 200) };
+        let long = Candidate { num_new: 2000, ..prompt(3, left) };
+        let plan = step(&mut scheduler, &[beginner(0), short(1), short(2), long]);
+        left -=
+            plan.prefill.iter().filter(|share| share.index == 3).map(|share| share.num_tokens).sum::<usize>();
+        if left == 0 {
+            return;
+        }
+    }
+    panic!("{left} of 2000 tokens are left");
+}
+
+#[test]
 fn they_wait_for_a_bounded_time() {
     let mut scheduler = scheduler(true);
     let beginner = Candidate { num_generated: 1, ..decode(0) };

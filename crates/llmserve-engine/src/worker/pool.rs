@@ -169,7 +169,8 @@ impl<P> Queue<P> {
     /// Quick tasks go first, but one thread does slow ones as long as there are any, so that neither kind
     /// waits for the end of the other.
     fn take(&mut self) -> Option<(Task<P>, Pace)> {
-        let is_slow_due = self.num_slow_running == 0 || self.quick.is_empty();
+        let is_quick_held = self.keeps_order && self.num_quick_running > 0;
+        let is_slow_due = self.num_slow_running == 0 || self.quick.is_empty() || is_quick_held;
         if is_slow_due
             && self.num_slow_running < self.max_slow_running
             && let Some(task) = self.slow.pop_front()
@@ -177,7 +178,7 @@ impl<P> Queue<P> {
             self.num_slow_running += 1;
             return Some((task, Pace::Slow));
         }
-        if self.keeps_order && self.num_quick_running > 0 {
+        if is_quick_held {
             return None;
         }
         let task = self.quick.pop_front()?;
@@ -270,6 +271,27 @@ mod tests {
         }
         let paces = std::iter::from_fn(|| queue.take().map(|(_, pace)| pace));
         assert_eq!(paces.collect::<Vec<_>>(), [Pace::Slow, Pace::Quick, Pace::Quick, Pace::Slow]);
+    }
+
+    #[test]
+    fn slow_tasks_go_on_while_quick_ones_keep_their_order() {
+        let shared = shared();
+        let pool = pool(&shared, 3);
+        let first = push_slow(&pool);
+        first.0.recv().unwrap();
+        let (hold, held) = channel::<()>();
+        let (started, has_started) = channel();
+        pool.push(Pace::Quick, move |_| {
+            started.send(()).unwrap();
+            held.recv().unwrap_or(());
+        });
+        has_started.recv().unwrap();
+        pool.push(Pace::Quick, |_| ());
+        let second = push_slow(&pool);
+        second.0.recv().unwrap();
+        drop((first.1, second.1, hold));
+        pool.close();
+        shared.join();
     }
 
     #[test]

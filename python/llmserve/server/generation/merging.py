@@ -49,6 +49,9 @@ async def merged(sources: Sequence[Source[T]]) -> AsyncGenerator[tuple[int, T | 
             # A task that was made just now takes what is there in the next turn.
             await asyncio.sleep(0)
     finally:
+        # All of them first: a cancellation here must leave none behind.
+        for task in (taking, *feeding):
+            task.cancel()
         for task in (taking, *feeding):
             await end_task(task)
 

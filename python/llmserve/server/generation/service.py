@@ -123,7 +123,9 @@ class GenerationService:
             with self._lifecycle.running(task.cancel):
                 return await task
         except asyncio.CancelledError:
-            if self._lifecycle.is_stopping:
+            current = asyncio.current_task()
+            is_own = current is not None and current.cancelling() > 0
+            if self._lifecycle.is_stopping and not is_own:
                 raise ServerStoppingError from None
             raise
 

@@ -69,8 +69,11 @@ class Endpoint:
 
     @property
     def is_safe(self) -> bool:
-        """Whether it changes nothing (RFC 9110, section 9.2.1): links of other sites may lead there."""
-        return self.method == "GET"
+        """Whether it changes nothing (RFC 9110, section 9.2.1): links of other sites may lead there.
+
+        Neither does the refusal of what is not served.
+        """
+        return self.method in ("GET", ANY_METHOD)
 
     def __call__(self, handler: Handler) -> Handler:
         """Declares that a method serves this endpoint."""

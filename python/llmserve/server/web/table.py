@@ -48,7 +48,12 @@ class EndpointTable:
         for pattern, methods in self._patterns:
             if match := pattern.match(path):
                 return _route(methods, scope["method"]), match.groupdict()
-        return next(route for root, route in self._unknown if path.startswith(root)), {}
+        return next(route for root, route in self._unknown if _is_below(path, root)), {}
+
+
+def _is_below(path: str, root: str) -> bool:
+    """Whether a path lies below a root; everything lies below an empty one."""
+    return not root or f"{path}/".startswith(f"{root.removesuffix('/')}/")
 
 
 def _route(methods: _Methods, method: str) -> Route:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any
@@ -50,6 +49,6 @@ class Watchdog:
             return
         await end_task(self._watch)
         if self._has_ended_work and isinstance(error, asyncio.CancelledError):
-            if sys.version_info >= (3, 11) and work is not None:
+            if work is not None:
                 work.uncancel()
             self._watch.result()

@@ -39,13 +39,6 @@ class CompletionResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadProgress:
-    """How far a load has come."""
-
-    progress: Annotated[float, Field("Rises from above 0 to exactly 1, which is the last.", example=0.25)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
     """Why a request was refused or failed."""
 

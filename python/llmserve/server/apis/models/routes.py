@@ -22,7 +22,7 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
-from llmserve.server.web.headers import ignored_header
+from llmserve.server.web.headers import answer_headers
 
 _UNAUTHORIZED = Content("The server wants an API key.", json_of(ModelsError))
 
@@ -133,8 +133,7 @@ class ModelsApi:
                 raise ModelLoadingError
             registry.unpin(model.path, IDLE_PIN, model.config)
         await registry.wait_closed()
-        headers = {"X-LLMServe-Ignored": ignored_header(parsed.unknown)} if parsed.unknown else {}
-        await exchange.send_json(dump(UnloadAnswer()), headers=headers)
+        await exchange.send_json(dump(UnloadAnswer()), headers=answer_headers(parsed.unknown))
 
     async def _named(self, name: str) -> list[Model]:
         """The models of an id, which is one or none, or of a path.
