@@ -10,9 +10,7 @@ import orjson
 from starlette.types import Send
 
 from llmserve.server.refusals import (
-    BodiesFullError,
     BodyTimeoutError,
-    BodyTooLargeError,
     CallCancelledError,
     MethodNotAllowedError,
     NotSupportedError,
@@ -88,7 +86,7 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
         headers.append((b"retry-after", seconds.encode()))
     if isinstance(fault.error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(fault.error.allowed).encode()))
-    if isinstance(fault.error, BodyTimeoutError | BodyTooLargeError | BodiesFullError):
+    if isinstance(fault.error, BodyTimeoutError):
         # RFC 9110, section 15.5.9: else the rest of the body would be read for as long as it takes.
         headers.append((b"connection", b"close"))
     if isinstance(fault.error, UnauthorizedError):

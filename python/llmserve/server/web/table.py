@@ -52,8 +52,8 @@ class EndpointTable:
 
 
 def _is_below(path: str, root: str) -> bool:
-    """Whether a path lies below a root; everything lies below an empty one."""
-    return not root or f"{path}/".startswith(f"{root.removesuffix('/')}/")
+    """Whether a path lies below a root, which ends at a segment; everything lies below an empty one."""
+    return path.startswith(root) and (root == "" or root.endswith("/") or path[len(root) :][:1] in ("", "/"))
 
 
 def _route(methods: _Methods, method: str) -> Route:
