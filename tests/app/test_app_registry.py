@@ -55,12 +55,12 @@ def test_a_model_goes_with_its_last_pin(tiny_model: Path) -> None:
         await load(registry, tiny_model, "b")
         assert registry.pick(tiny_model).engine is engine
         registry.unpin(tiny_model, "a")
-        with registry.use(tiny_model) as used:
+        with registry.use_model(registry.pick(tiny_model)) as used:
             assert used is engine
             registry.unpin(tiny_model, "b")
             # Not while it is used.
             assert (await used.generate("sea", max_tokens=3)).usage.completion_tokens > 0
-        with pytest.raises(UnknownModelError), registry.use(tiny_model):
+        with pytest.raises(UnknownModelError), registry.use_model(registry.pick(tiny_model)):
             pass
         await registry.close()
         assert engine is not None
@@ -75,11 +75,11 @@ def test_while_a_model_is_loading_it_cannot_be_used(tiny_model: Path) -> None:
     async def scenario(registry: Registry) -> None:
         with registry.load(tiny_model, "a") as ticket:
             assert registry.states() == [ModelReport("llama", "loading")]
-            with pytest.raises(ModelLoadingError), registry.use(tiny_model):
+            with pytest.raises(ModelLoadingError), registry.use_model(registry.pick(tiny_model)):
                 pass
             await ticket.wait()
         assert registry.states() == [ModelReport("llama", "ready", has_draft_head=False)]
-        with registry.use(tiny_model):
+        with registry.use_model(registry.pick(tiny_model)):
             assert registry.states() == [ModelReport("llama", "busy", has_draft_head=False)]
 
     run(scenario)
@@ -161,7 +161,7 @@ def test_failures_reach_every_caller_and_can_be_tried_again(tiny_model: Path, tm
         results = await asyncio.gather(*(load(registry, path, "a") for _ in range(3)), return_exceptions=True)
         assert [type(result) for result in results] == [LoadError] * 3
         assert registry.states() == [ModelReport("model", "failed")]
-        with pytest.raises(UnknownModelError), registry.use(path):
+        with pytest.raises(UnknownModelError), registry.use_model(registry.pick(path)):
             pass
         shutil.copy(tiny_model, path)
         await load(registry, path, "a")
@@ -254,7 +254,7 @@ def test_an_engine_that_was_closed_elsewhere_is_replaced(tiny_model: Path) -> No
         closed = registry.pick(tiny_model).engine
         assert isinstance(closed, Engine)
         await closed.close()
-        with pytest.raises(UnknownModelError), registry.use(tiny_model):
+        with pytest.raises(UnknownModelError), registry.use_model(registry.pick(tiny_model)):
             pass
         await load(registry, tiny_model, "b")
         (model,) = registry.models

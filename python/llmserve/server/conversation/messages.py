@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.schema import kind_of
+from llmserve.server.web.schema import kind_of, shown
 
 # Variables of a template that a request cannot set: they are arguments of what renders it.
 _RESERVED = frozenset(
@@ -28,8 +28,7 @@ def check_parts(content: Any, where: str) -> None:
             raise FieldError(name, f"must be an object, got {kind_of(part)}")
         kind = part.get("type")
         if kind not in ("text", "input_text", "output_text"):
-            shown = repr(kind[:32]) if isinstance(kind, str) else kind_of(kind)
-            raise FieldError(f"{name}.type", f"must be text (no images, audio or files), got {shown}")
+            raise FieldError(f"{name}.type", f"must be text (no images, audio or files), got {shown(kind)}")
         text = part.get("text")
         if not isinstance(text, str):
             raise FieldError(f"{name}.text", f"must be a string, got {kind_of(text)}")

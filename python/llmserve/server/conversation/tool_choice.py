@@ -9,7 +9,7 @@ from typing import Any
 from llmserve.server.conversation.json_formats import schema_text
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.schema import kind_of
+from llmserve.server.web.schema import kind_of, shown
 
 MAX_TOOLS = 128
 
@@ -37,8 +37,7 @@ def read_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
 def _tool(tool: Mapping[str, Any], where: str) -> Tool:
     kind = tool.get("type", "function")
     if kind != "function":
-        shown = repr(kind[:32]) if isinstance(kind, str) else kind_of(kind)
-        raise FieldError(f"{where}.type", f"must be function, got {shown}")
+        raise FieldError(f"{where}.type", f"must be function, got {shown(kind)}")
     function = tool
     if "function" in tool:
         where = f"{where}.function"
@@ -124,5 +123,4 @@ def _named(tools: tuple[Tool, ...], choice: Mapping[str, Any], where: str) -> To
     for tool in tools:
         if tool.name == name:
             return tool
-    shown = repr(name[:32]) if isinstance(name, str) else kind_of(name)
-    raise FieldError(f"{where}.function.name", f"must be the name of a tool, got {shown}")
+    raise FieldError(f"{where}.function.name", f"must be the name of a tool, got {shown(name)}")

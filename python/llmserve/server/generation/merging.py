@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Protocol, TypeVar
 
-from llmserve.server.web.tasks import end_task
+from llmserve.server.web.tasks import end_tasks
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -49,11 +49,7 @@ async def merged(sources: Sequence[Source[T]]) -> AsyncGenerator[tuple[int, T | 
             # A task that was made just now takes what is there in the next turn.
             await asyncio.sleep(0)
     finally:
-        # All of them first: a cancellation here must leave none behind.
-        for task in (taking, *feeding):
-            task.cancel()
-        for task in (taking, *feeding):
-            await end_task(task)
+        await end_tasks(taking, *feeding)
 
 
 async def _feed(queue: asyncio.Queue[tuple[int, T | None]], index: int, source: Source[T]) -> None:

@@ -91,18 +91,6 @@ class Registry:
         return self._start(path, config, replaced=model).load.join(pin, kind)
 
     @contextmanager
-    def use(self, path: Path) -> Iterator[Engine]:
-        """The engine of the model at a real path, whoever loaded it, kept until the context ends.
-
-        Raises:
-            UnknownModelError: None is loaded.
-            ModelLoadingError: It is on its way.
-            ModelKindError: It gives embeddings.
-        """
-        with self.use_model(self.pick(path)) as engine:
-            yield engine
-
-    @contextmanager
     def use_model(self, model: Model) -> Iterator[Engine]:
         """The engine of a loaded model, kept until the context ends.
 

@@ -8,12 +8,14 @@ from types import TracebackType
 from typing import Any
 
 
-async def end_task(task: asyncio.Task[Any]) -> None:
-    """Cancels a task and waits for its end, whatever that is."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()  # looked at, so that asyncio does not report it as forgotten
+async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels tasks, all of them before it waits for their ends, whatever these are."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # looked at, so that asyncio does not report it as forgotten
 
 
 class Watchdog:
@@ -47,7 +49,7 @@ class Watchdog:
         work, self._work = self._work, None
         if self._watch is None:
             return
-        await end_task(self._watch)
+        await end_tasks(self._watch)
         if self._has_ended_work and isinstance(error, asyncio.CancelledError):
             if work is not None:
                 work.uncancel()

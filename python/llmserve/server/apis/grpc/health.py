@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2
 
 from llmserve.server.apis.grpc.answers import Context
 from llmserve.server.services import Services
-from llmserve.server.web.tasks import end_task
+from llmserve.server.web.tasks import end_tasks
 
 SERVICE = "grpc.health.v1.Health"
 METHODS = (f"{SERVICE}/Check", f"{SERVICE}/Watch")
@@ -65,7 +65,7 @@ class HealthService:
                     return
                 await asyncio.wait({changed}, timeout=LOOK_S)
             finally:
-                await end_task(changed)
+                await end_tasks(changed)
 
     def _status(self) -> Any:
         is_well = self._lifecycle.is_serving and not self._registry.has_dead_engine

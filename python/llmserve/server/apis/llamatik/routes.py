@@ -44,7 +44,7 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import session_of
-from llmserve.server.web.tasks import end_task
+from llmserve.server.web.tasks import end_tasks
 from llmserve.session import Session
 
 _get = functools.partial(Endpoint, method="GET", dialect=LLAMATIK)
@@ -378,7 +378,7 @@ class LlamatikApi:
                 await job
             finally:
                 if job is not None:
-                    await end_task(job)
+                    await end_tasks(job)
 
 
 def _session_name(exchange: Exchange, request: SessionRequest) -> str:
