@@ -29,8 +29,10 @@ const BEGINNER_STALLS: f64 = 8.0;
 pub(super) struct StepBudget {
     max_stall: f64,
     idle_step: f64,
-    tile: usize,
-    is_deterministic: bool,
+    /// Tokens of a tile: chunks end at borders of tiles where the budget allows.
+    pub(super) tile: usize,
+    /// Whether a chunk has whole tiles however long they take, and nothing else depends on company.
+    pub(super) is_deterministic: bool,
     clock: Clock,
     /// For how long streams have rested since their last step, in seconds.
     rested: f64,

@@ -115,10 +115,6 @@ pub(crate) struct Scheduler {
     budget: StepBudget,
     /// Whether streams and prompts take turns instead of sharing a step.
     takes_turns: bool,
-    /// Tokens of a tile: chunks end at borders of tiles where the budget allows.
-    tile: usize,
-    /// Whether a chunk has whole tiles however long they take, and nothing else depends on company.
-    is_deterministic: bool,
     /// Whose turn it is among prompts: the oldest's or the shortest's.
     is_oldest_first: bool,
     /// Whether others were passed over for short prompts: the next rest of the streams begins with a
@@ -138,15 +134,7 @@ impl Scheduler {
         is_deterministic: bool,
     ) -> Self {
         let budget = StepBudget::new(config, tile, is_deterministic);
-        Self {
-            budget,
-            takes_turns,
-            tile,
-            is_deterministic,
-            is_oldest_first: true,
-            passed_over: false,
-            moved: Duration::ZERO,
-        }
+        Self { budget, takes_turns, is_oldest_first: true, passed_over: false, moved: Duration::ZERO }
     }
 
     /// Seconds of a prompt token, as measured.
@@ -170,7 +158,7 @@ impl Scheduler {
     /// prompts the oldest and the shortest are first in turns.
     pub(crate) fn plan(&mut self, candidates: &[Candidate], max_rows: usize) -> Plan {
         let num_decoding = candidates.iter().filter(|candidate| candidate.is_decode()).count();
-        let is_equal = self.takes_turns && num_decoding > MAX_UNEQUAL && !self.is_deterministic;
+        let is_equal = self.takes_turns && num_decoding > MAX_UNEQUAL && !self.budget.is_deterministic;
         let max_each = if is_equal { 1 } else { MAX_DECODE_ROWS };
         let mut plan = Plan { decode: plan_decode(candidates, max_rows, max_each), ..Plan::default() };
         let prompts: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.is_prompt()).collect();
@@ -194,7 +182,7 @@ impl Scheduler {
                     self.prefill(&prompts, rows)
                 } else {
                     self.passed_over |= together.len() < prompts.len();
-                    plan_prefill(&together, rows, self.tile, true)
+                    plan_prefill(&together, rows, self.budget.tile, true)
                 };
             }
         } else {
@@ -209,7 +197,7 @@ impl Scheduler {
         if prompts.len() > 1 {
             self.is_oldest_first = !oldest_first;
         }
-        plan_prefill(prompts, rows, self.tile, oldest_first)
+        plan_prefill(prompts, rows, self.budget.tile, oldest_first)
     }
 
     /// Enters what the planned step took.

@@ -279,17 +279,17 @@ mod tests {
         let pool = pool(&shared, 3);
         let first = push_slow(&pool);
         first.0.recv().unwrap();
-        let (hold, held) = channel::<()>();
+        let (end, ended) = channel::<()>();
         let (started, has_started) = channel();
         pool.push(Pace::Quick, move |_| {
             started.send(()).unwrap();
-            held.recv().unwrap_or(());
+            ended.recv().unwrap_or(());
         });
         has_started.recv().unwrap();
         pool.push(Pace::Quick, |_| ());
         let second = push_slow(&pool);
         second.0.recv().unwrap();
-        drop((first.1, second.1, hold));
+        drop((first.1, second.1, end));
         pool.close();
         shared.join();
     }
