@@ -7,13 +7,13 @@ import os
 import sys
 from collections.abc import Sequence
 
+from llmserve import __version__
 from llmserve.errors import SessionError
 from llmserve.inspection import inspect
 from llmserve.server.command_line import hide_api_key
 from llmserve.server.download import DEFAULT_MODEL, PullError, pull
 from llmserve.server.download.progress import ProgressLine
 from llmserve.server.settings import VARIABLES, Settings, SettingsError, Variable, parse_settings
-from llmserve.version import version
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """Builds the command-line parser. Every setting of the server is an option of ``serve``."""
     parser = argparse.ArgumentParser(prog="llmserve", description="Serves GGUF language models.")
-    parser.add_argument("--version", action="version", version=f"llmserve {version()}")
+    parser.add_argument("--version", action="version", version=f"llmserve {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser(
         "serve",

@@ -9,6 +9,7 @@ from typing import TextIO
 import orjson
 import uvicorn
 
+from llmserve import __version__
 from llmserve.server.addresses import is_loopback_name
 from llmserve.server.application import Application
 from llmserve.server.download.progress import ProgressLine
@@ -16,7 +17,6 @@ from llmserve.server.draining_server import DrainingServer
 from llmserve.server.models import Model
 from llmserve.server.settings import Settings
 from llmserve.types import ModelInfo
-from llmserve.version import version
 
 LOAD_FAILED = 1
 """Exit status if the model could not be loaded."""
@@ -39,7 +39,7 @@ class Announcer:
     def on_listening(self) -> None:
         """Prints the address, if no first model is loaded (whose announcement would have it)."""
         if self._settings.model is None:
-            self._stream.write(f"llmserve {version()} serves the models of its catalogue\n")
+            self._stream.write(f"llmserve {__version__} serves the models of its catalogue\n")
             self._stream.write(f"  address         {self._url()}\n{self._grpc()}")
             self._stream.flush()
 
@@ -75,7 +75,7 @@ def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False
     """What is served, and a first request to try; ``grpc`` is the line about the gRPC service."""
     key = '-H "Authorization: Bearer $LLMSERVE_API_KEY" ' if needs_key else ""
     return (
-        f"llmserve {version()} serves {model.id} ({info.description})\n"
+        f"llmserve {__version__} serves {model.id} ({info.description})\n"
         f"{_embedding_sizes(info) if model.kind == 'embedding' else _generation_sizes(info)}"
         f"  threads         {info.num_threads}\n"
         f"  computed on     {computed_on(info)}\n{_drafting(model)}"

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from llmserve import __version__
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.server.apis.openai.contents import ERROR, responses_with
@@ -18,7 +19,6 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.version import version
 
 MAX_PIECES = 10_000
 """The most tokens of which texts are given: each is a call of its own."""
@@ -103,7 +103,7 @@ class TokensApi:
                 "bos_token": info.bos_text,
                 "eos_token": info.eos_text,
                 "modalities": {"vision": False, "audio": False},
-                "build_info": f"llmserve {version()}",
+                "build_info": f"llmserve {__version__}",
                 "is_sleeping": False,
             }
         )

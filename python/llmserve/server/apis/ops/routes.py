@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from llmserve import __version__
 from llmserve.server.apis.ops import metrics
 from llmserve.server.apis.ops.openapi import build_document
 from llmserve.server.models import ModelReport
@@ -15,7 +16,6 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.errors import PLAIN
 from llmserve.server.web.exchange import Exchange
-from llmserve.version import version
 
 _DOCUMENT = Endpoint(path="/openapi.json", method="GET", dialect=PLAIN, access="open")
 """Needs no key, like the page: it gives nothing away, and a browser cannot send a key for a page."""
@@ -119,7 +119,7 @@ class OpsApi:
         """Tells what `/openapi.json` describes."""
         needs_key = bool(self._services.settings.api_key)
         endpoints = [route.endpoint for route in routes]
-        self._document = build_document(endpoints, version(), needs_key=needs_key)
+        self._document = build_document(endpoints, __version__, needs_key=needs_key)
 
     def routes(self) -> list[Route]:
         """All routes."""
@@ -156,7 +156,7 @@ class OpsApi:
         await exchange.send_json(
             {
                 "name": "llmserve",
-                "version": version(),
+                "version": __version__,
                 "docs": "/docs",
                 "openapi": _DOCUMENT.path,
                 "health": _HEALTH.path,

@@ -6,16 +6,16 @@ import re
 
 from starlette.types import Scope
 
+from llmserve import __version__
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.errors import RawHeaders
 from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import current_request_id
-from llmserve.version import version
 
 _REMOTE = "X-SIE-Remote"
 _MACHINE_PROFILE = "X-SIE-MACHINE-PROFILE"
 # Not a bare number: the client compares such a one with its own version and warns.
-_VERSION = f"llmserve-{version()}".encode()
+_VERSION = f"llmserve-{__version__}".encode()
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
