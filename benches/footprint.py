@@ -35,11 +35,13 @@ class Footprint:
 
 def run(setting: Setting) -> list[Figure]:
     """Compares with `llama-server`; `Engine.load` is what a program waits for."""
-    asyncio.run(_load_s(setting))  # fills the file cache
     sides: dict[str, Callable[[int], Footprint]] = {
         "llmserve": partial(_measure, llmserve_by_default, setting),
         "llama-server": partial(_measure, llama_server_by_default, setting),
     }
+    for server_by_default in (llmserve_by_default, llama_server_by_default):
+        with server_by_default(setting):
+            pass  # fills the file cache, and writes the bytecode of modules that never had any
     results = interleave(setting.runs, sides)
     ours, theirs = results["llmserve"], results["llama-server"]
     loads = [asyncio.run(_load_s(setting)) for _ in range(setting.runs)]

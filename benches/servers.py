@@ -80,6 +80,8 @@ def _llmserve(setting: Setting, options: list[str]) -> Iterator[Server]:
     command = [*program, f"--port={port}", "--log-level=warning", *options]
     # The server refuses variables of ours that it does not know.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("LLMSERVE_")}
+    # An installation has its bytecode.
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     with _running(command, variables, port, b'"ready"') as (process, start_s):
         yield Server("llmserve", port, setting.model, process.pid, start_s)
 
