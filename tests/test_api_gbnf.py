@@ -13,7 +13,7 @@ import pytest
 
 from gbnf_reference import matches
 from llmserve import Engine, ModelConfig
-from llmserve.server.grammars import gbnf_to_lark
+from llmserve.server.grammars.translation import gbnf_to_lark
 
 JSON_LIKE = r"""
 root   ::= space object

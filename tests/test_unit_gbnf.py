@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gbnf_reference import matches
-from llmserve.server.grammars import GrammarSyntaxError, gbnf_to_lark
+from llmserve.server.grammars.translation import GrammarSyntaxError, gbnf_to_lark
 
 
 def lines(gbnf: str) -> list[str]:

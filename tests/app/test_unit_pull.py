@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from llmserve.server.download import DEFAULT_MODEL, DefaultModel, PullError, pull
+from llmserve.server.download import DEFAULT_MODEL, DefaultModel, PullError
 from llmserve.server.download.progress import ProgressLine
+from llmserve.server.download.pull import pull
 
 CONTENT = b"GGUF" + bytes(range(256)) * 4096
 

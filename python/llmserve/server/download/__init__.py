@@ -1,6 +1,5 @@
 """The default model: what it is and how it gets here."""
 
-from llmserve.server.download.default import DEFAULT_MODEL, DefaultModel
-from llmserve.server.download.pull import PullError, pull
+from llmserve.server.download.default import DEFAULT_MODEL, DefaultModel, PullError
 
-__all__ = ["DEFAULT_MODEL", "DefaultModel", "PullError", "pull"]
+__all__ = ["DEFAULT_MODEL", "DefaultModel", "PullError"]

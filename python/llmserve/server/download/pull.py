@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from llmserve.server.download.default import DefaultModel
+from llmserve.server.download.default import DefaultModel, PullError
 
 _POLL_S = 0.2
 _CHUNK = 1 << 20
@@ -27,10 +27,6 @@ _WORK_PREFIX = ".pull-"
 
 Report = Callable[[str, float], None]
 """Is told the phase (``download``, ``unpack``) and its share that is done, 0 to 1."""
-
-
-class PullError(Exception):
-    """The model could not be fetched; the text says why and what to do."""
 
 
 def pull(model: DefaultModel, cache_dir: Path, report: Report) -> Path:

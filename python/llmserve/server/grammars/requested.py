@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import anyio.to_thread
 
-from llmserve.server.grammars import GrammarSyntaxError, ebnf_to_lark
 from llmserve.server.refusals import FieldError
 
 MAX_GRAMMAR_BYTES = 64 << 10
@@ -19,6 +18,9 @@ async def read_grammar(text: str, field: str) -> str:
     num_bytes = len(text.encode(errors="replace"))
     if num_bytes > MAX_GRAMMAR_BYTES:
         raise FieldError(field, f"must have at most {MAX_GRAMMAR_BYTES} bytes, got {num_bytes}")
+    # Imported late: most servers never get a grammar.
+    from llmserve.server.grammars.translation import GrammarSyntaxError, ebnf_to_lark
+
     try:
         return await anyio.to_thread.run_sync(ebnf_to_lark, text)
     except GrammarSyntaxError as error:

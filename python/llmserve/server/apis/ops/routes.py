@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any
 
@@ -113,13 +113,16 @@ class OpsApi:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._document: dict[str, Any] = {}
+        self._described: list[Endpoint] = []
 
     def describe(self, routes: Iterable[Route]) -> None:
         """Tells what `/openapi.json` describes."""
+        self._described = [route.endpoint for route in routes]
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
         needs_key = bool(self._services.settings.api_key)
-        endpoints = [route.endpoint for route in routes]
-        self._document = build_document(endpoints, __version__, needs_key=needs_key)
+        return build_document(self._described, __version__, needs_key=needs_key)
 
     def routes(self) -> list[Route]:
         """All routes."""
