@@ -10,14 +10,13 @@ from typing import Any, Self, TypeVar, Unpack
 
 from llmserve._binding.awaited import Awaited
 from llmserve._binding.blocking import Blocking, run
-from llmserve._binding.loads import Load
+from llmserve._binding.loads import BlockingLoad, Load
 from llmserve._binding.model_handle import CoreT, ModelHandle
 from llmserve.model_config import ModelConfig
 from llmserve.options import ModelOptions
 
 __all__ = ["AwaitedModel", "BlockingModel", "Loading"]
 
-T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound="AwaitedModel[Any]")
 
 
@@ -93,10 +92,6 @@ class _Begun(Loading[ModelT]):
     model = embedder = engine
 
 
-class _BlockingLoad(Load[T], Blocking):
-    """A load that its thread waits for."""
-
-
 class AwaitedModel(ModelHandle[CoreT], Awaited):
     """A model that is loaded and closed on an event loop."""
 
@@ -156,7 +151,7 @@ class BlockingModel(ModelHandle[CoreT], Blocking):
         fields of `ModelConfig`. Raises `LoadError`, and `WrongModelKindError` if the model is for something
         else: to generate, or to embed.
         """
-        load = _BlockingLoad(path, _config(config, options), cls._wanted, cls, on_progress)
+        load = BlockingLoad(path, _config(config, options), cls._wanted, cls, on_progress)
         return run(load._finish())
 
     def __enter__(self) -> Self:

@@ -372,8 +372,3 @@ def test_without_the_extra_the_start_names_it(tiny_model: Path) -> None:
     assert done.returncode != 0
     assert "hint: pip install 'llmserve[grpc]'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_without_its_port_grpc_is_not_even_imported() -> None:
-    code = "import sys, llmserve.app; print('grpc' in sys.modules)"
-    assert run(code=code).stdout == "False\n"

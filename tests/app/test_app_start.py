@@ -103,10 +103,32 @@ def test_bad_settings_are_one_sentence(arguments: list[str], env: dict[str, str]
     assert (done.returncode, done.stderr) == (2, message)
 
 
-def test_the_template_engine_is_there_before_the_first_request() -> None:
-    code = "import sys, llmserve.app; print('jinja2' in sys.modules)"
+def imported_by(code: str, *names: str) -> set[str]:
+    code = f"import sys; {code}; print(*set({names}) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+    return set(done.stdout.split())
+
+
+def test_the_command_line_begins_to_load_before_it_imports_the_server() -> None:
+    heavy = ("asyncio", "anyio", "jinja2", "orjson", "starlette", "uvicorn", "llmserve.engine")
+    assert imported_by("from llmserve.server.cli import main", *heavy) == set()
+
+
+def test_a_start_imports_no_more_than_the_first_request_needs() -> None:
+    needed = ("jinja2", "orjson", "starlette")
+    late = (
+        "grpc",
+        "httpx",
+        "importlib.metadata",
+        "jsonschema",
+        "llmserve.server.download.pull",
+        "llmserve.server.grammars.translation",
+        "multiprocessing",
+        "pydantic",
+        "trio",
+        "zipfile",
+    )
+    assert imported_by("from llmserve.app import app", *needed, *late) == set(needed)
 
 
 def test_version() -> None:

@@ -12,11 +12,12 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from llmserve import _core
 from llmserve._binding import logs
+from llmserve._binding.blocking import Blocking
 from llmserve._binding.waiting import Mailbox, Waiting
 from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
 
-__all__ = ["Load", "Wanted"]
+__all__ = ["BlockingLoad", "Load", "Wanted"]
 
 T = TypeVar("T")
 Wanted: TypeAlias = Literal["any", "generation", "embedding"]
@@ -122,6 +123,15 @@ class Load(Waiting, Generic[T]):
         else:
             state = "cancelled" if self._has_begun else "not begun"
         return f"<{type(self).__name__} {state}>"
+
+
+class BlockingLoad(Load[T], Blocking):
+    """A load that its thread waits for."""
+
+    def interrupt(self) -> None:
+        """Cancel it from another thread; the one that waits gets a `LoadError`."""
+        if (load := self._load) is not None:
+            load.cancel()
 
 
 def _probe_command() -> list[str] | None:

@@ -11,8 +11,10 @@ from llmserve import __version__
 from llmserve.errors import SessionError
 from llmserve.inspection import inspect
 from llmserve.server.command_line import hide_api_key
-from llmserve.server.download import DEFAULT_MODEL, PullError, pull
+from llmserve.server.download import DEFAULT_MODEL, PullError
 from llmserve.server.download.progress import ProgressLine
+from llmserve.server.early_load import EarlyLoad
+from llmserve.server.logs import configure_logging
 from llmserve.server.settings import VARIABLES, Settings, SettingsError, Variable, parse_settings
 
 
@@ -94,9 +96,6 @@ def _overrides(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _serve(arguments: argparse.Namespace, *, is_own_process: bool) -> int:
-    # Imported late: `llmserve --help` and `llmserve pull` work without the server's dependencies.
-    from llmserve.server.serving import serve
-
     overrides = _overrides(arguments)
     settings = parse_settings(os.environ, overrides)
     if (key := arguments.api_key) is not None:
@@ -107,7 +106,12 @@ def _serve(arguments: argparse.Namespace, *, is_own_process: bool) -> int:
     if settings.model is None and settings.catalogue is None:
         overrides["model"] = str(_fetch_default(settings))
         settings = parse_settings(os.environ, overrides)
-    return serve(settings)
+    configure_logging(settings.log_level)
+    early_load = EarlyLoad.of(settings)
+    # Imported late: the load goes on meanwhile, and other commands work without the server's dependencies.
+    from llmserve.server.serving import serve
+
+    return serve(settings, early_load)
 
 
 def _pull() -> int:
@@ -117,6 +121,9 @@ def _pull() -> int:
 
 
 def _fetch_default(settings: Settings) -> os.PathLike[str]:
+    # Imported late: a server with a model of its own needs none of it.
+    from llmserve.server.download.pull import pull
+
     lines: dict[str, ProgressLine] = {}
 
     def report(phase: str, share: float) -> None:

@@ -14,6 +14,7 @@ from llmserve.server.addresses import is_loopback_name
 from llmserve.server.application import Application
 from llmserve.server.download.progress import ProgressLine
 from llmserve.server.draining_server import DrainingServer
+from llmserve.server.early_load import EarlyLoad
 from llmserve.server.models import Model
 from llmserve.server.settings import Settings
 from llmserve.types import ModelInfo
@@ -29,6 +30,8 @@ class Announcer:
         self.server: DrainingServer | None = None
         self._settings = settings
         self._stream = stream
+        self._is_listening = False
+        self._ready: Model | None = None
         name = settings.model.name if settings.model is not None else ""
         self._line = ProgressLine(f"loading {name}", stream)
 
@@ -37,16 +40,24 @@ class Announcer:
         self._line.show(progress)
 
     def on_listening(self) -> None:
-        """Prints the address, if no first model is loaded (whose announcement would have it)."""
+        """Prints the address, and what is served unless that is still being loaded."""
+        self._is_listening = True
         if self._settings.model is None:
             self._stream.write(f"llmserve {__version__} serves the models of its catalogue\n")
             self._stream.write(f"  address         {self._url()}\n{self._grpc()}")
             self._stream.flush()
+        elif self._ready is not None:
+            self._announce(self._ready)
 
     def on_ready(self, model: Model) -> None:
-        """Prints the model, its sizes and the address."""
+        """Prints the model, its sizes and the address, once that is known."""
         self._line.show(1.0)
         self._line.close()
+        self._ready = model
+        if self._is_listening:
+            self._announce(model)
+
+    def _announce(self, model: Model) -> None:
         if model.handle is not None:
             needs_key = bool(self._settings.api_key)
             text = describe(model, model.handle.info, self._url(), needs_key=needs_key, grpc=self._grpc())
@@ -127,10 +138,12 @@ def _first_request(model: Model) -> str:
     return f"{path} -d {shlex.quote(orjson.dumps(body).decode())}"
 
 
-def serve(settings: Settings) -> int:
+def serve(settings: Settings, early_load: EarlyLoad | None) -> int:
     """Serves until a signal ends the server; returns the exit status."""
     announcer = Announcer(settings, sys.stderr)
     app = Application(settings, announcer, chains_signals=False)
+    if early_load is not None:
+        app.services.registry.load_model = early_load.load
     config = uvicorn.Config(
         app,
         host=settings.host,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from llmserve.any_model import load_any
+from llmserve.any_model import LoadModel, load_any
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
@@ -64,6 +64,7 @@ class Registry:
         self._closing: set[asyncio.Task[None]] = set()
         self.on_retire: list[Callable[[Model], object]] = []
         """Called with each model that goes for good."""
+        self.load_model: LoadModel = load_any
         self.before_load: Callable[[Model], Awaitable[object]] | None = None
         """Awaited before a model is loaded; where it raises, the load has failed and is not remembered."""
         self.on_ready: list[Callable[[Model], object]] = []
@@ -221,7 +222,7 @@ class Registry:
         if self.before_load is not None:
             await self.before_load(model)
         model.has_begun = True
-        handle = await load_any(model.path, model.config, on_progress=on_progress)
+        handle = await self.load_model(model.path, model.config, on_progress)
         if isinstance(handle, Engine):
             try:
                 await start_drafting(handle, self.drafting_of(model.path, model.config), model.id)
