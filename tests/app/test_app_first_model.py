@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from llmserve import LoadError
-from llmserve.server.first_model import FirstModel
+from llmserve.server.first_model import SERVER_PIN, FirstModel
 from llmserve.server.models import Model
 from llmserve.server.services import Services
 from llmserve.server.settings import parse_settings
@@ -34,10 +35,13 @@ class Observer:
         self.failures.append(error)
 
 
-def load(model: Path, observer: Observer | None) -> None:
+def load(
+    model: Path, observer: Observer | None, prepare: Callable[[Services], object] = lambda services: None
+) -> None:
     async def main() -> None:
         settings = {"LLMSERVE_MODEL": str(model), "LLMSERVE_CONTEXT_LENGTH": "512", "LLMSERVE_THREADS": "1"}
         services = Services.create(parse_settings(settings))
+        prepare(services)
         first = FirstModel(services, observer)
         first.start()
         await first.wait()
@@ -71,6 +75,17 @@ def test_a_load_that_fails_is_told_once(
     else:
         (line,) = logged
         assert line.startswith("the first model could not be loaded: ")
+
+
+def test_a_model_that_is_loaded_while_the_server_stops_is_not_announced(tiny_model: Path) -> None:
+    observer = Observer()
+
+    def stop_at_the_end(services: Services) -> None:
+        services.registry.on_ready.append(lambda model: services.lifecycle.stop())
+        services.registry.on_ready.append(lambda model: services.registry.unpin(model.path, SERVER_PIN))
+
+    load(tiny_model, observer, stop_at_the_end)
+    assert (observer.ready, observer.failures) == ([], [])
 
 
 def test_no_fault_is_lost(tiny_model: Path, caplog: pytest.LogCaptureFixture) -> None:

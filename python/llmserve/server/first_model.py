@@ -56,6 +56,8 @@ class FirstModel:
                 async for progress in ticket.progress():
                     if self._observer is not None:
                         self._observer.on_progress(progress)
+            if self._services.lifecycle.is_stopping:  # the model may be gone already
+                raise ServerStoppingError
             self._report(self._services.registry.pick(path))
         except ServerStoppingError:
             logger.info("the load was cancelled: the server is stopping")
