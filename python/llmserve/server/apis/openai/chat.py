@@ -15,7 +15,7 @@ from llmserve.server.apis.openai.conversations import chat_params, conversation_
 from llmserve.server.apis.openai.errors import DIALECT, OPENAI
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields
-from llmserve.server.conversation import Piece, Turn, check_plan
+from llmserve.server.conversation import Piece, Turn, TurnEnd, check_plan
 from llmserve.server.generation import Run, merged, turns
 from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
@@ -102,11 +102,11 @@ class _Answer:
             async for index, piece in pieces:
                 if piece is not None:
                     await self._choices[index].add(piece)
-        for choice in self._choices:
-            self._check_end(choice)
+        ends = [self._check_end(choice) for choice in self._choices]
         shown = [await choice.whole() for choice in self._choices]
         whole = self._envelope.fields(self._envelope.kind, shown)
-        return {**whole, "usage": self._usage(), "timings": self._timings(self._choices[0])}
+        timings = answers.timings(ends[0].usage, ends[0].timings)
+        return {**whole, "usage": self._usage(), "timings": timings}
 
     async def frames(self, *, with_usage: bool) -> AsyncGenerator[bytes, None]:
         """The answer as events."""
@@ -117,8 +117,9 @@ class _Answer:
             async for index, piece in pieces:
                 choice = self._choices[index]
                 if piece is None:
-                    self._check_end(choice)
-                    yield self._frame([await choice.last()], **usage, timings=self._timings(choice))
+                    end = self._check_end(choice)
+                    timings = answers.timings(end.usage, end.timings)
+                    yield self._frame([await choice.last()], **usage, timings=timings)
                 elif (shown := await choice.add(piece)) is not None:
                     yield self._frame([shown], **usage)
         if with_usage:
@@ -128,14 +129,13 @@ class _Answer:
     def _sources(self) -> list[AsyncGenerator[Piece, None]]:
         return [choice.turn.pieces() for choice in self._choices]
 
-    def _check_end(self, choice: ChatChoice) -> None:
+    def _check_end(self, choice: ChatChoice) -> TurnEnd:
         self._run.check_end(choice.turn.end.finish_reason, CallCancelledError)
+        return choice.turn.end
 
     def _frame(self, choices: list[dict[str, Any]], **extra: Any) -> bytes:
         return answers.frame({**self._envelope.fields(_CHUNK, choices), **extra})
 
     def _usage(self) -> dict[str, Any]:
-        return answers.usage({0: [answers.turn_cost(choice.turn.end) for choice in self._choices]})
-
-    def _timings(self, choice: ChatChoice) -> dict[str, Any]:
-        return answers.timings(answers.turn_cost(choice.turn.end))
+        ends = [choice.turn.end for choice in self._choices]
+        return answers.usage({0: [end.usage for end in ends]}, sum(end.reasoning_tokens for end in ends))

@@ -86,19 +86,15 @@ class _Answer:
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
-        if self._choice.stream is None:
-            return await self._without_output()
         completion = await self._choice.result()
         return self._ended(completion, completion.text, [token.id for token in completion.tokens])
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events; nothing follows the one that has `stop`."""
-        if self._choice.stream is None:
-            yield answers.frame(await self._without_output())
-            return
-        async for delta in self._choice.stream:
-            if delta.text:
-                yield answers.frame(self._part(delta))
+        if self._choice.stream is not None:
+            async for delta in self._choice.stream:
+                if delta.text:
+                    yield answers.frame(self._part(delta))
         yield answers.frame(self._ended(await self._choice.result(), "", []))
 
     def _part(self, delta: Delta) -> dict[str, Any]:
@@ -106,7 +102,7 @@ class _Answer:
         return {"index": 0, "content": delta.text, "tokens": tokens, "stop": False, "id_slot": -1}
 
     def _ended(self, completion: Completion, text: str, tokens: list[int]) -> dict[str, Any]:
-        cost = answers.completion_cost(completion)
+        counts = completion.usage
         is_cut = completion.finish_reason != "stop"
         stop_type = "limit" if is_cut else "eos" if completion.stop is None else "word"
         return {
@@ -116,31 +112,12 @@ class _Answer:
             "id_slot": -1,
             "stop": True,
             "model": self._model,
-            "tokens_predicted": cost.completion_tokens,
-            "tokens_evaluated": cost.prompt_tokens,
-            "tokens_cached": cost.cached_tokens,
+            "tokens_predicted": counts.completion_tokens,
+            "tokens_evaluated": counts.prompt_tokens,
+            "tokens_cached": counts.cached_tokens,
             "has_new_line": "\n" in completion.text,
             "truncated": False,
             "stop_type": stop_type,
             "stopping_word": completion.stop or "",
-            "timings": answers.timings(cost),
-        }
-
-    async def _without_output(self) -> dict[str, Any]:
-        cost = await self._choice.without_output()
-        return {
-            "index": 0,
-            "content": "",
-            "tokens": [],
-            "id_slot": -1,
-            "stop": True,
-            "model": self._model,
-            "tokens_predicted": 0,
-            "tokens_evaluated": cost.prompt_tokens,
-            "tokens_cached": 0,
-            "has_new_line": False,
-            "truncated": False,
-            "stop_type": "limit",
-            "stopping_word": "",
-            "timings": answers.timings(cost),
+            "timings": answers.timings(counts, completion.timings),
         }

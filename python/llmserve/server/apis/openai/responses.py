@@ -173,9 +173,9 @@ def _head(request: ResponsesRequest, model: str) -> dict[str, Any]:
 
 def _usage(end: TurnEnd) -> dict[str, Any]:
     return {
-        "input_tokens": end.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": end.cached_tokens},
-        "output_tokens": end.completion_tokens,
+        "input_tokens": end.usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": end.usage.cached_tokens},
+        "output_tokens": end.usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": end.reasoning_tokens},
-        "total_tokens": end.prompt_tokens + end.completion_tokens,
+        "total_tokens": end.usage.total_tokens,
     }
