@@ -11,7 +11,7 @@ from llmserve.server.apis.completions.calls import CompletionCall, CompletionCal
 from llmserve.server.apis.grpc import convert, schema
 from llmserve.server.apis.grpc import llmserver_pb2 as pb
 from llmserve.server.apis.grpc.answers import DIALECT, Context, answering, write_all
-from llmserve.server.apis.progress import ProgressSteps
+from llmserve.server.apis.progress import whole_percents
 from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
 from llmserve.server.refusals import CallCancelledError
@@ -93,8 +93,5 @@ async def _output(call: CompletionCall, run: Run[Stream]) -> AsyncGenerator[pb.P
 
 
 async def _progress_messages(ticket: LoadTicket) -> AsyncGenerator[pb.LoadModelResponse, None]:
-    steps = ProgressSteps()
-    async for progress in ticket.progress():
-        if (step := steps.next(progress)) is not None:
-            yield pb.LoadModelResponse(progress=step)
-    yield pb.LoadModelResponse(progress=1)
+    async for progress in whole_percents(ticket):
+        yield pb.LoadModelResponse(progress=progress)

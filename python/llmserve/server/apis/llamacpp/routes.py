@@ -9,7 +9,7 @@ from llmserve.server.apis.completions.calls import CompletionCall, CompletionCal
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamacpp import convert
 from llmserve.server.apis.llamacpp.schema import CompletionResponse, ErrorResponse, LoadModelRequest
-from llmserve.server.apis.progress import ProgressSteps
+from llmserve.server.apis.progress import whole_percents
 from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
 from llmserve.server.services import Services
@@ -198,11 +198,8 @@ async def _token_frames(run: Run[Stream]) -> AsyncGenerator[bytes, None]:
 
 
 async def _progress_frames(ticket: LoadTicket) -> AsyncGenerator[bytes, None]:
-    steps = ProgressSteps()
-    async for progress in ticket.progress():
-        if (step := steps.next(progress)) is not None:
-            yield convert.progress_frame(step)
-    yield convert.progress_frame(1)
+    async for progress in whole_percents(ticket):
+        yield convert.progress_frame(progress)
     yield DONE
 
 

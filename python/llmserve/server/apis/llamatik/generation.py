@@ -14,6 +14,7 @@ from llmserve.server.apis.llamatik.mtp import Mtp
 from llmserve.server.apis.llamatik.params import Params
 from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
 from llmserve.server.apis.llamatik.state import GenerationModel
+from llmserve.server.fields.sampling import sampling_params
 from llmserve.server.generation import Call, Run
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
@@ -61,7 +62,8 @@ class Generation:
 
     def _plan(self, route: GenerationRoute, request: AnyGenerationRequest, unknown: Sequence[str]) -> _Plan:
         json_schema = convert.json_schema(request)
-        params = convert.sampling_params({**self._params.sampling, **request.sampling}, json_schema)
+        values = {**self._params.sampling, **request.sampling}
+        params = sampling_params(values, json_schema=json_schema)
         ignored = [*unknown, *(["stop"] if json_schema is not None and params.stop else [])]
         return _Plan(params, answer_headers(ignored, seed=params.seed), route.is_stream)
 

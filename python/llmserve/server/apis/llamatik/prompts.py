@@ -16,7 +16,6 @@ from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRe
 from llmserve.server.generation import Start
 from llmserve.server.models import SessionCall
 from llmserve.stream import Stream
-from llmserve.types import ChatMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +25,6 @@ class Manner:
     params: SamplingParams
     at_end: bool
     drafting: Callable[[], Awaitable[Drafting | Literal[False] | None]]
-
-
-async def rendered(engine: Engine, messages: Sequence[ChatMessage], add_generation_prompt: bool) -> str:
-    """The text that messages make with the model's chat template, or with the plain layout.
-
-    Raises:
-        TemplateError: It refused them.
-    """
-    prompt = await engine.chat_prompt(messages, add_generation_prompt=add_generation_prompt)
-    return prompt.text
 
 
 def start(request: AnyGenerationRequest, manner: Manner) -> Start[Stream]:

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from llmserve.server.apis.llamatik import convert, prompts
+from llmserve.server.apis.llamatik import convert
 from llmserve.server.apis.llamatik.answers import (
     ChatTemplateAnswer,
     FinetuneTypeAnswer,
@@ -292,8 +292,10 @@ class LlamatikApi:
         parsed = await exchange.read(ChatTemplateRequest)
         request = parsed.value
         with self._model.use() as (_, engine):
-            prompt = await prompts.rendered(engine, request.messages, request.add_assistant_prefix)
-        answer = RenderedPromptAnswer(prompt=prompt)
+            prompt = await engine.chat_prompt(
+                request.messages, add_generation_prompt=request.add_assistant_prefix
+            )
+        answer = RenderedPromptAnswer(prompt=prompt.text)
         await exchange.send_json(dump(answer), headers=answer_headers(parsed.unknown))
 
     @_post(
