@@ -103,18 +103,6 @@ class Registry:
             yield handle
 
     @contextmanager
-    def use_embedder(self, model: Model) -> Iterator[Embedder]:
-        """The embedder of a loaded model, kept until the context ends.
-
-        Raises:
-            ModelKindError: It generates.
-        """
-        with self.use_handle(model) as handle:
-            if not isinstance(handle, Embedder):
-                raise ModelKindError("embedding")
-            yield handle
-
-    @contextmanager
     def use_handle(self, model: Model) -> Iterator[Engine | Embedder]:
         """What was loaded of a model, whatever it is for, kept until the context ends."""
         try:

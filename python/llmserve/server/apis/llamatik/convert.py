@@ -113,17 +113,11 @@ def error_frame(message: str) -> bytes:
 
 
 def _end(completion: Completion) -> dict[str, Any]:
-    usage, timings = completion.usage, completion.timings
+    timings = completion.timings
     whole = TextAnswer(
         text="",
         finish_reason=completion.finish_reason,
-        usage=UsageAnswer(
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            cached_tokens=usage.cached_tokens,
-            draft_tokens=usage.draft_tokens,
-            accepted_tokens=usage.accepted_tokens,
-        ),
+        usage=UsageAnswer(**dataclasses.asdict(completion.usage)),
         timings=TimingsAnswer(
             queue_ms=_milliseconds(timings.queue_s),
             prefill_ms=_milliseconds(timings.prefill_s),
