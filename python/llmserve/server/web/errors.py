@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import orjson
 from starlette.types import Send
@@ -17,6 +18,7 @@ from llmserve.server.refusals import (
     UnauthorizedError,
 )
 from llmserve.server.web.error_table import INTERNAL, Rule, retry_after, rule_for
+from llmserve.server.web.fields import Field
 from llmserve.server.web.request_id import current_request_id
 from llmserve.server.web.writing import send_in_time
 
@@ -52,6 +54,8 @@ class Dialect:
 
     name: str
     render: RenderFault
+    error: type
+    """The schema of what `render` gives."""
     root: str = ""
     """If there is one, paths below it that have no endpoint are answered in this dialect."""
     fault_headers: Callable[[Fault], RawHeaders] = no_headers
@@ -67,7 +71,14 @@ def plain_render(fault: Fault) -> object:
     return {"error": fault.message}
 
 
-PLAIN = Dialect("", plain_render)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainError:
+    """Why a request was refused or failed."""
+
+    error: Annotated[str, Field("What is wrong.", example="no such route")]
+
+
+PLAIN = Dialect("", plain_render, PlainError)
 
 
 def fault_of(error: BaseException, dialect: str) -> Fault:

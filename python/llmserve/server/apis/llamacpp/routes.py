@@ -23,8 +23,8 @@ from llmserve.stream import Stream
 
 DIALECT = "llamacpp"
 
-LLAMACPP = Dialect(DIALECT, convert.render_completion_fault)
-_LOADING = Dialect(DIALECT, convert.render_load_fault)
+LLAMACPP = Dialect(DIALECT, convert.render_completion_fault, ErrorResponse)
+_LOADING = Dialect(DIALECT, convert.render_load_fault, ErrorResponse)
 
 _ERROR = json_of(ErrorResponse)
 

@@ -11,11 +11,10 @@ from llmserve.server.apis.models.schema import (
     ModelDetails,
     ModelList,
     ModelObject,
-    ModelsError,
     UnloadAnswer,
     UnloadRequest,
 )
-from llmserve.server.apis.openai.errors import OPENAI
+from llmserve.server.error_shapes.openai import OPENAI, OpenAiError
 from llmserve.server.models import IDLE_PIN, CatalogueEntry, Model
 from llmserve.server.refusals import ModelLoadingError, PathNotAllowedError, UnknownModelError
 from llmserve.server.services import Services
@@ -24,7 +23,7 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
 
-_UNAUTHORIZED = Content("The server wants an API key.", json_of(ModelsError))
+_UNAUTHORIZED = Content("The server wants an API key.", json_of(OpenAiError))
 
 _LIST = Endpoint(
     path="/v1/models",
@@ -91,7 +90,7 @@ class ModelsApi:
         responses={
             200: Content("The model.", json_of({"allOf": [ModelObject, ModelDetails]})),
             401: _UNAUTHORIZED,
-            404: Content("There is no such model.", json_of(ModelsError)),
+            404: Content("There is no such model.", json_of(OpenAiError)),
         },
     )
     async def read_model(self, exchange: Exchange) -> None:
@@ -118,10 +117,10 @@ class ModelsApi:
         body=UnloadRequest,
         responses={
             200: Content("It is given back.", json_of(UnloadAnswer)),
-            400: Content("The body is malformed.", json_of(ModelsError)),
+            400: Content("The body is malformed.", json_of(OpenAiError)),
             401: _UNAUTHORIZED,
-            404: Content("There is no such model.", json_of(ModelsError)),
-            503: Content("It is being loaded.", json_of(ModelsError)),
+            404: Content("There is no such model.", json_of(OpenAiError)),
+            503: Content("It is being loaded.", json_of(OpenAiError)),
         },
     )
     async def unload_model(self, exchange: Exchange) -> None:

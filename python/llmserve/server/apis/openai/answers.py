@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from llmserve.server.apis.openai import errors
 from llmserve.server.conversation import TurnEnd
+from llmserve.server.error_shapes import openai as errors
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.sse import data_frame
 from llmserve.types import Completion

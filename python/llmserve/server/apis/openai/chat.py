@@ -12,10 +12,10 @@ from llmserve.server.apis.openai.chat_choice import ChatChoice
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.contents import GENERATED, responses_with, without_version
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
-from llmserve.server.apis.openai.errors import DIALECT, OPENAI
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation import Piece, Turn, check_plan
+from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Run, merged, turns
 from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services

@@ -13,11 +13,11 @@ from llmserve.server.apis.openai import answers, logprobs
 from llmserve.server.apis.openai.answers import Cost, Envelope
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.contents import GENERATED, responses_with
-from llmserve.server.apis.openai.errors import DIALECT, OPENAI
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
 from llmserve.server.conversation.json_formats import json_schema_of, schema_text
+from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.refusals import CallCancelledError, FieldError

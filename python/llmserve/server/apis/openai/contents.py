@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from llmserve.server.apis.openai.schema import OpenAiError
+from llmserve.server.error_shapes.openai import OpenAiError
 from llmserve.server.web.endpoint import FORBIDDEN, Content, Endpoint, json_of
 
 ERROR = json_of(OpenAiError)

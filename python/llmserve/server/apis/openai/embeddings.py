@@ -12,7 +12,7 @@ from llmserve.embeddings import Embeddings
 from llmserve.server.apis.openai import embeddings_convert as convert
 from llmserve.server.apis.openai.contents import responses_with
 from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
-from llmserve.server.apis.openai.errors import OPENAI
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError, ModelKindError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint

@@ -9,12 +9,12 @@ from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.completions import Choice, CompletionsApi
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.contents import GENERATED, responses_with
-from llmserve.server.apis.openai.errors import OPENAI
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.conversation.json_formats import schema_text
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint

@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
-from llmserve.server.apis.openai import errors
 from llmserve.server.apis.openai.contents import GENERATED, responses_with, without_version
-from llmserve.server.apis.openai.errors import OPENAI
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.conversation import Turn, TurnEnd, check_plan
+from llmserve.server.error_shapes import openai as errors
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.generation import Run, turns
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services

@@ -9,9 +9,9 @@ from typing import Any
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.server.apis.openai.contents import ERROR, responses_with
-from llmserve.server.apis.openai.errors import OPENAI
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models.on_demand import UsedHandle
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from llmserve.errors import BudgetTooSmallError, ContextExceededError
-from llmserve.server.apis.sie.errors import code_of
 from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateOptions, GenerateRequest
+from llmserve.server.error_shapes.sie import code_of
 from llmserve.server.fields import sampling
 from llmserve.server.generation.deadlines import TimeLimit, TimeLimits
 from llmserve.server.grammars.requested import MAX_GRAMMAR_BYTES

@@ -1,4 +1,4 @@
-"""Headers of the SIE dialect: what a request may say in them, and what every answer has."""
+"""What a request of the SIE dialect may say in its headers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ import re
 from starlette.types import Scope
 
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.errors import RawHeaders
 from llmserve.server.web.headers import header
-from llmserve.server.web.request_id import current_request_id
-from llmserve.version import version
 
 _REMOTE = "X-SIE-Remote"
 _MACHINE_PROFILE = "X-SIE-MACHINE-PROFILE"
-# Not a bare number: the client compares such a one with its own version and warns.
-_VERSION = f"llmserve-{version()}".encode()
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -31,8 +26,3 @@ def check_headers(scope: Scope) -> None:
     profile = header(scope, _MACHINE_PROFILE.lower().encode())
     if profile is not None and _PROFILE_NAME.fullmatch(profile) is None:
         raise FieldError(_MACHINE_PROFILE, f"must be 1 to 64 of A-Z a-z 0-9 . _ -, got {profile[:64]!a}")
-
-
-def answer_headers() -> RawHeaders:
-    """What every answer has."""
-    return [(b"x-sie-request-id", current_request_id().encode()), (b"x-sie-server-version", _VERSION)]

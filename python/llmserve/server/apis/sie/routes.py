@@ -11,9 +11,9 @@ from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.sie import convert
-from llmserve.server.apis.sie.errors import DIALECT, SIE
 from llmserve.server.apis.sie.headers import check_headers
-from llmserve.server.apis.sie.schema import GenerateError, GenerateRequest, GenerateResponse
+from llmserve.server.apis.sie.schema import GenerateRequest, GenerateResponse
+from llmserve.server.error_shapes.sie import DIALECT, SIE, GenerateError
 from llmserve.server.generation import Call, Run, raw_text
 from llmserve.server.generation.deadlines import Deadlines, TimedStream
 from llmserve.server.grammars.requested import read_grammar
