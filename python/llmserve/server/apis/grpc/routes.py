@@ -80,12 +80,13 @@ class LlmServer:
 
 
 async def _output(call: CompletionCall, run: Run[Stream]) -> AsyncGenerator[pb.PredictResponse, None]:
+    output = await run.output()
     if call.request.stream:
         messages = convert.TokenMessages()
-        async for delta in run.output:
+        async for delta in output:
             for message in messages.render(delta):
                 yield message
-    completion = await run.output.result()
+    completion = await output.result()
     run.check_end(completion.finish_reason)
     if not call.request.stream:
         yield convert.whole_answer(completion.text)

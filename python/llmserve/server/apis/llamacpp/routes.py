@@ -183,17 +183,18 @@ class LlamaCppApi:
             if call.request.stream:
                 await exchange.send_events(_token_frames(run), _render_completion_error, headers=headers)
                 return
-            completion = await run.output.result()
+            completion = await (await run.output()).result()
             run.check_end(completion.finish_reason)
         await exchange.send_json(convert.whole_answer(completion.text), headers=headers)
 
 
 async def _token_frames(run: Run[Stream]) -> AsyncGenerator[bytes, None]:
     frames = convert.TokenFrames()
-    async for delta in run.output:
+    output = await run.output()
+    async for delta in output:
         # Events of one delta leave together: one write instead of many.
         yield b"".join(frames.render(delta))
-    run.check_end((await run.output.result()).finish_reason)
+    run.check_end((await output.result()).finish_reason)
     yield DONE
 
 

@@ -67,11 +67,12 @@ class Generation:
 
     async def _answer(self, exchange: Exchange, run: Run[Stream], plan: _Plan) -> None:
         if not plan.is_stream or run.is_cancelled:
-            _check_end(run, await run.output.result(), plan)
+            completion = await (await run.output()).result()
+            _check_end(run, completion, plan)
         if plan.is_stream:
             await exchange.send_events(_frames(run, plan), _render_error, headers=plan.headers)
         else:
-            await exchange.send_json(convert.answer(await run.output.result()), headers=plan.headers)
+            await exchange.send_json(convert.answer(completion), headers=plan.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,11 @@ class _Plan:
 
 
 async def _frames(run: Run[Stream], plan: _Plan) -> AsyncGenerator[bytes, None]:
-    async for delta in run.output:
+    output = await run.output()
+    async for delta in output:
         if frame := convert.delta_frame(delta):
             yield frame
-    completion = await run.output.result()
+    completion = await output.result()
     _check_end(run, completion, plan)
     yield convert.done_frame(completion)
 

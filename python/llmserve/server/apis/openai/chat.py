@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import functools
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -76,11 +77,8 @@ class ChatApi:
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)
             call = turns(plan, dialect=DIALECT, model=used.model, session=session, num_choices=request.n)
             async with self._services.generation.run(call) as run:
-                choices = [
-                    ChatChoice(index, turn, used.engine, has_logprobs=request.logprobs)
-                    for index, turn in enumerate(run.outputs)
-                ]
-                answer = _Answer(envelope, run, choices)
+                make = functools.partial(ChatChoice, engine=used.engine, has_logprobs=request.logprobs)
+                answer = _Answer(envelope, run, make)
                 if request.stream:
                     frames = answer.frames(with_usage=request.stream_options.include_usage)
                     await exchange.send_events(frames, answers.render_error, headers=headers)
@@ -91,13 +89,15 @@ class ChatApi:
 class _Answer:
     """All choices of a request as one answer."""
 
-    def __init__(self, envelope: Envelope, run: Run[Turn], choices: Sequence[ChatChoice]) -> None:
+    def __init__(self, envelope: Envelope, run: Run[Turn], make: Callable[[int, Turn], ChatChoice]) -> None:
         self._envelope = envelope
         self._run = run
-        self._choices = choices
+        self._make = make
+        self._choices: list[ChatChoice] = []
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
+        await self._begin()
         async with aclosing(merged(self._sources())) as pieces:
             async for index, piece in pieces:
                 if piece is not None:
@@ -111,6 +111,7 @@ class _Answer:
     async def frames(self, *, with_usage: bool) -> AsyncGenerator[bytes, None]:
         """The answer as events."""
         usage: dict[str, Any] = {"usage": None} if with_usage else {}
+        await self._begin()
         for choice in self._choices:
             yield self._frame([choice.first()], **usage)
         async with aclosing(merged(self._sources())) as pieces:
@@ -124,6 +125,10 @@ class _Answer:
         if with_usage:
             yield self._frame([], usage=self._usage())
         yield DONE
+
+    async def _begin(self) -> None:
+        """Waits until the turns have begun."""
+        self._choices = [self._make(index, turn) for index, turn in enumerate(await self._run.outputs())]
 
     def _sources(self) -> list[AsyncGenerator[Piece, None]]:
         return [choice.turn.pieces() for choice in self._choices]

@@ -117,8 +117,8 @@ class CompletionsApi:
                     session=session,
                 )
                 run = await stack.enter_async_context(self._services.generation.run(call))
-                for choice, stream in zip(choices, run.outputs, strict=True):
-                    choice.run, choice.stream = run, stream
+                for choice in choices:
+                    choice.run = run
             yield used, choices
 
 
@@ -145,13 +145,17 @@ class Choice:
     number: int
     base: SamplingParams
     run: Run[Stream] | None = None
-    stream: Stream | None = None
     """`None` where nothing is to be generated."""
     echoed: str = ""
     echoed_logprobs: dict[str, Any] | None = None
     shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
     legacy: logprobs.LegacyLogprobs | None = None
     cost: Cost | None = None
+
+    @property
+    def index(self) -> int:
+        """Its place among the choices of the request."""
+        return self.prompt_index * self.request.n + self.number
 
     @property
     def prompt(self) -> str | list[int]:
@@ -169,11 +173,12 @@ class Choice:
         Raises:
             CallCancelledError: Another client cancelled it.
             ServerStoppingError: The server did.
-            RuntimeError: It was not submitted.
+            RuntimeError: Nothing is to be generated.
         """
-        if self.run is None or self.stream is None:
-            raise RuntimeError("the choice was not submitted")
-        completion = await self.stream.result()
+        if self.run is None:
+            raise RuntimeError("nothing is to be generated")
+        outputs = await self.run.outputs()
+        completion = await outputs[self.index].result()
         self.run.check_end(completion.finish_reason, CallCancelledError)
         self.cost = answers.completion_cost(completion)
         return completion
@@ -225,7 +230,7 @@ class _Answer:
         """The answer as one object."""
         shown = []
         for index, choice in enumerate(self._choices):
-            if choice.stream is None:
+            if choice.run is None:
                 choice.cost = await choice.without_output()
                 shown.append(_choice(index, choice.echoed, choice.echoed_logprobs, "length"))
                 continue
@@ -241,14 +246,13 @@ class _Answer:
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events."""
         for index, choice in enumerate(self._choices):
-            if choice.stream is None:
+            if choice.run is None:
                 choice.cost = await choice.without_output()
                 yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, "length"))
             elif self._request.echo:
                 yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, None))
-        # Either all are submitted or none.
-        if streams := [choice.stream for choice in self._choices if choice.stream is not None]:
-            async with aclosing(merged(streams)) as deltas:
+        if (run := self._choices[0].run) is not None:
+            async with aclosing(merged(await run.outputs())) as deltas:
                 async for index, delta in deltas:
                     frame = await (self._last(index) if delta is None else self._part(index, delta))
                     if frame:

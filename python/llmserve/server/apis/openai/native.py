@@ -86,17 +86,17 @@ class _Answer:
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
-        if self._choice.stream is None:
+        if self._choice.run is None:
             return await self._without_output()
         completion = await self._choice.result()
         return self._ended(completion, completion.text, [token.id for token in completion.tokens])
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events; nothing follows the one that has `stop`."""
-        if self._choice.stream is None:
+        if self._choice.run is None:
             yield answers.frame(await self._without_output())
             return
-        async for delta in self._choice.stream:
+        async for delta in await self._choice.run.output():
             if delta.text:
                 yield answers.frame(self._part(delta))
         yield answers.frame(self._ended(await self._choice.result(), "", []))

@@ -87,7 +87,6 @@ class _Response:
     def __init__(self, head: dict[str, Any], run: Run[Turn]) -> None:
         self._head = head
         self._run = run
-        self._turn = run.output
         self._items = OutputItems()
         self._num_events = 0
 
@@ -96,7 +95,7 @@ class _Response:
         async with aclosing(self._events()) as events:
             async for _ in events:
                 pass
-        return self._ended(self._turn.end)
+        return await self._ended()
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The response as events."""
@@ -106,20 +105,22 @@ class _Response:
         async with aclosing(self._events()) as events:
             async for event in events:
                 yield self._frame(event)
-        response = self._ended(self._turn.end)
+        response = await self._ended()
         yield self._frame({"type": f"response.{response['status']}", "response": response})
 
     async def _events(self) -> AsyncGenerator[Event, None]:
-        async with aclosing(self._turn.pieces()) as pieces:
+        turn = await self._run.output()
+        async with aclosing(turn.pieces()) as pieces:
             async for piece in pieces:
                 for event in self._items.add(piece):
                     yield event
-        end = self._turn.end
+        end = turn.end
         self._run.check_end(end.finish_reason, CallCancelledError)
         for event in self._items.close("completed" if end.finish_reason == "stop" else "incomplete"):
             yield event
 
-    def _ended(self, end: TurnEnd) -> dict[str, Any]:
+    async def _ended(self) -> dict[str, Any]:
+        end = (await self._run.output()).end
         is_whole = end.finish_reason == "stop"
         return {
             **self._head,

@@ -134,8 +134,7 @@ class SieApi:
                 await self._answer(exchange, wanted, run)
 
     async def _answer(self, exchange: Exchange, wanted: _Wanted, run: Run[_Output]) -> None:
-        request, output = wanted.request, run.output
-        if request.stream:
+        if wanted.request.stream:
             frames = convert.EventFrames(current_request_id())
 
             def render_error(error: Exception) -> bytes:
@@ -143,6 +142,7 @@ class SieApi:
 
             await exchange.send_events(_events(wanted, run, frames), render_error, headers=wanted.headers())
             return
+        output = await run.output()
         if not wanted.at_end:
             while await output.next() is not None:
                 pass
@@ -177,6 +177,7 @@ class _Wanted:
             starts=[self._start],
             is_stream=self.request.stream,
             session=session,
+            deadlines=self.deadlines,
         )
 
     async def _start(self, engine: Engine, call: SessionCall | None) -> _Output:
@@ -219,7 +220,7 @@ class _Output(TimedStream):
 async def _events(
     wanted: _Wanted, run: Run[_Output], frames: convert.EventFrames
 ) -> AsyncGenerator[bytes, None]:
-    output = run.output
+    output = await run.output()
     await output.accepted()
     while (delta := await output.next()) is not None:
         pieces = None
