@@ -49,8 +49,8 @@ async def _compile(engine: Engine, tool: Tool, schema: str) -> None:
     except BudgetTooSmallError:
         return
     except InvalidParameterError as error:
-        message = f"tools: parameters of {tool.name}: {error.reason}"
-        raise InvalidParameterError(message, field="tools") from None
+        reason = f"parameters of {tool.name}: {error.reason}"
+        raise InvalidParameterError.about("tools", reason, limit=error.limit) from None
 
 
 async def price_arguments(

@@ -69,7 +69,7 @@ class ChatApi:
         params = await with_grammar(request, chat_params(request))
         session = header_session(exchange.request.scope)
         if session is not None and request.n > 1:
-            raise FieldError("n", f"must be 1 where a session is named, got {request.n}")
+            raise FieldError("n", f"must be 1 where a session is named, got {request.n}", limit=1)
         headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)

@@ -88,11 +88,13 @@ class CompletionsApi:
         """
         if request.max_tokens == 0 and params.json_schema is not None:
             # As the engine refuses every budget that does not hold the shortest document.
-            raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0")
+            raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0", limit=1)
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
             raise FieldError(
-                "prompt", f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}"
+                "prompt",
+                f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}",
+                limit=MAX_CHOICES,
             )
         if session is not None and num_choices > 1:
             raise FieldError("n", "and prompt must ask for one text when a session is named")

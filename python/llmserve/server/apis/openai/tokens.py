@@ -117,7 +117,9 @@ class TokensApi:
 async def _with_pieces(handle: Engine | Embedder, tokens: Sequence[int]) -> list[dict[str, Any]]:
     if len(tokens) > MAX_PIECES:
         raise FieldError(
-            "content", f"must have at most {MAX_PIECES} tokens for with_pieces, got {len(tokens)}"
+            "content",
+            f"must have at most {MAX_PIECES} tokens for with_pieces, got {len(tokens)}",
+            limit=MAX_PIECES,
         )
     known: dict[int, Any] = {}
     for token in tokens:
