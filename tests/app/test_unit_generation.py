@@ -278,16 +278,6 @@ def test_the_stop_ends_a_stream_that_waits_for_its_turn(world_of_streams: World)
     asyncio.run(scenario())
 
 
-def test_what_renders_a_template_takes_a_place_until_it_is_submitted() -> None:
-    async def scenario() -> None:
-        world = World()
-        calls = [world.call(Output(), renders=True) for _ in range(2)]
-        async with world.service.run(calls[0]), world.service.run(calls[1]):
-            pass
-
-    asyncio.run(scenario())
-
-
 def test_only_so_many_conversations_are_prepared_at_once() -> None:
     admission = Admission()
     model: Any = Fake(config=Fake(max_queued_requests=1))

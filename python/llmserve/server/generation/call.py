@@ -49,8 +49,6 @@ class Call(Generic[R]):
     session: str | None = None
     goes_on: bool = True
     """Whether the call needs what the session holds: then an expired session is refused."""
-    renders: bool = False
-    """Whether a template is rendered when it is started, which takes a place, see `Admission`."""
     deadlines: Deadlines | None = None
     """Within which it is submitted. Its outputs look after their own."""
     holds_session: bool = False

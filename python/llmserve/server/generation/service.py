@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -80,7 +80,8 @@ class GenerationService:
         self._sessions = sessions
         self._lifecycle = lifecycle
         self._patience_s = patience_s
-        self._admission = Admission()
+        self.admission = Admission()
+        """For what dialects render themselves."""
 
     async def plan(
         self, used: UsedModel, conversation: Conversation, params: SamplingParams, *, is_stream: bool
@@ -91,7 +92,7 @@ class GenerationService:
             QueueFullError: There are as many.
             LlmserveError: What `plan_turn` raises.
         """
-        with self._admission.place(used.model):
+        with self.admission.place(used.model):
             plan = await plan_turn(used.engine, conversation, params)
         return replace(plan, at_end=not is_stream)
 
@@ -156,8 +157,7 @@ class GenerationService:
                 held = stack if call.holds_session else submission
                 await held.enter_async_context(session.submitting())
             for start in call.starts:
-                with self._admission.place(call.model) if call.renders else nullcontext():
-                    output = await start(engine, session)
+                output = await start(engine, session)
                 stack.push_async_callback(output.aclose)
                 stack.enter_context(self._lifecycle.running(output.abort))
                 if session is not None:

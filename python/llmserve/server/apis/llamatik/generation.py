@@ -12,7 +12,7 @@ from llmserve.server.apis.llamatik.errors import DIALECT
 from llmserve.server.apis.llamatik.generation_routes import GenerationRoute
 from llmserve.server.apis.llamatik.mtp import Mtp
 from llmserve.server.apis.llamatik.params import Params
-from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
+from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContinueRequest
 from llmserve.server.apis.llamatik.state import GenerationModel
 from llmserve.server.generation import Call, Run
 from llmserve.server.refusals import CallCancelledError
@@ -46,7 +46,8 @@ class Generation:
         plan = self._plan(route, request, parsed.unknown)
         with self._model.use() as (model, engine):
             drafting = functools.partial(self._mtp.drafting, model, engine)
-            manner = prompts.Manner(plan.params, not route.is_stream, drafting)
+            place = functools.partial(self._services.generation.admission.place, model)
+            manner = prompts.Manner(plan.params, not route.is_stream, place, drafting)
             call = Call(
                 dialect=DIALECT,
                 model=model,
@@ -54,7 +55,6 @@ class Generation:
                 is_stream=route.is_stream,
                 session=name,
                 goes_on=isinstance(request, ContinueRequest),
-                renders=isinstance(request, ContextRequest | ContinueRequest),
             )
             async with self._services.generation.run(call) as run:
                 await self._answer(exchange, run, plan)

@@ -291,7 +291,7 @@ class LlamatikApi:
         """`POST model/applyChatTemplate`."""
         parsed = await exchange.read(ChatTemplateRequest)
         request = parsed.value
-        with self._model.use() as (_, engine):
+        with self._model.use() as (model, engine), self._services.generation.admission.place(model):
             prompt = await prompts.rendered(engine, request.messages, request.add_assistant_prefix)
         answer = RenderedPromptAnswer(prompt=prompt)
         await exchange.send_json(dump(answer), headers=answer_headers(parsed.unknown))
