@@ -11,7 +11,7 @@ from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.answers import Envelope
 from llmserve.server.apis.openai.chat_choice import ChatChoice
 from llmserve.server.apis.openai.chat_schema import ChatRequest
-from llmserve.server.apis.openai.contents import GENERATED, responses_with, without_version
+from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields
@@ -23,7 +23,7 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
 
 _CHUNK = "chat.completion.chunk"
@@ -49,7 +49,9 @@ _CHAT = Endpoint(
         "always match the schemas of their tools."
     ),
     body=ChatRequest,
-    responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+    responses=answered(GENERATED, _EXAMPLE, has_stream=True),
+    errors=GENERATION_ERRORS,
+    parameters=[SESSION],
 )
 
 
@@ -67,7 +69,7 @@ class ChatApi:
         request = parsed.value
         conversation = conversation_of(request)
         params = await with_grammar(request, chat_params(request))
-        session = header_session(exchange.request.scope)
+        session = SESSION.of(exchange.request.scope)
         if session is not None and request.n > 1:
             raise FieldError("n", f"must be 1 where a session is named, got {request.n}", limit=1)
         headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)

@@ -12,7 +12,7 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai import answers, logprobs
 from llmserve.server.apis.openai.answers import Cost, Envelope
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.server.apis.openai.contents import GENERATED, responses_with
+from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
@@ -25,7 +25,7 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
 from llmserve.types import Completion, Delta
@@ -54,7 +54,9 @@ class CompletionsApi:
         summary="Complete prompts",
         description="Generates text from raw prompts. A client that disconnects cancels its request.",
         body=OpenAiCompletionRequest,
-        responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+        responses=answered(GENERATED, _EXAMPLE, has_stream=True),
+        errors=COMPLETION_ERRORS,
+        parameters=[SESSION],
     )
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/completions`."""
@@ -62,7 +64,7 @@ class CompletionsApi:
         request = parsed.value
         params = await with_grammar(request, _params(request))
         ignored = [*parsed.unknown, *ignored_fields(request, params)]
-        session = header_session(exchange.request.scope)
+        session = SESSION.of(exchange.request.scope)
         async with self.submitted(request, params, session) as (used, choices):
             envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
             headers = answer_headers(ignored, seed=params.seed)

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from llmserve.server.apis.openai.contents import GENERATED, responses_with, without_version
+from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
@@ -24,7 +24,7 @@ from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import data_frame
 
 _PART = {"type": "output_text", "text": "Paris.", "annotations": []}
@@ -50,7 +50,9 @@ _RESPONSES = Endpoint(
         "stored. A stream has typed events and ends with `response.completed` or `response.incomplete`."
     ),
     body=ResponsesRequest,
-    responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+    responses=answered(GENERATED, _EXAMPLE, has_stream=True),
+    errors=GENERATION_ERRORS,
+    parameters=[SESSION],
 )
 
 
@@ -67,7 +69,7 @@ class ResponsesApi:
         parsed = await exchange.read(ResponsesRequest)
         request = parsed.value
         conversation, params = conversation_of(request), response_params(request)
-        session = header_session(exchange.request.scope)
+        session = SESSION.of(exchange.request.scope)
         headers = answer_headers(parsed.unknown, seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
