@@ -68,7 +68,7 @@ _ERRORS: Mapping[int, str] = {
     "slash.",
     404: "`MODEL_NOT_FOUND`: there is no such model.",
     410: "`session_expired`: the next call begins the session anew.",
-    413: "`INPUT_TOO_LONG`: the prompt or the body is too long.",
+    413: "`INPUT_TOO_LONG`: the prompt is over its limit.",
     500: "`inference_error`: the model failed to compute.",
     502: "`MODEL_LOAD_FAILED`: the model cannot be loaded.",
     503: "`MODEL_LOADING` or `QUEUE_FULL`, with `Retry-After`, or `generation_cancelled`.",
