@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
 from starlette.types import Message, Receive
 
+from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.web import uploads
 from llmserve.server.web.uploads import Upload
 
@@ -50,13 +52,13 @@ def test_which_answers_end_the_connection(
     headers: list[tuple[bytes, bytes]], version: str, lingers: bool
 ) -> None:
     receive, _ = pieces(is_whole=True)
-    assert Upload(scope(*headers, version=version), receive, 10).must_linger is lingers
+    assert Upload(scope(*headers, version=version), receive, 10, Lifecycle()).must_linger is lingers
 
 
 def test_a_body_that_has_arrived_leaves_the_connection_open() -> None:
     async def main() -> None:
         receive, left = pieces(b"a" * 70_000, b"b", is_whole=True)
-        upload = Upload(scope(LENGTH), receive, 10)
+        upload = Upload(scope(LENGTH), receive, 10, Lifecycle())
         lingers = []
         while left:
             await upload.receive()
@@ -69,10 +71,10 @@ def test_a_body_that_has_arrived_leaves_the_connection_open() -> None:
 def test_the_rest_is_dropped_up_to_its_end_or_the_limit() -> None:
     async def main() -> None:
         receive, left = pieces(*[b"a"] * 5, is_whole=True)
-        await Upload(scope(LENGTH), receive, 100).discard()
+        await Upload(scope(LENGTH), receive, 100, Lifecycle()).discard()
         assert not left
         receive, left = pieces(*[b"a"] * 5, is_whole=True)
-        await Upload(scope(LENGTH), receive, 2).discard()
+        await Upload(scope(LENGTH), receive, 2, Lifecycle()).discard()
         assert len(left) == 2
 
     asyncio.run(main())
@@ -82,11 +84,25 @@ def test_a_client_that_has_left_is_not_waited_for() -> None:
     async def gone() -> Message:
         return {"type": "http.disconnect"}
 
-    asyncio.run(Upload(scope(LENGTH), gone, 10).discard())
+    asyncio.run(Upload(scope(LENGTH), gone, 10, Lifecycle()).discard())
 
 
 def test_a_client_that_sends_no_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "_LINGER_S", 0.01)
     receive, left = pieces(b"a", is_whole=False)
-    asyncio.run(Upload(scope(LENGTH), receive, 10).discard())
+    asyncio.run(Upload(scope(LENGTH), receive, 10, Lifecycle()).discard())
     assert not left
+
+
+def test_the_stop_waits_for_no_upload(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "_LINGER_S", math.inf)
+
+    async def main() -> None:
+        lifecycle = Lifecycle()
+        receive, _ = pieces(is_whole=False)
+        asyncio.get_running_loop().call_soon(lifecycle.stop)
+        async with asyncio.timeout(60):
+            await Upload(scope(LENGTH), receive, 10, lifecycle).discard()
+            await Upload(scope(LENGTH), receive, 10, lifecycle).discard()
+
+    asyncio.run(main())

@@ -94,7 +94,7 @@ class Gate:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Answer = scope[_ANSWER]
         route: Route = scope[_ROUTE]
-        upload = Upload(scope, receive, self._max_rest_bytes)
+        upload = Upload(scope, receive, self._max_rest_bytes, self._lifecycle)
         dialect = route.endpoint.dialect
         answer.headers += dialect.answer_headers()
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 from starlette.types import Message, Receive, Scope
 
+from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.web.headers import header
 
 _SMALL_BYTES = 64 << 10
@@ -20,10 +21,11 @@ class Upload:
     large body is dropped for a while after the answer, and then the connection ends.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, max_rest_bytes: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, max_rest_bytes: int, lifecycle: Lifecycle) -> None:
         """``max_rest_bytes`` is how much is dropped at most."""
         self._receive = receive
         self._max_rest_bytes = max_rest_bytes
+        self._lifecycle = lifecycle
         length = header(scope, b"content-length")
         num_bytes = int(length) if length is not None and length.isdigit() else 0
         is_chunked = header(scope, b"transfer-encoding") is not None
@@ -45,8 +47,8 @@ class Upload:
         return message
 
     async def discard(self) -> None:
-        """Drops the rest of the body, as far as it arrives soon and is not too much."""
+        """Drops the rest of the body, as far as it arrives soon and is not too much; the stop ends it."""
         num_bytes = 0
-        with anyio.move_on_after(_LINGER_S):
+        with anyio.move_on_after(_LINGER_S) as patience, self._lifecycle.running(patience.cancel):
             while not self._has_arrived and num_bytes <= self._max_rest_bytes:
                 num_bytes += len((await self.receive()).get("body", b""))
