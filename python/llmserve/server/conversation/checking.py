@@ -37,8 +37,8 @@ async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
             try:
                 await _shortest(engine, {"json_schema": schema})
             except InvalidParameterError as error:
-                message = f"tools: parameters of {tool.name}: {error.reason}"
-                raise InvalidParameterError(message, field="tools") from None
+                reason = f"parameters of {tool.name}: {error.reason}"
+                raise InvalidParameterError.about("tools", reason, limit=error.limit) from None
         known[schema] = None
         known.move_to_end(schema)
         if len(known) > _MAX_KNOWN:

@@ -18,7 +18,9 @@ async def read_grammar(text: str, field: str) -> str:
     """
     num_bytes = len(text.encode(errors="replace"))
     if num_bytes > MAX_GRAMMAR_BYTES:
-        raise FieldError(field, f"must have at most {MAX_GRAMMAR_BYTES} bytes, got {num_bytes}")
+        raise FieldError(
+            field, f"must have at most {MAX_GRAMMAR_BYTES} bytes, got {num_bytes}", limit=MAX_GRAMMAR_BYTES
+        )
     try:
         return await anyio.to_thread.run_sync(ebnf_to_lark, text)
     except GrammarSyntaxError as error:

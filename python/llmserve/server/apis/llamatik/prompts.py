@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +25,8 @@ class Manner:
 
     params: SamplingParams
     at_end: bool
+    place: Callable[[], AbstractContextManager[None]]
+    """Held while a template is rendered."""
     drafting: Callable[[], Awaitable[Drafting | Literal[False] | None]]
 
 
@@ -38,7 +41,7 @@ def start(request: AnyGenerationRequest, manner: Manner) -> Start[Stream]:
     async def submit(engine: Engine, call: SessionCall | None) -> Stream:
         if call is None:
             raise RuntimeError("every call of this dialect has a session")
-        words = await _words(engine, request, call)
+        words = await _words(engine, request, call, manner.place)
         params = manner.params
         if words.stop:
             params = params.replace(stop=(*params.stop, *words.stop))
@@ -67,13 +70,20 @@ class _Words:
     is_templated: bool = False
 
 
-async def _words(engine: Engine, request: AnyGenerationRequest, call: SessionCall) -> _Words:
+async def _words(
+    engine: Engine,
+    request: AnyGenerationRequest,
+    call: SessionCall,
+    place: Callable[[], AbstractContextManager[None]],
+) -> _Words:
     if isinstance(request, ContextRequest):
-        prompt = await engine.chat_prompt(convert.messages(request))
+        with place():
+            prompt = await engine.chat_prompt(convert.messages(request))
         return _Words(prompt, stop=prompt.stop, is_templated=True)
     if not isinstance(request, ContinueRequest):
         return _Words(request.prompt)
-    turn = await _next_turn(engine, request.prompt, call)
+    with place():
+        turn = await _next_turn(engine, request.prompt, call)
     if turn is not None and (call.session.is_templated or not call.is_alone):
         return _Words(request.prompt, turn, turn.stop)
     return _Words(request.prompt, turn or True)

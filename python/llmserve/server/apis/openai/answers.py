@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from llmserve.server.apis.openai import errors
+from llmserve.server.error_shapes import openai as errors
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.sse import data_frame
 from llmserve.types import Timings, Usage

@@ -12,12 +12,12 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai import answers, logprobs
 from llmserve.server.apis.openai.answers import Envelope
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.server.apis.openai.contents import GENERATED, responses_with
-from llmserve.server.apis.openai.errors import DIALECT, OPENAI
+from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
 from llmserve.server.conversation.json_formats import json_schema_of, schema_text
+from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.refusals import CallCancelledError, FieldError
@@ -25,7 +25,7 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
 from llmserve.types import Completion, Delta, Timings, Usage
@@ -54,7 +54,9 @@ class CompletionsApi:
         summary="Complete prompts",
         description="Generates text from raw prompts. A client that disconnects cancels its request.",
         body=OpenAiCompletionRequest,
-        responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+        responses=answered(GENERATED, _EXAMPLE, has_stream=True),
+        errors=COMPLETION_ERRORS,
+        parameters=[SESSION],
     )
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/completions`."""
@@ -62,7 +64,7 @@ class CompletionsApi:
         request = parsed.value
         params = await with_grammar(request, _params(request))
         ignored = [*parsed.unknown, *ignored_fields(request, params)]
-        session = header_session(exchange.request.scope)
+        session = SESSION.of(exchange.request.scope)
         async with self.submitted(request, params, session) as (used, choices):
             envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
             headers = answer_headers(ignored, seed=params.seed)
@@ -88,11 +90,13 @@ class CompletionsApi:
         """
         if request.max_tokens == 0 and params.json_schema is not None:
             # As the engine refuses every budget that does not hold the shortest document.
-            raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0")
+            raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0", limit=1)
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
             raise FieldError(
-                "prompt", f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}"
+                "prompt",
+                f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}",
+                limit=MAX_CHOICES,
             )
         if session is not None and num_choices > 1:
             raise FieldError("n", "and prompt must ask for one text when a session is named")
@@ -117,8 +121,8 @@ class CompletionsApi:
                     session=session,
                 )
                 run = await stack.enter_async_context(self._services.generation.run(call))
-                for choice, stream in zip(choices, run.outputs, strict=True):
-                    choice.run, choice.stream = run, stream
+                for choice in choices:
+                    choice.run = run
             yield used, choices
 
 
@@ -145,7 +149,6 @@ class Choice:
     number: int
     base: SamplingParams
     run: Run[Stream] | None = None
-    stream: Stream | None = None
     """`None` where nothing is to be generated."""
     echoed: str = ""
     echoed_logprobs: dict[str, Any] | None = None
@@ -153,6 +156,11 @@ class Choice:
     legacy: logprobs.LegacyLogprobs | None = None
     completion: Completion | None = None
     """Once it has ended."""
+
+    @property
+    def index(self) -> int:
+        """Its place among the choices of the request."""
+        return self.prompt_index * self.request.n + self.number
 
     @property
     def prompt(self) -> str | list[int]:
@@ -171,10 +179,11 @@ class Choice:
             CallCancelledError: Another client cancelled it.
             ServerStoppingError: The server did.
         """
-        if self.run is None or self.stream is None:
+        if self.run is None:
             self.completion = await self._without_output()
         else:
-            self.completion = await self.stream.result()
+            outputs = await self.run.outputs()
+            self.completion = await outputs[self.index].result()
             self.run.check_end(self.completion.finish_reason, CallCancelledError)
         return self.completion
 
@@ -210,7 +219,7 @@ class Choice:
 
     async def logprobs_of(self, delta: Delta, stop: str | None, *, is_last: bool) -> dict[str, Any] | None:
         """The lists of the tokens that are shown with a delta."""
-        if self.legacy is None or self.stream is None:
+        if self.legacy is None or self.run is None:
             return None
         tokens = self.shown.push(delta.text, delta.tokens)
         if is_last:
@@ -247,14 +256,13 @@ class _Answer:
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events."""
         for index, choice in enumerate(self._choices):
-            if choice.stream is None:
+            if choice.run is None:
                 await choice.result()
                 yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, "length"))
             elif self._request.echo:
                 yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, None))
-        # Either all are submitted or none.
-        if streams := [choice.stream for choice in self._choices if choice.stream is not None]:
-            async with aclosing(merged(streams)) as deltas:
+        if (run := self._choices[0].run) is not None:
+            async with aclosing(merged(await run.outputs())) as deltas:
                 async for index, delta in deltas:
                     frame = await (self._last(index) if delta is None else self._part(index, delta))
                     if frame:

@@ -76,7 +76,7 @@ def chat_params(request: ChatRequest) -> SamplingParams:
     if max_tokens is None:
         max_tokens = request.max_tokens
     if max_tokens == 0:
-        raise FieldError("max_tokens", "must be at least 1, or -1 for the context length, got 0")
+        raise FieldError("max_tokens", "must be at least 1, or -1 for the context length, got 0", limit=1)
     return sampling_params(
         request.sampling,
         max_tokens=max_tokens,
