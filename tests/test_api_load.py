@@ -86,18 +86,6 @@ async def test_a_load_can_be_entered(tiny_model: Path) -> None:
         Engine.load(tiny_model, contextlength=200)  # type: ignore[call-arg]
 
 
-@pytest.mark.anyio
-async def test_loading_is_the_old_name(tiny_model: Path) -> None:
-    with pytest.deprecated_call():
-        begun = Engine.loading(tiny_model, SMALL)
-    async with begun as loading:
-        values = [progress async for progress in loading]
-        engine = await loading.engine()
-    assert (values[0], values[-1]) == (0, 1)
-    assert not engine.is_closed
-    await engine.close()
-
-
 @pytest.mark.parametrize("begin", [asyncio.run, asyncio.Runner().run], ids=["run", "runner"])
 def test_a_load_is_a_coroutine(begin: Callable[[Any], Engine], tiny_model: Path) -> None:
     asyncio.run(begin(Engine.load(tiny_model, SMALL)).close())

@@ -28,7 +28,8 @@ class DraftingOptions:
         if isinstance(draft_len, bool) or not isinstance(draft_len, int):
             raise _refused("draft_len", "an integer", draft_len)
         if not 1 <= draft_len <= MAX_DRAFT_LEN:
-            raise _refused("draft_len", f"from 1 to {MAX_DRAFT_LEN}", draft_len)
+            limit = 1 if draft_len < 1 else MAX_DRAFT_LEN
+            raise _refused("draft_len", f"from 1 to {MAX_DRAFT_LEN}", draft_len, limit)
         if not isinstance(adaptive, bool):
             raise _refused("adaptive", "True or False", adaptive)
         self.method: DraftMethod = method
@@ -150,9 +151,9 @@ class DefaultDrafting:
             raise _refused("drafting", "a `Drafting`, False or None", drafting)
         argument = drafting.argument()
         if argument is None:
-            raise InvalidParameterError("drafting: must not be closed", field="drafting")
+            raise InvalidParameterError.about("drafting", "must not be closed")
         return argument
 
 
-def _refused(field: str, expected: str, value: Any) -> InvalidParameterError:
-    return InvalidParameterError(f"{field}: must be {expected}, got {value!r:.80}", field=field)
+def _refused(field: str, expected: str, value: Any, limit: float | None = None) -> InvalidParameterError:
+    return InvalidParameterError.about(field, f"must be {expected}, got {value!r:.80}", limit=limit)

@@ -60,7 +60,7 @@ class LlmserveError(Exception):
 
 
 def _reason(message: str, field: str) -> str:
-    """What is wrong with a field: native messages are `FIELD: REASON`, and nothing else takes them apart."""
+    """What is wrong with a field: native messages are `FIELD: REASON`, the only ones that are taken apart."""
     return message.removeprefix(f"{field}: ")
 
 
@@ -106,19 +106,36 @@ class RequestError(LlmserveError):
 class InvalidParameterError(RequestError):
     """A field is of the wrong type or out of range, or contradicts another.
 
-    `field` names it, and `reason` says what is wrong with it.
+    `field` names it, and `reason` says what is wrong with it. `limit` is the bound that the value exceeds, or
+    `None` where it exceeds none or the bound is known to the native engine only.
     """
 
     code = "invalid_parameter"
 
-    def __init__(self, message: str, *, field: str = "", code: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str = "",
+        reason: str | None = None,
+        limit: float | None = None,
+        code: str | None = None,
+    ) -> None:
         super().__init__(message, code=code)
         self.field = field
-        self.reason = _reason(message, field)
+        self.reason = _reason(message, field) if reason is None else reason
+        self.limit = limit
+
+    @classmethod
+    def about(
+        cls, field: str, reason: str, *, limit: float | None = None, code: str | None = None
+    ) -> InvalidParameterError:
+        """The error for a field, with the message `FIELD: REASON`."""
+        return cls(f"{field}: {reason}", field=field, reason=reason, limit=limit, code=code)
 
     def named(self, field: str) -> InvalidParameterError:
         """The same error with another name for the field, as a client knows it."""
-        return InvalidParameterError(f"{field}: {self.reason}", field=field, code=self.code)
+        return self.about(field, self.reason, limit=self.limit, code=self.code)
 
 
 class EmptyPromptError(RequestError):
@@ -160,7 +177,7 @@ class BudgetTooSmallError(RequestError):
     """The token limit is too small for even the shortest document that the constraint allows.
 
     `minimum` is the length of that document, and `budget` is what the request or the context leaves for it.
-    Both count tokens. `field` is `max_tokens`.
+    Both count tokens. `field` is `max_tokens`, `reason` says what is wrong with it, and `limit` is `minimum`.
     """
 
     code = "budget_too_small"
@@ -168,14 +185,16 @@ class BudgetTooSmallError(RequestError):
     def __init__(self, message: str, *, minimum: int = 0, budget: int = 0, code: str | None = None) -> None:
         super().__init__(message, code=code)
         self.minimum = minimum
+        self.limit = minimum
         self.budget = budget
         self.field = "max_tokens"
+        self.reason = _reason(message, self.field)
 
     def named(self, field: str) -> BudgetTooSmallError:
         """The same error with another name for the field, as a client knows it."""
-        message = f"{field}: {_reason(str(self), self.field)}"
+        message = f"{field}: {self.reason}"
         error = BudgetTooSmallError(message, minimum=self.minimum, budget=self.budget, code=self.code)
-        error.field = field
+        error.field, error.reason = field, self.reason
         return error
 
 

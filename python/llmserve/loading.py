@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import replace
 from typing import Any, Self, TypeVar, Unpack
@@ -76,22 +75,6 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
             await self._model.close()
 
 
-class _Begun(Loading[ModelT]):
-    """What the deprecated `Engine.loading` gives: it has begun, and `async with` gives itself."""
-
-    async def __aenter__(self) -> Self:  # type: ignore[override]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._cancel()
-
-    async def engine(self) -> ModelT:
-        """The model, which waits for it."""
-        return await self
-
-    model = embedder = engine
-
-
 class AwaitedModel(ModelHandle[CoreT], Awaited):
     """A model that is loaded and closed on an event loop."""
 
@@ -115,14 +98,6 @@ class AwaitedModel(ModelHandle[CoreT], Awaited):
         something else: to generate, or to embed.
         """
         return Loading(path, _config(config, options), cls._wanted, cls, on_progress)
-
-    @classmethod
-    def loading(cls, path: str | os.PathLike[str], config: ModelConfig | None = None) -> _Begun[Self]:
-        """Deprecated: use `load`, which also gives its progress. This begins at once."""
-        warnings.warn("`loading` is deprecated: use `load`", DeprecationWarning, stacklevel=2)
-        loading = _Begun(path, _config(config, {}), cls._wanted, cls)
-        loading._begin()
-        return loading
 
     async def __aenter__(self) -> Self:
         return self

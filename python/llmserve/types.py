@@ -78,15 +78,15 @@ class Delta:
 class Usage:
     """Token counts of a request."""
 
-    prompt_tokens: int
+    prompt_tokens: int = 0
     """Number of prompt tokens, including cached ones."""
-    cached_tokens: int
+    cached_tokens: int = 0
     """Prompt tokens that were taken from the prefix cache."""
-    completion_tokens: int
+    completion_tokens: int = 0
     """Number of generated tokens, including the end-of-generation token."""
-    draft_tokens: int
+    draft_tokens: int = 0
     """Tokens that a drafter proposed."""
-    accepted_tokens: int
+    accepted_tokens: int = 0
     """Proposed tokens that were accepted."""
 
     @property
@@ -99,13 +99,13 @@ class Usage:
 class Timings:
     """Durations of a request, in seconds."""
 
-    queue_s: float
+    queue_s: float = 0.0
     """From submission until the request left the queue."""
-    prefill_s: float
+    prefill_s: float = 0.0
     """From leaving the queue until the first token was drawn."""
-    decode_s: float
+    decode_s: float = 0.0
     """From the first token to the last."""
-    time_to_first_token_s: float
+    time_to_first_token_s: float = 0.0
     """From submission until the first token was drawn."""
 
 

@@ -95,7 +95,7 @@ def test_a_turn_that_is_aborted_says_so(engine: Engine) -> None:
     pieces, turn = asyncio.run(scenario())
     assert pieces
     assert turn.end.finish_reason == "cancelled"
-    assert turn.end.completion_tokens < 1000
+    assert turn.end.usage.completion_tokens < 1000
 
 
 def test_a_turn_that_waits_for_a_place_in_the_queue_is_aborted_too(
@@ -136,7 +136,7 @@ def test_calls_are_whole_or_not_there_at_all(engine: Engine, max_tokens: int) ->
     begun = [piece for piece in pieces if isinstance(piece, CallBegin)]
     arguments = "".join(piece.text for piece in pieces if isinstance(piece, CallArguments))
     assert len(begun) == turn.end.num_calls
-    assert turn.end.completion_tokens <= max_tokens
+    assert turn.end.usage.completion_tokens <= max_tokens
     if begun:
         assert json.loads(arguments) == {"a": "b"}
     else:

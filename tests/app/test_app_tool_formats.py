@@ -102,7 +102,7 @@ async def call(
         elif isinstance(piece, CallArguments):
             name, arguments = called.calls[piece.index]
             called.calls[piece.index] = (name, arguments + piece.text)
-    called.finish_reason, called.num_tokens = turn.end.finish_reason, turn.end.completion_tokens
+    called.finish_reason, called.num_tokens = turn.end.finish_reason, turn.end.usage.completion_tokens
     return called
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from llmserve.server.api_keys import ApiKeys
 from llmserve.server.command_line import without_api_key
 from llmserve.server.refusals import UnauthorizedError
 from llmserve.server.settings import Settings, SettingsError, parse_settings
-from llmserve.server.trust.api_keys import ApiKeys
 from llmserve.server.trust.keys import Access, KeyRule
 from llmserve.server.web.errors import fault_headers, fault_of
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from llmserve import ContextExceededError, Delta, InvalidParameterError, ModelIn
 from llmserve.server.apis.completions import convert as completions
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamacpp import convert
-from llmserve.server.apis.progress import ProgressSteps
+from llmserve.server.apis.progress import whole_percents
 from llmserve.server.refusals import FieldError, MalformedBodyError
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.schema import read
@@ -137,10 +138,21 @@ def test_every_token_has_its_event_also_in_merged_deltas() -> None:
     )
 
 
-def test_progress_rises_by_whole_percents_from_above_0_to_below_1() -> None:
-    steps = ProgressSteps()
-    shown = [steps.next(value) for value in (0.0, 0.004, 0.019, 0.02, 0.025, 0.5, 0.4, 0.999, 1.0)]
-    assert shown == [0.01, None, None, 0.02, None, 0.5, None, 0.99, None]
+class _Ticket:
+    """A load that tells its progress, and is over then."""
+
+    def __init__(self, *values: float) -> None:
+        self._values = values
+
+    async def progress(self) -> AsyncGenerator[float, None]:
+        for value in self._values:
+            yield value
+
+
+@pytest.mark.anyio
+async def test_progress_rises_by_whole_percents_and_is_1_at_the_end_only() -> None:
+    ticket: Any = _Ticket(0.0, 0.004, 0.019, 0.02, 0.025, 0.5, 0.4, 0.999, 1.0)
+    assert [value async for value in whole_percents(ticket)] == [0.01, 0.02, 0.5, 0.99, 1]
 
 
 def test_progress_is_written_as_the_contract_writes_it() -> None:

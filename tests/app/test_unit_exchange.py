@@ -7,11 +7,13 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
+from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.refusals import RouteNotFoundError
 from llmserve.server.web.bodies import Bodies
 from llmserve.server.web.errors import PLAIN, fault_of, send_fault
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.sse import StreamLimits
+from llmserve.server.web.uploads import Upload
 from llmserve.server.web.writing import ClientStalledError
 
 
@@ -84,4 +86,5 @@ def test_a_client_that_does_not_take_an_error_is_cut_off() -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(ClientStalledError):
-        asyncio.run(send_fault(fault_of(RouteNotFoundError(), ""), PLAIN, send, stall_s=0.01))
+        upload = Upload({"headers": []}, nothing, 0, Lifecycle())
+        asyncio.run(send_fault(fault_of(RouteNotFoundError(), ""), PLAIN, send, 0.01, upload))

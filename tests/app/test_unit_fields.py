@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import pytest
 
 from llmserve import ModelConfig, SamplingParams
+from llmserve.server.attribute_docs import docs_of
 from llmserve.server.fields.sampling import SAMPLING, sampling_params
-from llmserve.server.fields.table import camel, docs_of, group
+from llmserve.server.fields.table import camel, group
 from llmserve.server.web.fields import Field, Group, Values, dump, wire_name
 from llmserve.server.web.json_schema import json_schema
 from llmserve.server.web.schema import read

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from llmserve.server.apis.openai.errors import OPENAI
 from llmserve.server.apis.unsupported import routes as unsupported
 from llmserve.server.application import Application
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.services import Services
 from llmserve.server.settings import parse_settings
 from llmserve.server.web.endpoint import Endpoint, Route, Serve

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ import pytest
 from llmserve import QueueFullError
 from llmserve.server.generation import Call, GenerationService
 from llmserve.server.generation.admission import Admission
+from llmserve.server.generation.deadlines import Deadlines, TimeLimit, TimeLimits
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.models import SessionTable
-from llmserve.server.refusals import CallCancelledError, ServerStoppingError
+from llmserve.server.refusals import CallCancelledError, GenerationTimeoutError, ServerStoppingError
 
 
 class Fake:
@@ -82,7 +84,7 @@ def test_outputs_end_with_the_context() -> None:
         world = World()
         outputs = Output(), Output()
         async with world.service.run(world.call(*outputs)) as run:
-            assert list(run.outputs) == list(outputs)
+            assert list(await run.outputs()) == list(outputs)
             assert world.model.num_uses == 1
             assert not any(output.is_closed for output in outputs)
         assert all(output.is_closed for output in outputs)
@@ -107,7 +109,7 @@ def test_the_head_of_a_stream_does_not_wait_for_long() -> None:
     async def scenario() -> None:
         world = World(patience_s=0)
         async with world.service.run(world.call(Output(is_accepted=False), is_stream=True)) as run:
-            assert not run.output.is_aborted
+            assert not (await run.output()).is_aborted
 
     asyncio.run(scenario())
 
@@ -159,20 +161,119 @@ def test_a_session_is_held_until_the_submission_or_the_end(holds_session: bool) 
 
         async with world.service.run(first):
             task = asyncio.create_task(run_second())
-            for _ in range(20):
-                await asyncio.sleep(0)
+            await settle()
             assert has_begun.is_set() is not holds_session
         await task
 
     asyncio.run(scenario())
 
 
-def test_what_renders_a_template_takes_a_place_until_it_is_submitted() -> None:
+@pytest.fixture
+def world_of_streams() -> World:
+    """Heads of streams wait for nothing."""
+    return World(patience_s=0)
+
+
+async def settle() -> None:
+    """Lets all tasks go on as far as they can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_the_head_of_a_stream_does_not_wait_for_the_turn_of_its_session(world_of_streams: World) -> None:
+    async def scenario() -> None:
+        world = world_of_streams
+        first = world.call(Output(), session="s", holds_session=True)
+        outputs = Output(), Output()
+        streams = [world.call(output, session="s", is_stream=True) for output in outputs]
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(world.service.run(first))
+            # Their heads could go out now, and neither loses its turn.
+            runs = [await stack.enter_async_context(world.service.run(stream)) for stream in streams]
+            waiting = [asyncio.create_task(run.output()) for run in runs]
+            await settle()
+            assert not any(task.done() for task in waiting)
+            world.sessions.cancel("s", "test", None)
+            assert [await task for task in waiting] == list(outputs)
+
+    asyncio.run(scenario())
+
+
+def test_a_refusal_after_the_turn_of_a_session_comes_with_the_outputs(world_of_streams: World) -> None:
+    async def refuse(engine: Any, call: Any) -> Output:
+        raise QueueFullError("full")
+
+    async def scenario() -> None:
+        world = world_of_streams
+        stream = replace(world.call(session="s", is_stream=True), starts=[refuse])
+        async with AsyncExitStack() as stack:
+            first = world.service.run(world.call(Output(), session="s", holds_session=True))
+            await first.__aenter__()
+            run = await stack.enter_async_context(world.service.run(stream))
+            await first.__aexit__(None, None, None)
+            with pytest.raises(QueueFullError):
+                await run.output()
+
+    asyncio.run(scenario())
+
+
+def test_a_refusal_in_time_has_a_status_though_the_session_was_waited_for() -> None:
     async def scenario() -> None:
         world = World()
-        calls = [world.call(Output(), renders=True) for _ in range(2)]
-        async with world.service.run(calls[0]), world.service.run(calls[1]):
-            pass
+        refused = world.call(Output(QueueFullError("full")), session="s", is_stream=True)
+
+        async def run_refused() -> None:
+            async with world.service.run(refused):
+                pass
+
+        async with world.service.run(world.call(Output(), session="s", holds_session=True)):
+            task = asyncio.create_task(run_refused())
+            await settle()
+        with pytest.raises(QueueFullError):
+            await task
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_time_limits_pass_while_a_call_waits_for_its_turn(is_stream: bool, world_of_streams: World) -> None:
+    async def scenario() -> None:
+        world = world_of_streams
+        deadlines = Deadlines(TimeLimits(overall=TimeLimit("overall", 0.01)))
+        late = world.call(Output(), session="s", is_stream=is_stream, deadlines=deadlines)
+        async with world.service.run(world.call(Output(), session="s", holds_session=True)):
+            with pytest.raises(GenerationTimeoutError, match="overall"):
+                async with world.service.run(late) as run:
+                    await run.output()
+
+    asyncio.run(scenario())
+
+
+def test_a_stream_that_leaves_while_it_waits_leaves_the_turn_to_the_next(world_of_streams: World) -> None:
+    async def scenario() -> None:
+        world = world_of_streams
+        left, next_one = (world.call(Output(), session="s", is_stream=True) for _ in range(2))
+        async with AsyncExitStack() as stack:
+            async with world.service.run(world.call(Output(), session="s", holds_session=True)):
+                async with world.service.run(left):
+                    pass
+                run = await stack.enter_async_context(world.service.run(next_one))
+            assert not (await run.output()).is_aborted
+        assert world.model.num_uses == 0
+
+    asyncio.run(scenario())
+
+
+def test_the_stop_ends_a_stream_that_waits_for_its_turn(world_of_streams: World) -> None:
+    async def scenario() -> None:
+        world = world_of_streams
+        waiting = world.call(Output(), session="s", is_stream=True)
+        first = world.call(Output(), session="s", holds_session=True)
+        async with world.service.run(first), world.service.run(waiting) as run:
+            world.lifecycle.stop()
+            assert (await run.output()).is_aborted
+            with pytest.raises(ServerStoppingError):
+                run.check_end("cancelled")
 
     asyncio.run(scenario())
 

@@ -32,6 +32,7 @@ from llmserve.server.apis.llamatik.schema import (
     ParamsFields,
     PromptRequest,
 )
+from llmserve.server.fields.sampling import sampling_params
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.schema import read
@@ -62,7 +63,7 @@ def fields(**body: Any) -> ParamsFields:
 
 def params(**body: Any) -> SamplingParams:
     request = read(PromptRequest, {"prompt": "p", "seed": 1, **body}).value
-    return convert.sampling_params({**convert.DEFAULT_SAMPLING, **request.sampling})
+    return sampling_params({**convert.DEFAULT_SAMPLING, **request.sampling})
 
 
 def test_sampling_starts_at_the_values_of_the_example() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from llmserve import InvalidParameterError, SamplingParams, Token
 from llmserve.server.apis.openai import answers, conversations, logprobs, responses_input
-from llmserve.server.apis.openai.answers import Cost
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.responses_items import OutputItems
@@ -25,7 +24,7 @@ from llmserve.server.generation import merged
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import read
 from llmserve.server.web.wire_names import in_wire_names
-from llmserve.types import TokenLogprobs
+from llmserve.types import Timings, TokenLogprobs, Usage
 
 USER = {"role": "user", "content": "hi"}
 
@@ -411,17 +410,12 @@ def test_log_probabilities_are_json() -> None:
 
 
 def test_usage_counts_each_prompt_once() -> None:
-    def cost(prompt: int) -> Cost:
-        return Cost(
-            prompt_tokens=prompt,
-            cached_tokens=2,
-            completion_tokens=5,
-            reasoning_tokens=1,
-            draft_tokens=4,
-            accepted_tokens=3,
+    def counts(prompt: int) -> Usage:
+        return Usage(
+            prompt_tokens=prompt, cached_tokens=2, completion_tokens=5, draft_tokens=4, accepted_tokens=3
         )
 
-    assert answers.usage({0: [cost(10), cost(10)], 1: [cost(20)]}) == {
+    assert answers.usage({0: [counts(10), counts(10)], 1: [counts(20)]}, reasoning_tokens=3) == {
         "prompt_tokens": 30,
         "completion_tokens": 15,
         "total_tokens": 45,
@@ -432,10 +426,11 @@ def test_usage_counts_each_prompt_once() -> None:
             "rejected_prediction_tokens": 3,
         },
     }
-    timed = answers.timings(Cost(prompt_tokens=12, cached_tokens=2, completion_tokens=5, decode_s=0.5))
+    small = Usage(prompt_tokens=12, cached_tokens=2, completion_tokens=5)
+    timed = answers.timings(small, Timings(decode_s=0.5))
     assert (timed["prompt_n"], timed["cache_n"], timed["predicted_per_second"]) == (10, 2, 10.0)
     assert "draft_n" not in timed
-    drafted = answers.timings(cost(10))
+    drafted = answers.timings(counts(10), Timings())
     assert (drafted["draft_n"], drafted["draft_n_accepted"]) == (4, 3)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from llmserve import errors
 from llmserve.server import refusals
-from llmserve.server.apis.openai.errors import DIALECT, render
+from llmserve.server.error_shapes.openai import DIALECT, render
 from llmserve.server.web.errors import fault_of
 
 

@@ -13,8 +13,8 @@ import pytest
 from llmserve import errors
 from llmserve.server import refusals
 from llmserve.server.apis.sie import convert
-from llmserve.server.apis.sie.errors import DIALECT, render
 from llmserve.server.apis.sie.schema import GenerateOptions, GenerateRequest
+from llmserve.server.error_shapes.sie import DIALECT, render
 from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.wire_names import in_wire_names

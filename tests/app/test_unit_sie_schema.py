@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from llmserve.server.apis.sie import convert
-from llmserve.server.apis.sie.errors import DIALECT, code_of, render
+from llmserve.server.error_shapes.sie import DIALECT, code_of, render
 from llmserve.server.grammars.requested import read_grammar
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.errors import fault_of

@@ -27,7 +27,7 @@ _logger = logging.getLogger("llmserve.engine")
 
 
 class Load(Waiting, Generic[T]):
-    """The steps of one load. It begins with the first of them, or with `_begin`.
+    """The steps of one load. It begins with the first of them.
 
     `make` makes the handle of what is loaded: a native model of the kind that is wanted.
     """

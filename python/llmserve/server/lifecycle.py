@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+from llmserve.server.callbacks import call_all
+
 logger = logging.getLogger(__name__)
 
 State = Literal["serving", "draining", "stopping"]
@@ -52,12 +54,8 @@ class Lifecycle:
     def stop(self) -> None:
         """Take no new requests and abort the running ones."""
         self._set_state("stopping")
-        for abort in list(self._aborts):
-            try:
-                abort()
-            except Exception:
-                # The others still run, and nobody else would end them.
-                logger.exception("a running request could not be aborted")
+        # Nobody else would end those that still run.
+        call_all(logger, "a running request could not be aborted", self._aborts)
 
     def _set_state(self, state: State) -> None:
         self._state = state

@@ -44,14 +44,18 @@ class MalformedBodyError(Refusal):
 
 
 class FieldError(Refusal):
-    """A field of the body is missing, has the wrong type or is out of range."""
+    """A field of the body is missing, has the wrong type or is out of range.
+
+    `limit` is the bound that its value, length or number of items exceeds, `None` if it exceeds none.
+    """
 
     code = "invalid_field"
 
-    def __init__(self, field: str, reason: str) -> None:
+    def __init__(self, field: str, reason: str, *, limit: float | None = None) -> None:
         super().__init__(f"{field} {reason}")
         self.field = field
         self.reason = reason
+        self.limit = limit
 
 
 class UnsupportedFieldError(FieldError):
@@ -66,8 +70,7 @@ class FieldTooLongError(FieldError):
     code = "field_too_long"
 
     def __init__(self, field: str, limit: int) -> None:
-        super().__init__(field, f"must be at most {limit} bytes of UTF-8")
-        self.limit = limit
+        super().__init__(field, f"must be at most {limit} bytes of UTF-8", limit=limit)
 
 
 class BodyTooLargeError(Refusal):

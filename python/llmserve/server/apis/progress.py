@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
+
+from llmserve.server.models import LoadTicket
 
 
-@dataclass(slots=True)
-class ProgressSteps:
-    """Lets at most one value per percent through; the first at once, and never 1."""
-
-    percent: int = 0
-
-    def next(self, value: float) -> float | None:
-        """The value to show now, if any."""
-        percent = min(max(int(value * 100), 1), 99)
-        if percent <= self.percent:
-            return None
-        self.percent = percent
-        return percent / 100
+async def whole_percents(ticket: LoadTicket) -> AsyncGenerator[float, None]:
+    """The progress of a load, at most once per percent: above 0 at once, 1 only when the model is ready."""
+    shown = 0
+    async for progress in ticket.progress():
+        percent = min(max(int(progress * 100), 1), 99)
+        if percent > shown:
+            shown = percent
+            yield percent / 100
+    yield 1

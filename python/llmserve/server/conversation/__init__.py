@@ -18,7 +18,7 @@ from llmserve.server.conversation.pieces import (
     Words,
 )
 from llmserve.server.conversation.planning import Conversation, check_plan, plan_turn
-from llmserve.server.conversation.tools import Tool, ToolMode
+from llmserve.server.conversation.tools import Tool
 from llmserve.server.conversation.turn import Turn
 from llmserve.server.conversation.turn_plan import TurnPlan
 
@@ -29,7 +29,6 @@ __all__ = [
     "Piece",
     "Reasoning",
     "Tool",
-    "ToolMode",
     "Turn",
     "TurnEnd",
     "TurnPlan",

@@ -34,23 +34,15 @@ async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
     for tool in tools:
         schema = json.dumps(tool.schema)
         if schema not in known:
-            await _compile(engine, tool, schema)
+            try:
+                await _shortest(engine, {"json_schema": schema})
+            except InvalidParameterError as error:
+                reason = f"parameters of {tool.name}: {error.reason}"
+                raise InvalidParameterError.about("tools", reason, limit=error.limit) from None
         known[schema] = None
         known.move_to_end(schema)
         if len(known) > _MAX_KNOWN:
             known.popitem(last=False)
-
-
-async def _compile(engine: Engine, tool: Tool, schema: str) -> None:
-    # Whoever is accepted, or refused for the size of the shortest document, has a schema that holds.
-    try:
-        async with engine.stream([0], json_schema=schema, max_tokens=1, cache_prompt=False) as stream:
-            await stream.accepted()
-    except BudgetTooSmallError:
-        return
-    except InvalidParameterError as error:
-        message = f"tools: parameters of {tool.name}: {error.reason}"
-        raise InvalidParameterError(message, field="tools") from None
 
 
 async def price_arguments(
@@ -84,7 +76,7 @@ async def _price(engine: Engine, argument: Argument, tags: ArgumentTags) -> Pric
 
 
 async def _shortest(engine: Engine, constraint: Mapping[str, Any]) -> int:
-    """The tokens of the shortest text that a constraint takes."""
+    """The tokens of the shortest text that a constraint takes. Raises what `Stream.accepted` raises."""
     try:
         async with engine.stream([0], **constraint, max_tokens=1, cache_prompt=False) as stream:
             await stream.accepted()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llmserve.server.conversation.pieces import TurnEnd
-from llmserve.types import Completion, FinishReason
+from llmserve.types import Completion, FinishReason, Timings, Usage
 
 
 class Ledger:
@@ -29,21 +31,21 @@ class Ledger:
             self._reasoning_tokens += completion.usage.completion_tokens
 
     def end(self, reason: FinishReason, *, num_calls: int, is_complete: bool, stop: str | None) -> TurnEnd:
-        """The turn's end; the prompt's counts are those of the first segment."""
-        usages = [completion.usage for completion in self._completions]
-        times = [completion.timings for completion in self._completions]
+        """The turn's end."""
+        usages = [completion.usage for completion in self._completions] or [Usage()]
+        times = [completion.timings for completion in self._completions] or [Timings()]
         later_prefill = sum(timings.prefill_s for timings in times[1:])
         return TurnEnd(
             finish_reason=reason,
             is_complete=is_complete,
             num_calls=num_calls,
-            prompt_tokens=usages[0].prompt_tokens if usages else 0,
-            cached_tokens=usages[0].cached_tokens if usages else 0,
-            completion_tokens=sum(usage.completion_tokens for usage in usages),
+            usage=replace(
+                usages[0],
+                completion_tokens=sum(usage.completion_tokens for usage in usages),
+                draft_tokens=sum(usage.draft_tokens for usage in usages),
+                accepted_tokens=sum(usage.accepted_tokens for usage in usages),
+            ),
+            timings=replace(times[0], decode_s=sum(timings.decode_s for timings in times) + later_prefill),
             reasoning_tokens=self._reasoning_tokens,
-            draft_tokens=sum(usage.draft_tokens for usage in usages),
-            accepted_tokens=sum(usage.accepted_tokens for usage in usages),
-            prefill_s=times[0].prefill_s if times else 0.0,
-            decode_s=sum(timings.decode_s for timings in times) + later_prefill,
             stop=stop,
         )

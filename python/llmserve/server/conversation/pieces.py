@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from llmserve.types import FinishReason, Token
+from llmserve.types import FinishReason, Timings, Token, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +45,17 @@ Piece: TypeAlias = Reasoning | Words | CallBegin | CallArguments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd:
-    """How a turn ended. Counts are of tokens, durations in seconds."""
+    """How a turn ended."""
 
     finish_reason: FinishReason
     is_complete: bool
     """Whether constrained output is whole."""
     num_calls: int
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    """Drawn tokens of all segments; the texts around tool calls are not drawn."""
+    usage: Usage
+    """The prompt's counts are those of the first segment, the others those of all; the texts around tool
+    calls are not drawn, so they do not count."""
+    timings: Timings
+    """Likewise; the prefill of later segments counts as decoding."""
     reasoning_tokens: int
-    draft_tokens: int
-    accepted_tokens: int
-    prefill_s: float
-    decode_s: float
     stop: str | None
     """The caller's stop string that ended it."""

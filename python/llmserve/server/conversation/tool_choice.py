@@ -25,7 +25,7 @@ def read_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
         FieldError: One of the tools is not a function.
     """
     if len(tools) > MAX_TOOLS:
-        raise FieldError("tools", f"must have at most {MAX_TOOLS} tools, got {len(tools)}")
+        raise FieldError("tools", f"must have at most {MAX_TOOLS} tools, got {len(tools)}", limit=MAX_TOOLS)
     made = tuple(_tool(tool, f"tools[{index}]") for index, tool in enumerate(tools))
     names = [tool.name for tool in made]
     for index, name in enumerate(names):

@@ -5,16 +5,13 @@ Types, defaults and docs are the dataclass's own. A dialect takes the table with
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
-import itertools
 import re
-import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from llmserve.server.attribute_docs import docs_of
 from llmserve.server.web.fields import Entry, Field, Group
 
 Differences: TypeAlias = Mapping[str, Any]
@@ -53,29 +50,6 @@ def _known(field: dataclasses.Field[Any], limits: Differences, *, is_common: boo
     # The engine's numbers have 32 bits.
     default_format = {"format": "float"} if kind is float else {}
     return Known(kind, field.default, Field(**{**default_format, **limits}), is_common)
-
-
-def docs_of(cls: type) -> Mapping[str, str]:
-    """The strings below the attributes of a class, which Python drops: they are read from the source."""
-    module = sys.modules[cls.__module__]
-    try:
-        source = inspect.getsource(module)
-    except OSError:  # an installation without sources works, and documents less
-        return {}
-    body = next(
-        node.body
-        for node in ast.parse(source).body
-        if isinstance(node, ast.ClassDef) and node.name == cls.__name__
-    )
-    return {
-        before.target.id: " ".join(node.value.value.split())
-        for before, node in itertools.pairwise(body)
-        if isinstance(before, ast.AnnAssign)
-        and isinstance(before.target, ast.Name)
-        and isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    }
 
 
 def camel(name: str) -> str:

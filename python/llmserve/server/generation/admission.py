@@ -11,10 +11,10 @@ from llmserve.server.models import Model
 
 
 class Admission:
-    """Counts the calls of each model whose templates are being rendered and whose tools are checked.
+    """Counts the requests of each model whose templates are being rendered and whose tools are checked.
 
     That costs something, and an engine's queue bounds only what has been submitted. So as many may be
-    prepared as may wait there.
+    prepared as may wait there. Whoever renders a template for a request holds a place meanwhile.
     """
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ from llmserve._binding.loaded import Prompt
 from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import Turn, TurnPlan
+from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.models import Model, SessionCall
 from llmserve.stream import Stream
 
@@ -48,8 +49,8 @@ class Call(Generic[R]):
     session: str | None = None
     goes_on: bool = True
     """Whether the call needs what the session holds: then an expired session is refused."""
-    renders: bool = False
-    """Whether a template is rendered when it is started, which takes a place, see `Admission`."""
+    deadlines: Deadlines | None = None
+    """Within which it is submitted. Its outputs look after their own."""
     holds_session: bool = False
     """Whether calls that come later wait for the end of this one instead of its submission."""
 

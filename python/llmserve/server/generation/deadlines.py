@@ -37,10 +37,13 @@ class TimeLimits:
         return self.first_output is not None or self.between_outputs is not None
 
 
+NO_LIMITS = TimeLimits()
+
+
 class Deadlines:
     """Waits for outputs within the limits; they run from when this was made."""
 
-    def __init__(self, limits: TimeLimits) -> None:
+    def __init__(self, limits: TimeLimits = NO_LIMITS) -> None:
         self.limits = limits
         self._begun = anyio.current_time()
         self._has_output = False

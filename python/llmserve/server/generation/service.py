@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -14,9 +14,11 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import Conversation, TurnPlan, plan_turn
 from llmserve.server.generation.admission import Admission
 from llmserve.server.generation.call import Call, R
+from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.models import Registry, SessionCall, SessionTable, UsedModel
 from llmserve.server.refusals import Refusal, ServerStoppingError
+from llmserve.server.web.tasks import end_tasks
 from llmserve.types import FinishReason
 
 T = TypeVar("T")
@@ -26,15 +28,25 @@ T = TypeVar("T")
 class Run(Generic[R]):
     """A call that runs."""
 
-    outputs: Sequence[R]
-    """In the order of the call's `starts`."""
+    _submission: asyncio.Task[Sequence[R]]
+    _deadlines: Deadlines
     _lifecycle: Lifecycle
     _session: SessionCall | None
 
-    @property
-    def output(self) -> R:
-        """The only output."""
-        (output,) = self.outputs
+    async def outputs(self) -> Sequence[R]:
+        """The outputs in the order of the call's `starts`, once they are submitted: a stream's may not be.
+
+        Raises:
+            LlmserveError: One was refused.
+            GenerationTimeoutError: A limit of the call has passed before.
+        """
+        if not self._submission.done():
+            await self._deadlines.wait(lambda: asyncio.wait({self._submission}))
+        return self._submission.result()
+
+    async def output(self) -> R:
+        """The only output, as `outputs` gives it."""
+        (output,) = await self.outputs()
         return output
 
     @property
@@ -68,7 +80,8 @@ class GenerationService:
         self._sessions = sessions
         self._lifecycle = lifecycle
         self._patience_s = patience_s
-        self._admission = Admission()
+        self.admission = Admission()
+        """For what dialects render themselves."""
 
     async def plan(
         self, used: UsedModel, conversation: Conversation, params: SamplingParams, *, is_stream: bool
@@ -79,23 +92,24 @@ class GenerationService:
             QueueFullError: There are as many.
             LlmserveError: What `plan_turn` raises.
         """
-        with self._admission.place(used.model):
+        with self.admission.place(used.model):
             plan = await plan_turn(used.engine, conversation, params)
         return replace(plan, at_end=not is_stream)
 
     @asynccontextmanager
     async def run(self, call: Call[R]) -> AsyncGenerator[Run[R], None]:
-        """The outputs of a call, once all are accepted.
+        """A call whose outputs are all accepted, or a stream that has waited for that as long as heads do.
 
-        A stream that waits longer, for its turn in a session, has its place in the queue: its head goes out,
-        and a refusal becomes its last event. Leaving the context ends the outputs; so do the server's stop
-        and whoever cancels the calls of the session.
+        Then its head goes out, whether it waits for its turn in a session or for the engine, and a refusal
+        becomes its last event. Leaving the context ends the outputs; so do the server's stop and whoever
+        cancels the calls of the session.
 
         Raises:
             RequestError: An output was refused.
             SessionExpiredError: The session has expired.
             SessionsFullError: It would be one session too many.
             ServerStoppingError: The server stops.
+            GenerationTimeoutError: A limit of the call has passed.
         """
         async with AsyncExitStack() as stack:
             session = None
@@ -104,13 +118,18 @@ class GenerationService:
                     self._sessions.call(call.model, call.session, call.dialect, goes_on=call.goes_on)
                 )
                 stack.enter_context(self._lifecycle.running(session.cancel))
-            outputs = await self._submit(call, session, stack)
-            with anyio.move_on_after(self._patience_s if call.is_stream else None):
-                for output in outputs:
-                    await output.accepted()
-            if self._lifecycle.is_stopping:  # then they were aborted
-                raise ServerStoppingError
-            yield Run(outputs, self._lifecycle, session)
+            # A task, so that a stream that has waited for long keeps its turn.
+            submission = asyncio.create_task(self._submit(call, session, stack))
+            run = Run(submission, call.deadlines or Deadlines(), self._lifecycle, session)
+            try:
+                with anyio.move_on_after(self._patience_s if call.is_stream else None):
+                    for output in await run.outputs():
+                        await output.accepted()
+                if self._lifecycle.is_stopping:  # then they were aborted
+                    raise ServerStoppingError
+                yield run
+            finally:
+                await end_tasks(submission)
 
     async def until_stop(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of work that only its own client can end otherwise, such as embeddings.
@@ -138,8 +157,7 @@ class GenerationService:
                 held = stack if call.holds_session else submission
                 await held.enter_async_context(session.submitting())
             for start in call.starts:
-                with self._admission.place(call.model) if call.renders else nullcontext():
-                    output = await start(engine, session)
+                output = await start(engine, session)
                 stack.push_async_callback(output.aclose)
                 stack.enter_context(self._lifecycle.running(output.abort))
                 if session is not None:

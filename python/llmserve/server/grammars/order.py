@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 
 from llmserve.server.grammars.nodes import ROOT, Grammar, references
 
@@ -28,18 +30,12 @@ def bottom_up(grammar: Grammar) -> list[str]:
 
 def recurring_rules(grammar: Grammar, order: list[str]) -> frozenset[str]:
     """The rules of the order that use themselves, or use one that does."""
-    users: dict[str, set[str]] = {name: set() for name in order}
-    num_used: dict[str, int] = {}
-    for name in order:
-        used = set(references(grammar[name]))
-        num_used[name] = len(used)
-        for other in used:
-            users[other].add(name)
-    # Takes away rules that use none of those that are left; what stays recurs.
-    done = [name for name in order if num_used[name] == 0]
-    for name in done:
-        for user in users[name]:
-            num_used[user] -= 1
-            if num_used[user] == 0:
-                done.append(user)
-    return frozenset(order) - frozenset(done)
+    sorter = TopologicalSorter({name: set(references(grammar[name])) for name in order})
+    # It gives what it can order, cycles or not.
+    with suppress(CycleError):
+        sorter.prepare()
+    done: set[str] = set()
+    while ready := sorter.get_ready():
+        done.update(ready)
+        sorter.done(*ready)
+    return frozenset(order) - done

@@ -17,7 +17,9 @@ async def read_grammar(text: str, field: str) -> str:
     """
     num_bytes = len(text.encode(errors="replace"))
     if num_bytes > MAX_GRAMMAR_BYTES:
-        raise FieldError(field, f"must have at most {MAX_GRAMMAR_BYTES} bytes, got {num_bytes}")
+        raise FieldError(
+            field, f"must have at most {MAX_GRAMMAR_BYTES} bytes, got {num_bytes}", limit=MAX_GRAMMAR_BYTES
+        )
     # Imported late: most servers never get a grammar.
     from llmserve.server.grammars.translation import GrammarSyntaxError, ebnf_to_lark
 

@@ -5,9 +5,9 @@ from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.kinds import ModelKind
 from llmserve.server.models.loading import LoadTicket
 from llmserve.server.models.memory_limit import MemoryLimit
-from llmserve.server.models.model import IDLE_PIN, Model, ModelState
+from llmserve.server.models.model import IDLE_PIN, Model
 from llmserve.server.models.models_folder import safe_id
-from llmserve.server.models.on_demand import EntryState, OnDemand, UsedEmbedder, UsedModel
+from llmserve.server.models.on_demand import EntryState, OnDemand, UsedModel
 from llmserve.server.models.registry import ModelReport, Registry
 from llmserve.server.models.session_moves import SessionMoves
 from llmserve.server.models.sessions import SessionCall, SessionTable
@@ -22,13 +22,11 @@ __all__ = [
     "Model",
     "ModelKind",
     "ModelReport",
-    "ModelState",
     "OnDemand",
     "Registry",
     "SessionCall",
     "SessionMoves",
     "SessionTable",
-    "UsedEmbedder",
     "UsedModel",
     "safe_id",
 ]

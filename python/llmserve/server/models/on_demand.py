@@ -106,8 +106,10 @@ class OnDemand:
         """An embedding model, as `use` gives those that generate, with the same refusals."""
         entry = await self._find(model_id, "embedding")
         async with self._ready(entry, self._wait_s) as model:
-            with self._registry.use_embedder(model) as embedder:
-                yield UsedEmbedder(entry, embedder)
+            with self._registry.use_handle(model) as handle:
+                if not isinstance(handle, Embedder):
+                    raise ModelKindError("embedding")
+                yield UsedEmbedder(entry, handle)
 
     @asynccontextmanager
     async def use_any(self, model_id: str) -> AsyncGenerator[UsedHandle, None]:

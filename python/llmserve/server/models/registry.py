@@ -15,6 +15,7 @@ from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
+from llmserve.server.callbacks import call_all
 from llmserve.server.models.drafting import start_drafting
 from llmserve.server.models.ids import new_ids, pass_id_on, take_id
 from llmserve.server.models.kinds import ModelKind
@@ -101,18 +102,6 @@ class Registry:
         with self.use_handle(model) as handle:
             if not isinstance(handle, Engine):
                 raise ModelKindError("generation")
-            yield handle
-
-    @contextmanager
-    def use_embedder(self, model: Model) -> Iterator[Embedder]:
-        """The embedder of a loaded model, kept until the context ends.
-
-        Raises:
-            ModelKindError: It generates.
-        """
-        with self.use_handle(model) as handle:
-            if not isinstance(handle, Embedder):
-                raise ModelKindError("embedding")
             yield handle
 
     @contextmanager
@@ -240,8 +229,7 @@ class Registry:
             model.pins |= {ticket.pin for ticket in model.load.tickets if ticket.is_served}
             model.loaded_at = time.monotonic()
             take_id(model, self._models, lambda owner: not self.is_named(owner.path, owner.config))
-            for tell in self.on_ready:
-                tell(model)
+            call_all(logger, f"model {model.id} is loaded: a callback failed", self.on_ready, model)
             self._retire_if_unused(model)
         elif not model.has_begun or isinstance(failure, LoadAbandonedError | ServerStoppingError):
             self._forget(model)
@@ -258,8 +246,7 @@ class Registry:
             self._retire(model)
 
     def _retire(self, model: Model) -> None:
-        for tell in self.on_retire:
-            tell(model)
+        call_all(logger, f"model {model.id} goes: a callback failed", self.on_retire, model)
         self._close(model)
 
     def _close(self, model: Model) -> None:

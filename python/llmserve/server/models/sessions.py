@@ -7,6 +7,7 @@ and the longest idle one goes where there are too many. All methods belong to th
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -16,9 +17,12 @@ from typing import Protocol
 
 import anyio
 
+from llmserve.server.callbacks import call_all
 from llmserve.server.models.model import Model
 from llmserve.server.refusals import SessionExpiredError, SessionsFullError
 from llmserve.session import Session
+
+logger = logging.getLogger(__name__)
 
 MAX_EXPIRED = 10_000
 """How many names of expired sessions are remembered."""
@@ -188,9 +192,9 @@ class SessionTable:
 
     def cancel(self, name: str, dialect: str, model: Model | None) -> None:
         """Ends the calls of a dialect under a name, and everybody's in the session of ``model``."""
-        for call in list(self._calls.get(name, ())):
-            if call.dialect == dialect or call.model is model:
-                call.cancel()
+        calls = self._calls.get(name, ())
+        cancels = [call.cancel for call in calls if call.dialect == dialect or call.model is model]
+        call_all(logger, f"a call of the session {name!r} could not be cancelled", cancels)
 
     def drop(self, model: Model, name: str) -> None:
         """Forgets a session; calls that use it go on."""

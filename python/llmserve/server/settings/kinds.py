@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llmserve.model_config import LoraAdapter
-from llmserve.server.trust.api_keys import ApiKeys
+from llmserve.server.api_keys import ApiKeys
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from llmserve.model_config import ModelConfig
-from llmserve.server.fields.table import docs_of
+from llmserve.server.attribute_docs import docs_of
 from llmserve.server.settings import kinds
 from llmserve.server.settings.kinds import Kind, choice, integer, number
 from llmserve.server.settings.variable import Variable

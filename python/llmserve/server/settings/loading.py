@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from llmserve.model_config import ModelConfig
+from llmserve.server.api_keys import ApiKeys
 from llmserve.server.settings.drafting import DraftSettings
 from llmserve.server.settings.environment import Environment, Notice, sort_out
 from llmserve.server.settings.load_options import MODEL_VARIABLES
 from llmserve.server.settings.variable import Variable
 from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES, VARIABLES
-from llmserve.server.trust.api_keys import ApiKeys
 
 
 class SettingsError(ValueError):

@@ -6,8 +6,8 @@ from typing import Literal
 
 from starlette.types import Scope
 
+from llmserve.server.api_keys import ApiKeys
 from llmserve.server.refusals import UnauthorizedError
-from llmserve.server.trust.api_keys import ApiKeys
 from llmserve.server.trust.local import is_local
 from llmserve.server.web.headers import header
 

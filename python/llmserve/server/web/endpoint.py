@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -12,12 +12,10 @@ from starlette.routing import compile_path
 from llmserve.server.trust.keys import Access
 from llmserve.server.web.errors import Dialect
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.parameters import Parameter
 
 Serve = Callable[[Exchange], Awaitable[None]]
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[None]])
-
-FORBIDDEN = "The request came from a page of another site, or under a host name that is not allowed."
-"""What a 403 means everywhere, for the OpenAPI document."""
 
 ANY_METHOD = "*"
 """The method of an endpoint that serves those which no other of its path does."""
@@ -55,12 +53,14 @@ class Endpoint:
     summary: str = ""
     description: str = ""
     responses: Mapping[int, Content] = field(default_factory=dict)
+    errors: Mapping[int, str] = field(default_factory=dict)
+    """Status -> what it means, of errors in the dialect's shape; see `declared_errors` for those of all."""
     body: type | None = None
     """The dataclass that the request's JSON object is read as."""
     needs_body: bool = True
     """Whether the body may not be empty."""
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    """What the parameters of ``path`` are, for OpenAPI."""
+    parameters: Sequence[Parameter[Any, Any]] = ()
+    """What else the handler reads of a request."""
 
     @property
     def shown_path(self) -> str:

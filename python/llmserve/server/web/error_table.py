@@ -111,10 +111,12 @@ INTERNAL = Rule(500, _SERVER, "INTERNAL")
 
 def rule_for(error: BaseException) -> Rule | None:
     """The rule of an exception by its nearest class, or ``None`` for an unexpected one."""
-    for cls in type(error).__mro__:
-        if rule := RULES.get(cls):
-            return rule
-    return None
+    return next((RULES[cls] for cls in type(error).__mro__ if cls in RULES), None)
+
+
+def rule_of(cls: type[BaseException]) -> Rule:
+    """The rule of a class that has one, by its nearest base."""
+    return next(RULES[base] for base in cls.__mro__ if base in RULES)
 
 
 def retry_after(error: BaseException, rule: Rule) -> str | None:

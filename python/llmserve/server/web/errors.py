@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import orjson
 from starlette.types import Send
@@ -17,7 +18,9 @@ from llmserve.server.refusals import (
     UnauthorizedError,
 )
 from llmserve.server.web.error_table import INTERNAL, Rule, retry_after, rule_for
+from llmserve.server.web.fields import Field
 from llmserve.server.web.request_id import current_request_id
+from llmserve.server.web.uploads import Upload
 from llmserve.server.web.writing import send_in_time
 
 logger = logging.getLogger(__name__)
@@ -52,6 +55,8 @@ class Dialect:
 
     name: str
     render: RenderFault
+    error: type
+    """The schema of what `render` gives."""
     root: str = ""
     """If there is one, paths below it that have no endpoint are answered in this dialect."""
     fault_headers: Callable[[Fault], RawHeaders] = no_headers
@@ -67,7 +72,14 @@ def plain_render(fault: Fault) -> object:
     return {"error": fault.message}
 
 
-PLAIN = Dialect("", plain_render)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainError:
+    """Why a request was refused or failed."""
+
+    error: Annotated[str, Field("What is wrong.", example="no such route")]
+
+
+PLAIN = Dialect("", plain_render, PlainError)
 
 
 def fault_of(error: BaseException, dialect: str) -> Fault:
@@ -79,6 +91,9 @@ def fault_of(error: BaseException, dialect: str) -> Fault:
     return Fault(rule.status_for(dialect), str(error), rule, error)
 
 
+_CLOSE = (b"connection", b"close")
+
+
 def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
     """``Retry-After`` (of a 503), ``Allow``, ``WWW-Authenticate`` and the like, where they apply."""
     headers: list[tuple[bytes, bytes]] = []
@@ -88,7 +103,7 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
         headers.append((b"allow", ", ".join(fault.error.allowed).encode()))
     if isinstance(fault.error, BodyTimeoutError):
         # RFC 9110, section 15.5.9: else the rest of the body would be read for as long as it takes.
-        headers.append((b"connection", b"close"))
+        headers.append(_CLOSE)
     if isinstance(fault.error, UnauthorizedError):
         # RFC 6750, section 3: the code only where a key was sent.
         detail = b', error="invalid_token"' if fault.error.was_given else b""
@@ -99,8 +114,8 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
     return headers
 
 
-async def send_fault(fault: Fault, dialect: Dialect, send: Send, stall_s: float) -> None:
-    """Answers with a fault in the shape of a dialect.
+async def send_fault(fault: Fault, dialect: Dialect, send: Send, stall_s: float, upload: Upload) -> None:
+    """Answers with a fault in the shape of a dialect; the rest of the request's body is dropped.
 
     Raises:
         ClientStalledError: The client stopped reading.
@@ -112,6 +127,13 @@ async def send_fault(fault: Fault, dialect: Dialect, send: Send, stall_s: float)
         *fault_headers(fault),
         *dialect.fault_headers(fault),
     ]
+    must_linger = upload.must_linger
+    if must_linger and _CLOSE not in headers:
+        headers.append(_CLOSE)
     start = {"type": "http.response.start", "status": fault.status, "headers": headers}
     await send_in_time(send, start, stall_s)
-    await send_in_time(send, {"type": "http.response.body", "body": body, "more_body": False}, stall_s)
+    await send_in_time(send, {"type": "http.response.body", "body": body, "more_body": must_linger}, stall_s)
+    if must_linger:
+        # By its length the client knows that the answer is complete; for the server it ends here.
+        await upload.discard()
+        await send_in_time(send, {"type": "http.response.body", "body": b"", "more_body": False}, stall_s)

@@ -68,7 +68,7 @@ def text_of_at_most(limit: int) -> Kind:
     def read(value: Any, name: str) -> str:
         text = read_text(value, name)
         if len(text) > limit:
-            raise FieldError(name, f"must have at most {limit} characters, got {len(text)}")
+            raise FieldError(name, f"must have at most {limit} characters, got {len(text)}", limit=limit)
         return text
 
     return Kind(read, {"type": "string", "minLength": 1, "maxLength": limit})
@@ -101,7 +101,7 @@ def _read_messages(value: Any, name: str) -> tuple[dict[str, Any], ...]:
     """What else messages need than a role is for their template to say."""
     messages = read_objects(value, name)
     if not messages:
-        raise FieldError(name, "must have at least one message, got none")
+        raise FieldError(name, "must have at least one message, got none", limit=1)
     for index, message in enumerate(messages):
         where = f"{name}[{index}]"
         role = message.get("role")

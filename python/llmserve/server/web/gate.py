@@ -30,6 +30,7 @@ from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import current_request_id, request_id
 from llmserve.server.web.sse import AnswerFailedError, StreamLimits
 from llmserve.server.web.table import EndpointTable
+from llmserve.server.web.uploads import Upload
 from llmserve.server.web.writing import ClientStalledError
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,8 @@ class Gate:
         self._limits = StreamLimits(settings.sse_ping_s, settings.stall_s)
         self._bodies = Bodies(settings.body_timeout_s, settings.max_bodies_bytes)
         self._connections = Connections(settings.max_body_bytes)
+        # Clients that send all before they read get their answer if they exceed the limit by no more.
+        self._max_rest_bytes = 2 * settings.max_body_bytes
         # Errors are answered behind CORS, so that browsers may read them.
         self._app: ASGIApp = self._serve
         if settings.cors_origins:
@@ -91,12 +94,13 @@ class Gate:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Answer = scope[_ANSWER]
         route: Route = scope[_ROUTE]
+        upload = Upload(scope, receive, self._max_rest_bytes, self._lifecycle)
         dialect = route.endpoint.dialect
         answer.headers += dialect.answer_headers()
         try:
             self._admit(scope, route.endpoint)
             with self._lifecycle.exchange():
-                await self._run(route, scope, receive, send)
+                await self._run(route, scope, upload.receive, send)
         except ClientDisconnect:
             logger.debug("request %s: its client left", current_request_id())
         except ClientStalledError:
@@ -109,7 +113,7 @@ class Gate:
             if answer.has_begun:
                 self._note(error, dialect)
             else:
-                await send_fault(fault, dialect, send, self._limits.stall_s)
+                await send_fault(fault, dialect, send, self._limits.stall_s, upload)
 
     def _admit(self, scope: Scope, endpoint: Endpoint) -> None:
         """Raises the refusal of a request that may not pass."""

@@ -84,7 +84,7 @@ def _read_value(prop: Property, value: Any, name: str, unknown: list[str]) -> An
 
 def _check_width(body: Mapping[str, Any], name: str) -> None:
     if len(body) > MAX_FIELDS:
-        raise FieldError(name, f"must have at most {MAX_FIELDS} fields, got {len(body)}")
+        raise FieldError(name, f"must have at most {MAX_FIELDS} fields, got {len(body)}", limit=MAX_FIELDS)
 
 
 def _read_text(value: Any, name: str, field: Field) -> str:
@@ -125,11 +125,11 @@ def _check_range(value: float, name: str, field: Field, default_format: str) -> 
     if not math.isfinite(value):
         raise FieldError(name, f"must be a finite number, got {value}")
     if field.above is not None and value <= field.above:
-        raise FieldError(name, f"must be above {_shown(field.above)}, got {value}")
+        raise FieldError(name, f"must be above {_shown(field.above)}, got {value}", limit=field.above)
     if value < low:
-        raise FieldError(name, f"must be at least {_shown(low)}, got {value}")
+        raise FieldError(name, f"must be at least {_shown(low)}, got {value}", limit=low)
     if value > high:
-        raise FieldError(name, f"must be at most {_shown(high)}, got {value}")
+        raise FieldError(name, f"must be at most {_shown(high)}, got {value}", limit=high)
 
 
 def _shown(bound: float) -> str:

@@ -7,21 +7,9 @@ import re
 from starlette.types import Scope
 
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.headers import header
-
-HEADER = "X-LLMServe-Session"
+from llmserve.server.web.parameters import Parameter
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
-
-
-def header_session(scope: Scope) -> str | None:
-    """The name in the header ``X-LLMServe-Session``, or ``None``.
-
-    Raises:
-        FieldError: The value is not a valid session name.
-    """
-    name = header(scope, HEADER.lower().encode())
-    return None if name is None else check_name(name, HEADER)
 
 
 def check_name(name: str, field: str) -> str:
@@ -35,16 +23,26 @@ def check_name(name: str, field: str) -> str:
     return name
 
 
+SESSION: Parameter[str, None] = Parameter(
+    name="X-LLMServe-Session",
+    place="header",
+    doc="The session that the request belongs to. It begins with its first request.",
+    read=check_name,
+    default=None,
+    schema={"type": "string", "pattern": f"^{_NAME.pattern}$"},
+)
+
+
 def session_of(scope: Scope, given: str | None, field: str) -> str | None:
     """The name that a field or the header gives, or ``None``.
 
     Raises:
         FieldError: One of them is not a valid session name, or both are given and differ.
     """
-    in_header = header_session(scope)
+    in_header = SESSION.of(scope)
     if given is None:
         return in_header
     check_name(given, field)
     if in_header is not None and in_header != given:
-        raise FieldError(field, f"must equal the name in the header {HEADER} if both are given")
+        raise FieldError(field, f"must equal the name in the header {SESSION.name} if both are given")
     return given

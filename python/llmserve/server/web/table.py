@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
-from starlette._utils import get_route_path
 from starlette.routing import compile_path
 from starlette.types import Scope
 
@@ -42,13 +41,20 @@ class EndpointTable:
 
         A path or method that nothing serves has a route, too, which raises the refusal.
         """
-        path = get_route_path(scope)
+        path = _own_path(scope)
         if (methods := self._plain.get(path)) is not None:
             return _route(methods, scope["method"]), {}
         for pattern, methods in self._patterns:
             if match := pattern.match(path):
                 return _route(methods, scope["method"]), match.groupdict()
         return next(route for root, route in self._unknown if _is_below(path, root)), {}
+
+
+def _own_path(scope: Scope) -> str:
+    """The path without that under which this application is mounted: ASGI gives both as one."""
+    path: str = scope["path"]
+    root = scope.get("root_path", "")
+    return path.removeprefix(root) if _is_below(path, root) else path
 
 
 def _is_below(path: str, root: str) -> bool:

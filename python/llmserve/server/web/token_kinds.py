@@ -30,7 +30,9 @@ def logit_bias(max_entries: int | None = None) -> Kind:
     def read(value: Any, name: str) -> dict[int, float]:
         entries = read_object(value, name)
         if max_entries is not None and len(entries) > max_entries:
-            raise FieldError(name, f"must have at most {max_entries} entries, got {len(entries)}")
+            raise FieldError(
+                name, f"must have at most {max_entries} entries, got {len(entries)}", limit=max_entries
+            )
         return {_read_key(key, name): _read_bias(bias, f"{name}.{key}") for key, bias in entries.items()}
 
     return Kind(read, schema)
@@ -68,7 +70,11 @@ def _read_bias(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FieldError(name, f"must be a number, got {kind_of(value)}")
     if not -MAX_BIAS <= value <= MAX_BIAS:
-        raise FieldError(name, f"must be from -{MAX_BIAS} to {MAX_BIAS}, got {value}")
+        raise FieldError(
+            name,
+            f"must be from -{MAX_BIAS} to {MAX_BIAS}, got {value}",
+            limit=-MAX_BIAS if value < 0 else MAX_BIAS,
+        )
     return float(value)
 
 
@@ -96,7 +102,11 @@ def _read_token_ids(value: Any, name: str) -> list[int]:
         if type(item) is not int:
             raise FieldError(f"{name}[{index}]", f"must be a token id, got {kind_of(item)}")
         if not 0 <= item <= _MAX_ID:
-            raise FieldError(f"{name}[{index}]", f"must be from 0 to {_MAX_ID}, got {item}")
+            raise FieldError(
+                f"{name}[{index}]",
+                f"must be from 0 to {_MAX_ID}, got {item}",
+                limit=0 if item < 0 else _MAX_ID,
+            )
     return value
 
 

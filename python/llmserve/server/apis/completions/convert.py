@@ -43,7 +43,7 @@ def prompt_refusal(error: ContextExceededError, options: CompletionOptions) -> E
     limit = options.sampling.get("max_total_tokens", 0)
     if error.context_length == limit < error.prompt_tokens:
         reason = f"must be at least the prompt's {error.prompt_tokens} tokens, got {limit}"
-        return FieldError("options.max_kv_size", reason)
+        return FieldError("options.max_kv_size", reason, limit=error.prompt_tokens)
     return error
 
 

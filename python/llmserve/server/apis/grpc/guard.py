@@ -7,11 +7,11 @@ from typing import Any
 
 import grpc
 
+from llmserve.server.api_keys import ApiKeys
 from llmserve.server.apis.grpc.answers import Context, abort
 from llmserve.server.apis.grpc.convert import scope_of
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.refusals import Refusal, ServerDrainingError
-from llmserve.server.trust.api_keys import ApiKeys
 from llmserve.server.trust.keys import authorize
 
 Continue = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]

@@ -11,12 +11,12 @@ from llmserve.server.apis.completions.calls import CompletionCall, CompletionCal
 from llmserve.server.apis.grpc import convert, schema
 from llmserve.server.apis.grpc import llmserver_pb2 as pb
 from llmserve.server.apis.grpc.answers import DIALECT, Context, answering, write_all
-from llmserve.server.apis.progress import ProgressSteps
+from llmserve.server.apis.progress import whole_percents
 from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.stream import Stream
 
 SERVICE = pb.DESCRIPTOR.services_by_name["LLMServer"].full_name
@@ -69,7 +69,7 @@ class LlmServer:
         """Generates a text."""
         async with answering(context, self._services.lifecycle) as scope:
             parsed = schema.read_predict(data)
-            with self._completions.begin(parsed, header_session(scope)) as call:
+            with self._completions.begin(parsed, SESSION.of(scope)) as call:
                 head = convert.head(call.ignored, call.params.seed)
                 if not call.wants_tokens:
                     await context.send_initial_metadata(head)
@@ -80,12 +80,13 @@ class LlmServer:
 
 
 async def _output(call: CompletionCall, run: Run[Stream]) -> AsyncGenerator[pb.PredictResponse, None]:
+    output = await run.output()
     if call.request.stream:
         messages = convert.TokenMessages()
-        async for delta in run.output:
+        async for delta in output:
             for message in messages.render(delta):
                 yield message
-    completion = await run.output.result()
+    completion = await output.result()
     run.check_end(completion.finish_reason)
     if not call.request.stream:
         yield convert.whole_answer(completion.text)
@@ -93,8 +94,5 @@ async def _output(call: CompletionCall, run: Run[Stream]) -> AsyncGenerator[pb.P
 
 
 async def _progress_messages(ticket: LoadTicket) -> AsyncGenerator[pb.LoadModelResponse, None]:
-    steps = ProgressSteps()
-    async for progress in ticket.progress():
-        if (step := steps.next(progress)) is not None:
-            yield pb.LoadModelResponse(progress=step)
-    yield pb.LoadModelResponse(progress=1)
+    async for progress in whole_percents(ticket):
+        yield pb.LoadModelResponse(progress=progress)

@@ -77,7 +77,7 @@ def _check_rest(data: bytes, *texts: str) -> None:
     num_bytes = len(data) - sum(len(text.encode()) for text in texts)
     if num_bytes > MAX_REST_BYTES:
         reason = f"must have at most {MAX_REST_BYTES} bytes apart from its texts, got {num_bytes}"
-        raise FieldError("the message", reason)
+        raise FieldError("the message", reason, limit=MAX_REST_BYTES)
 
 
 def _fields(message: Message) -> dict[str, Any]:

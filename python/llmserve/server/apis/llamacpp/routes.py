@@ -9,24 +9,22 @@ from llmserve.server.apis.completions.calls import CompletionCall, CompletionCal
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamacpp import convert
 from llmserve.server.apis.llamacpp.schema import CompletionResponse, ErrorResponse, LoadModelRequest
-from llmserve.server.apis.progress import ProgressSteps
+from llmserve.server.apis.progress import whole_percents
 from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
 from llmserve.server.services import Services
-from llmserve.server.web.endpoint import FORBIDDEN, Content, Endpoint, Route, json_of, routes_of
+from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.errors import Dialect, fault_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
 
 DIALECT = "llamacpp"
 
-LLAMACPP = Dialect(DIALECT, convert.render_completion_fault)
-_LOADING = Dialect(DIALECT, convert.render_load_fault)
-
-_ERROR = json_of(ErrorResponse)
+LLAMACPP = Dialect(DIALECT, convert.render_completion_fault, ErrorResponse)
+_LOADING = Dialect(DIALECT, convert.render_load_fault, ErrorResponse)
 
 
 def _events(description: str, examples: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
@@ -38,9 +36,10 @@ def _events(description: str, examples: Mapping[str, tuple[str, str]]) -> dict[s
     }
 
 
-_UNAVAILABLE = Content("The queue is full, or the server is draining; see `Retry-After`.", _ERROR)
-_TOO_LARGE = Content("The body is over the limit.", _ERROR)
-_FORBIDDEN = Content(FORBIDDEN, _ERROR)
+_LOAD_ERRORS: Mapping[int, str] = {
+    400: "The path is outside the allowed folder.",
+    403: "Paths are taken from local requests only.",
+}
 
 _LOAD_RESPONSES: Mapping[int, Content] = {
     200: Content(
@@ -64,13 +63,6 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
             )
         },
     ),
-    400: Content(
-        "The path is missing, the body is malformed, or the path is outside the allowed folder.", _ERROR
-    ),
-    403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
-    408: Content("The body did not arrive in time.", _ERROR),
-    413: _TOO_LARGE,
-    503: Content("The server is draining; see `Retry-After`.", _ERROR),
 }
 
 _COMPLETION_RESPONSES: Mapping[int, Content] = {
@@ -101,17 +93,13 @@ _COMPLETION_RESPONSES: Mapping[int, Content] = {
             },
         },
     ),
-    400: Content(
-        "Malformed body, a model that is not loaded (yet), or a prompt over the context length.", _ERROR
-    ),
-    403: _FORBIDDEN,
-    410: Content(
-        "The session that `X-LLMServe-Session` names has expired; the next call begins it anew.", _ERROR
-    ),
-    408: Content("The body did not arrive in time.", _ERROR),
-    413: _TOO_LARGE,
-    500: Content("Prediction failed.", _ERROR),
-    503: _UNAVAILABLE,
+}
+
+_COMPLETION_ERRORS: Mapping[int, str] = {
+    400: "The model is not loaded (yet), or the prompt is over the context length.",
+    410: "The session has expired; the next call begins it anew.",
+    500: "Prediction failed.",
+    503: "The queue is full; see `Retry-After`.",
 }
 
 
@@ -141,6 +129,7 @@ class LlamaCppApi:
         ),
         body=LoadModelRequest,
         responses=_LOAD_RESPONSES,
+        errors=_LOAD_ERRORS,
     )
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
@@ -165,11 +154,13 @@ class LlamaCppApi:
         ),
         body=CompletionRequest,
         responses=_COMPLETION_RESPONSES,
+        errors=_COMPLETION_ERRORS,
+        parameters=[SESSION],
     )
     async def complete(self, exchange: Exchange) -> None:
         """`POST /completions`."""
         parsed = await exchange.read(CompletionRequest)
-        with self._completions.begin(parsed, header_session(exchange.request.scope)) as call:
+        with self._completions.begin(parsed, SESSION.of(exchange.request.scope)) as call:
             headers = answer_headers(call.ignored, seed=call.params.seed)
             if call.wants_tokens:
                 await self._send_output(exchange, call, headers)
@@ -183,26 +174,24 @@ class LlamaCppApi:
             if call.request.stream:
                 await exchange.send_events(_token_frames(run), _render_completion_error, headers=headers)
                 return
-            completion = await run.output.result()
+            completion = await (await run.output()).result()
             run.check_end(completion.finish_reason)
         await exchange.send_json(convert.whole_answer(completion.text), headers=headers)
 
 
 async def _token_frames(run: Run[Stream]) -> AsyncGenerator[bytes, None]:
     frames = convert.TokenFrames()
-    async for delta in run.output:
+    output = await run.output()
+    async for delta in output:
         # Events of one delta leave together: one write instead of many.
         yield b"".join(frames.render(delta))
-    run.check_end((await run.output.result()).finish_reason)
+    run.check_end((await output.result()).finish_reason)
     yield DONE
 
 
 async def _progress_frames(ticket: LoadTicket) -> AsyncGenerator[bytes, None]:
-    steps = ProgressSteps()
-    async for progress in ticket.progress():
-        if (step := steps.next(progress)) is not None:
-            yield convert.progress_frame(step)
-    yield convert.progress_frame(1)
+    async for progress in whole_percents(ticket):
+        yield convert.progress_frame(progress)
     yield DONE
 
 

@@ -24,7 +24,6 @@ from llmserve.server.apis.llamatik.schema import (
     NamedFields,
     ParamsFields,
 )
-from llmserve.server.fields import sampling
 from llmserve.server.fields.sampling import RANDOM_SEED
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.errors import Fault
@@ -46,15 +45,6 @@ DEFAULT_SAMPLING: Values = MappingProxyType(
 """The values of the document's example; other fields have no effect until they are given."""
 
 _ENGINE_SAMPLING = dataclasses.asdict(SamplingParams())
-
-
-def sampling_params(values: Values, json_schema: str | bool | None = None) -> SamplingParams:
-    """The engine's parameters of a whole set of fields. A random seed is drawn here.
-
-    Raises:
-        InvalidParameterError: What the engine does not take, by its own name.
-    """
-    return sampling.sampling_params(values, json_schema=json_schema)
 
 
 def json_schema(request: AnyGenerationRequest) -> str | bool | None:
@@ -123,17 +113,11 @@ def error_frame(message: str) -> bytes:
 
 
 def _end(completion: Completion) -> dict[str, Any]:
-    usage, timings = completion.usage, completion.timings
+    timings = completion.timings
     whole = TextAnswer(
         text="",
         finish_reason=completion.finish_reason,
-        usage=UsageAnswer(
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            cached_tokens=usage.cached_tokens,
-            draft_tokens=usage.draft_tokens,
-            accepted_tokens=usage.accepted_tokens,
-        ),
+        usage=UsageAnswer(**dataclasses.asdict(completion.usage)),
         timings=TimingsAnswer(
             queue_ms=_milliseconds(timings.queue_s),
             prefill_ms=_milliseconds(timings.prefill_s),

@@ -12,8 +12,9 @@ from llmserve.server.apis.llamatik.errors import DIALECT
 from llmserve.server.apis.llamatik.generation_routes import GenerationRoute
 from llmserve.server.apis.llamatik.mtp import Mtp
 from llmserve.server.apis.llamatik.params import Params
-from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
+from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContinueRequest
 from llmserve.server.apis.llamatik.state import GenerationModel
+from llmserve.server.fields.sampling import sampling_params
 from llmserve.server.generation import Call, Run
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
@@ -46,7 +47,8 @@ class Generation:
         plan = self._plan(route, request, parsed.unknown)
         with self._model.use() as (model, engine):
             drafting = functools.partial(self._mtp.drafting, model, engine)
-            manner = prompts.Manner(plan.params, not route.is_stream, drafting)
+            place = functools.partial(self._services.generation.admission.place, model)
+            manner = prompts.Manner(plan.params, not route.is_stream, place, drafting)
             call = Call(
                 dialect=DIALECT,
                 model=model,
@@ -54,24 +56,25 @@ class Generation:
                 is_stream=route.is_stream,
                 session=name,
                 goes_on=isinstance(request, ContinueRequest),
-                renders=isinstance(request, ContextRequest | ContinueRequest),
             )
             async with self._services.generation.run(call) as run:
                 await self._answer(exchange, run, plan)
 
     def _plan(self, route: GenerationRoute, request: AnyGenerationRequest, unknown: Sequence[str]) -> _Plan:
         json_schema = convert.json_schema(request)
-        params = convert.sampling_params({**self._params.sampling, **request.sampling}, json_schema)
+        values = {**self._params.sampling, **request.sampling}
+        params = sampling_params(values, json_schema=json_schema)
         ignored = [*unknown, *(["stop"] if json_schema is not None and params.stop else [])]
         return _Plan(params, answer_headers(ignored, seed=params.seed), route.is_stream)
 
     async def _answer(self, exchange: Exchange, run: Run[Stream], plan: _Plan) -> None:
         if not plan.is_stream or run.is_cancelled:
-            _check_end(run, await run.output.result(), plan)
+            completion = await (await run.output()).result()
+            _check_end(run, completion, plan)
         if plan.is_stream:
             await exchange.send_events(_frames(run, plan), _render_error, headers=plan.headers)
         else:
-            await exchange.send_json(convert.answer(await run.output.result()), headers=plan.headers)
+            await exchange.send_json(convert.answer(completion), headers=plan.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +85,11 @@ class _Plan:
 
 
 async def _frames(run: Run[Stream], plan: _Plan) -> AsyncGenerator[bytes, None]:
-    async for delta in run.output:
+    output = await run.output()
+    async for delta in output:
         if frame := convert.delta_frame(delta):
             yield frame
-    completion = await run.output.result()
+    completion = await output.result()
     _check_end(run, completion, plan)
     yield convert.done_frame(completion)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmserve.server.apis.llamatik.answers import TextAnswer
-from llmserve.server.apis.llamatik.contents import COMMON, ERROR, SESSION_EXPIRED
+from llmserve.server.apis.llamatik.contents import NO_MODEL, SESSION_EXPIRED
 from llmserve.server.apis.llamatik.errors import LLAMATIK, PREFIX
 from llmserve.server.apis.llamatik.schema import (
     AnyGenerationRequest,
@@ -18,16 +18,14 @@ from llmserve.server.apis.llamatik.schema import (
     PromptRequest,
 )
 from llmserve.server.web.endpoint import Content, Endpoint, json_of
+from llmserve.server.web.session_names import SESSION
 
-_GENERATION_ERRORS: Mapping[int, Content] = {
-    **COMMON,
-    400: Content(
-        "Malformed body, a wrong field, a schema that cannot be honoured, or too few tokens for it.", ERROR
-    ),
-    409: Content("`init` has not succeeded yet, or the call was cancelled without a whole document.", ERROR),
+_ERRORS: Mapping[int, str] = {
+    400: "A schema that cannot be honoured, too few tokens for it, or a prompt over the context length.",
+    409: f"{NO_MODEL} Or the call was cancelled without a whole document.",
     410: SESSION_EXPIRED,
-    500: Content("Generation failed.", ERROR),
-    503: Content("The queue is full, or the server is draining; see `Retry-After`.", ERROR),
+    500: "Generation failed.",
+    503: "The queue is full; see `Retry-After`.",
 }
 
 _EVENTS: Mapping[str, Any] = {
@@ -86,7 +84,9 @@ class GenerationRoute:
             operation_id=self.name,
             summary=self.summary,
             description=self.description,
-            responses={200: Content(description, media), **_GENERATION_ERRORS},
+            responses={200: Content(description, media)},
+            errors=_ERRORS,
+            parameters=[SESSION],
             body=self.body,
             needs_body=self.needs_body,
         )

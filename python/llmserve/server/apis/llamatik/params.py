@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmserve.model_config import ModelConfig
 from llmserve.server.apis.llamatik import convert
 from llmserve.server.apis.llamatik.schema import ParamsFields
+from llmserve.server.fields.sampling import sampling_params
 from llmserve.server.web.fields import Values
 
 
@@ -31,7 +32,7 @@ class Params:
         Raises:
             InvalidParameterError: What the engine does not take.
         """
-        convert.sampling_params({**self.sampling, **given.sampling})
+        sampling_params({**self.sampling, **given.sampling})
 
     def merge(self, given: ParamsFields) -> None:
         """Takes the fields that are given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,6 @@ from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRe
 from llmserve.server.generation import Start
 from llmserve.server.models import SessionCall
 from llmserve.stream import Stream
-from llmserve.types import ChatMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +25,9 @@ class Manner:
 
     params: SamplingParams
     at_end: bool
+    place: Callable[[], AbstractContextManager[None]]
+    """Held while a template is rendered."""
     drafting: Callable[[], Awaitable[Drafting | Literal[False] | None]]
-
-
-async def rendered(engine: Engine, messages: Sequence[ChatMessage], add_generation_prompt: bool) -> str:
-    """The text that messages make with the model's chat template, or with the plain layout.
-
-    Raises:
-        TemplateError: It refused them.
-    """
-    prompt = await engine.chat_prompt(messages, add_generation_prompt=add_generation_prompt)
-    return prompt.text
 
 
 def start(request: AnyGenerationRequest, manner: Manner) -> Start[Stream]:
@@ -49,7 +41,7 @@ def start(request: AnyGenerationRequest, manner: Manner) -> Start[Stream]:
     async def submit(engine: Engine, call: SessionCall | None) -> Stream:
         if call is None:
             raise RuntimeError("every call of this dialect has a session")
-        words = await _words(engine, request, call)
+        words = await _words(engine, request, call, manner.place)
         params = manner.params
         if words.stop:
             params = params.replace(stop=(*params.stop, *words.stop))
@@ -78,13 +70,20 @@ class _Words:
     is_templated: bool = False
 
 
-async def _words(engine: Engine, request: AnyGenerationRequest, call: SessionCall) -> _Words:
+async def _words(
+    engine: Engine,
+    request: AnyGenerationRequest,
+    call: SessionCall,
+    place: Callable[[], AbstractContextManager[None]],
+) -> _Words:
     if isinstance(request, ContextRequest):
-        prompt = await engine.chat_prompt(convert.messages(request))
+        with place():
+            prompt = await engine.chat_prompt(convert.messages(request))
         return _Words(prompt, stop=prompt.stop, is_templated=True)
     if not isinstance(request, ContinueRequest):
         return _Words(request.prompt)
-    turn = await _next_turn(engine, request.prompt, call)
+    with place():
+        turn = await _next_turn(engine, request.prompt, call)
     if turn is not None and (call.session.is_templated or not call.is_alone):
         return _Words(request.prompt, turn, turn.stop)
     return _Words(request.prompt, turn or True)

@@ -7,20 +7,14 @@ import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from llmserve.server.apis.llamatik import convert, prompts
+from llmserve.server.apis.llamatik import convert
 from llmserve.server.apis.llamatik.answers import (
     ChatTemplateAnswer,
     FinetuneTypeAnswer,
     OkAnswer,
     RenderedPromptAnswer,
 )
-from llmserve.server.apis.llamatik.contents import (
-    COMMON,
-    ERROR,
-    NO_MODEL,
-    SESSION_EXPIRED,
-    responses_with,
-)
+from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL, SESSION_EXPIRED
 from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK, PREFIX
 from llmserve.server.apis.llamatik.generation import DEFAULT_SESSION, Generation
 from llmserve.server.apis.llamatik.generation_routes import GENERATION_ROUTES
@@ -39,23 +33,18 @@ from llmserve.server.apis.llamatik.state import Choice, GenerationModel
 from llmserve.server.refusals import PathNotAllowedError
 from llmserve.server.services import Services
 from llmserve.server.stale_files import is_temporary
-from llmserve.server.web.endpoint import FORBIDDEN, Content, Endpoint, Route, json_of, routes_of
+from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import session_of
+from llmserve.server.web.session_names import SESSION, session_of
 from llmserve.server.web.tasks import end_tasks
 from llmserve.session import Session
 
 _get = functools.partial(Endpoint, method="GET", dialect=LLAMATIK)
 _post = functools.partial(Endpoint, method="POST", dialect=LLAMATIK)
 
-_OK = "Done."
-_FILE_ERRORS = {
-    400: Content("Malformed body, a path outside the folder, or what is wrong with the file.", ERROR),
-    403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", ERROR),
-    409: NO_MODEL,
-}
+_FILE_ERRORS = {400: "The path is outside the folder, or the file is wrong.", 403: NOT_LOCAL, 409: NO_MODEL}
 
 
 def routes(services: Services) -> list[Route]:
@@ -91,15 +80,12 @@ class LlamatikApi:
             "once; another one replaces it, and the former is released when its running requests end. Calls "
             "for a path that is being loaded wait for it; the last one to leave cancels the load."
         ),
-        responses=responses_with(
-            OkAnswer,
-            _OK,
-            {
-                400: Content("Malformed body, a path outside the folder, or the model fails to load.", ERROR),
-                403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", ERROR),
-                409: Content("Another model is being loaded.", ERROR),
-            },
-        ),
+        responses=DONE,
+        errors={
+            400: "The path is outside the folder, or the model fails to load.",
+            403: NOT_LOCAL,
+            409: "Another model is being loaded.",
+        },
         body=InitRequest,
     )
     async def init(self, exchange: Exchange) -> None:
@@ -121,7 +107,8 @@ class LlamatikApi:
             "request on; load options reload the model for this dialect, without failing running requests. "
             "Nothing changes where a field is wrong or the model cannot be loaded so."
         ),
-        responses=responses_with(OkAnswer, _OK, {409: Content("`shutdown` came in between.", ERROR)}),
+        responses=DONE,
+        errors={400: "The model cannot be loaded so.", 409: "`shutdown` came in between."},
         body=ParamsFields,
     )
     async def set_params(self, exchange: Exchange) -> None:
@@ -143,7 +130,7 @@ class LlamatikApi:
             "The values in force. Those that the engine chooses are null before a model is loaded; "
             "`flashAttention` is null where llama.cpp decides."
         ),
-        responses={200: Content("The values.", json_of(ParamsFields)), 503: COMMON[503]},
+        responses={200: Content("The values.", json_of(ParamsFields))},
     )
     async def read_params(self, exchange: Exchange) -> None:
         """`GET params`."""
@@ -159,7 +146,8 @@ class LlamatikApi:
         description=(
             "Ends what runs or waits in the default session, or in the one that is named, within one step."
         ),
-        responses=responses_with(OkAnswer, _OK),
+        responses=DONE,
+        parameters=[SESSION],
         body=SessionRequest,
         needs_body=False,
     )
@@ -177,7 +165,7 @@ class LlamatikApi:
         description=(
             "Ends this dialect's use of the model. Running requests finish; memory goes when nobody uses it."
         ),
-        responses=responses_with(OkAnswer, _OK),
+        responses=DONE,
         body=EmptyRequest,
         needs_body=False,
     )
@@ -196,7 +184,9 @@ class LlamatikApi:
         operation_id="resetSession",
         summary="Empty a session",
         description="Empties the default session, or the one that is named, after its running call.",
-        responses=responses_with(OkAnswer, _OK, {409: NO_MODEL}),
+        responses=DONE,
+        errors={409: NO_MODEL},
+        parameters=[SESSION],
         body=SessionRequest,
         needs_body=False,
     )
@@ -214,7 +204,9 @@ class LlamatikApi:
             "Writes the session's tokens and their state to a file, which appears as a whole or not at all. "
             "Only a session's file is replaced."
         ),
-        responses=responses_with(OkAnswer, _OK, {**_FILE_ERRORS, 410: SESSION_EXPIRED}),
+        responses=DONE,
+        errors={**_FILE_ERRORS, 410: SESSION_EXPIRED},
+        parameters=[SESSION],
         body=SessionFileRequest,
     )
     async def save_session(self, exchange: Exchange) -> None:
@@ -233,7 +225,9 @@ class LlamatikApi:
         description=(
             "Replaces the session by a saved one of the same model. It stays as it was where that fails."
         ),
-        responses=responses_with(OkAnswer, _OK, _FILE_ERRORS),
+        responses=DONE,
+        errors=_FILE_ERRORS,
+        parameters=[SESSION],
         body=SessionFileRequest,
     )
     async def load_session(self, exchange: Exchange) -> None:
@@ -248,11 +242,8 @@ class LlamatikApi:
         operation_id="finetuneType",
         summary="What the model was tuned for",
         description="The metadata field `general.finetune` of the loaded file.",
-        responses={
-            200: Content("The value, or null.", json_of(FinetuneTypeAnswer)),
-            409: NO_MODEL,
-            503: COMMON[503],
-        },
+        responses={200: Content("The value, or null.", json_of(FinetuneTypeAnswer))},
+        errors={409: NO_MODEL},
     )
     async def finetune_type(self, exchange: Exchange) -> None:
         """`GET model/finetuneType`."""
@@ -265,11 +256,8 @@ class LlamatikApi:
         operation_id="chatTemplate",
         summary="The model's chat template",
         description="The Jinja template of the loaded file.",
-        responses={
-            200: Content("The template, or null.", json_of(ChatTemplateAnswer)),
-            409: NO_MODEL,
-            503: COMMON[503],
-        },
+        responses={200: Content("The template, or null.", json_of(ChatTemplateAnswer))},
+        errors={409: NO_MODEL},
     )
     async def chat_template(self, exchange: Exchange) -> None:
         """`GET model/chatTemplate`."""
@@ -284,16 +272,23 @@ class LlamatikApi:
         description=(
             "The prompt that the model's chat template makes of messages; without one, a plain layout."
         ),
-        responses=responses_with(RenderedPromptAnswer, "The prompt.", {409: NO_MODEL}),
+        responses={200: Content("The prompt.", json_of(RenderedPromptAnswer))},
+        errors={
+            400: "The template rejects the messages.",
+            409: NO_MODEL,
+            503: "Too many templates are being rendered; see `Retry-After`.",
+        },
         body=ChatTemplateRequest,
     )
     async def apply_chat_template(self, exchange: Exchange) -> None:
         """`POST model/applyChatTemplate`."""
         parsed = await exchange.read(ChatTemplateRequest)
         request = parsed.value
-        with self._model.use() as (_, engine):
-            prompt = await prompts.rendered(engine, request.messages, request.add_assistant_prefix)
-        answer = RenderedPromptAnswer(prompt=prompt)
+        with self._model.use() as (model, engine), self._services.generation.admission.place(model):
+            prompt = await engine.chat_prompt(
+                request.messages, add_generation_prompt=request.add_assistant_prefix
+            )
+        answer = RenderedPromptAnswer(prompt=prompt.text)
         await exchange.send_json(dump(answer), headers=answer_headers(parsed.unknown))
 
     @_post(
@@ -305,15 +300,13 @@ class LlamatikApi:
             "with it from then on, which changes no text. Again: with other options. `init` of another model "
             "releases it."
         ),
-        responses=responses_with(
-            OkAnswer,
-            _OK,
-            {
-                400: Content("Malformed body, a wrong field, or the model has no head.", ERROR),
-                409: Content("No model is loaded, another path than its, or a load is running.", ERROR),
-                500: Content("The draft context could not be made.", ERROR),
-            },
-        ),
+        responses=DONE,
+        errors={
+            400: "The model has no head, or the path is outside the folder.",
+            403: NOT_LOCAL,
+            409: "No model is loaded, another path than its, or a load is running.",
+            500: "The draft context could not be made.",
+        },
         body=MtpInitRequest,
     )
     async def init_mtp(self, exchange: Exchange) -> None:
@@ -329,7 +322,8 @@ class LlamatikApi:
         operation_id="shutdownMtp",
         summary="Draft no more",
         description="Releases what `mtp/init` has bound, also where that is nothing; the model stays.",
-        responses=responses_with(OkAnswer, _OK, {409: Content("A model is being loaded.", ERROR)}),
+        responses=DONE,
+        errors={409: "A model is being loaded."},
         body=EmptyRequest,
         needs_body=False,
     )

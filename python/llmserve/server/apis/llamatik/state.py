@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from llmserve.engine import Engine
 from llmserve.model_config import ModelConfig
+from llmserve.server.callbacks import call_all
 from llmserve.server.models import LoadTicket, Model, Registry
 from llmserve.server.refusals import (
     LoadAbandonedError,
@@ -17,6 +19,8 @@ from llmserve.server.refusals import (
     NotInitializedError,
     OtherLoadRunningError,
 )
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,5 @@ class GenerationModel:
     def _adopt(self, choice: Choice | None) -> None:
         former, self._choice = self._choice, choice
         if former is not None and former != choice:
-            for tell in self.on_adopt:
-                tell(choice)
+            call_all(logger, "the generation model has changed: a callback failed", self.on_adopt, choice)
             self._registry.unpin(former.path, self._pin, former.config)

@@ -11,11 +11,10 @@ from llmserve.server.apis.models.schema import (
     ModelDetails,
     ModelList,
     ModelObject,
-    ModelsError,
     UnloadAnswer,
     UnloadRequest,
 )
-from llmserve.server.apis.openai.errors import OPENAI
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models import IDLE_PIN, CatalogueEntry, Model
 from llmserve.server.refusals import ModelLoadingError, PathNotAllowedError, UnknownModelError
 from llmserve.server.services import Services
@@ -23,8 +22,9 @@ from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, rout
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.parameters import in_path
 
-_UNAUTHORIZED = Content("The server wants an API key.", json_of(ModelsError))
+_MODEL_ID = in_path("model_id", "The id, such as `Org/Name`; `Org__Name` and `Org%2FName` are the same.")
 
 _LIST = Endpoint(
     path="/v1/models",
@@ -37,7 +37,7 @@ _LIST = Endpoint(
         "and those that were loaded by path. `data` is what OpenAI's clients read, `models` what SIE's "
         "read. Nothing is loaded by asking."
     ),
-    responses={200: Content("The models.", json_of(ModelList)), 401: _UNAUTHORIZED},
+    responses={200: Content("The models.", json_of(ModelList))},
 )
 
 
@@ -87,16 +87,13 @@ class ModelsApi:
         operation_id="readModel",
         summary="One model",
         description="The fields of both shapes in one object. Nothing is loaded by asking.",
-        parameters={"model_id": "The id, such as `Org/Name`; `Org__Name` and `Org%2FName` are the same."},
-        responses={
-            200: Content("The model.", json_of({"allOf": [ModelObject, ModelDetails]})),
-            401: _UNAUTHORIZED,
-            404: Content("There is no such model.", json_of(ModelsError)),
-        },
+        parameters=[_MODEL_ID],
+        responses={200: Content("The model.", json_of({"allOf": [ModelObject, ModelDetails]}))},
+        errors={404: "There is no such model."},
     )
     async def read_model(self, exchange: Exchange) -> None:
         """`GET /v1/models/ID`."""
-        entry = await self._services.catalogue.find(exchange.request.path_params["model_id"])
+        entry = await self._services.catalogue.find(_MODEL_ID.of(exchange.request.scope))
         (created,) = await asyncio.to_thread(_changed_at, (entry,))
         state = self._services.on_demand.state(entry)
         kind = await self._services.on_demand.kinds.of(entry)
@@ -116,13 +113,8 @@ class ModelsApi:
             "or the server's start or `/v1/generation/init` keeps it. A model that is not loaded is no error."
         ),
         body=UnloadRequest,
-        responses={
-            200: Content("It is given back.", json_of(UnloadAnswer)),
-            400: Content("The body is malformed.", json_of(ModelsError)),
-            401: _UNAUTHORIZED,
-            404: Content("There is no such model.", json_of(ModelsError)),
-            503: Content("It is being loaded.", json_of(ModelsError)),
-        },
+        responses={200: Content("It is given back.", json_of(UnloadAnswer))},
+        errors={404: "There is no such model.", 503: "It is being loaded."},
     )
     async def unload_model(self, exchange: Exchange) -> None:
         """`POST /models/unload`, as llama-server's router has it."""

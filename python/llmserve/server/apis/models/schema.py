@@ -125,10 +125,3 @@ class UnloadAnswer:
     """The model is not kept any more for those who load by path or by id."""
 
     success: Annotated[bool, Field("Always true.")] = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelsError:
-    """Why there is no answer: `error` with `message`, `type`, `param` and `code`."""
-
-    error: Annotated[Any, Field("The error.", kind=unchecked({"type": "object"}))]

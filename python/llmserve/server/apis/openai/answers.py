@@ -10,11 +10,10 @@ from typing import Any
 
 import orjson
 
-from llmserve.server.apis.openai import errors
-from llmserve.server.conversation import TurnEnd
+from llmserve.server.error_shapes import openai as errors
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.sse import data_frame
-from llmserve.types import Completion
+from llmserve.types import Timings, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,85 +42,43 @@ class Envelope:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """Token counts and durations (in seconds) of one choice."""
-
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    reasoning_tokens: int = 0
-    draft_tokens: int = 0
-    accepted_tokens: int = 0
-    prefill_s: float = 0.0
-    decode_s: float = 0.0
-
-
-def completion_cost(completion: Completion) -> Cost:
-    """The cost of one request."""
-    usage, timings = completion.usage, completion.timings
-    return Cost(
-        prompt_tokens=usage.prompt_tokens,
-        cached_tokens=usage.cached_tokens,
-        completion_tokens=usage.completion_tokens,
-        draft_tokens=usage.draft_tokens,
-        accepted_tokens=usage.accepted_tokens,
-        prefill_s=timings.prefill_s,
-        decode_s=timings.decode_s,
-    )
-
-
-def turn_cost(end: TurnEnd) -> Cost:
-    """The cost of a turn."""
-    return Cost(
-        prompt_tokens=end.prompt_tokens,
-        cached_tokens=end.cached_tokens,
-        completion_tokens=end.completion_tokens,
-        reasoning_tokens=end.reasoning_tokens,
-        draft_tokens=end.draft_tokens,
-        accepted_tokens=end.accepted_tokens,
-        prefill_s=end.prefill_s,
-        decode_s=end.decode_s,
-    )
-
-
-def usage(costs: Mapping[int, list[Cost]]) -> dict[str, Any]:
+def usage(usages: Mapping[int, list[Usage]], reasoning_tokens: int = 0) -> dict[str, Any]:
     """`usage`: of each prompt (the keys) once, and of all its choices."""
-    every = [cost for group in costs.values() for cost in group]
-    prompt_tokens = sum(group[0].prompt_tokens for group in costs.values())
-    completion_tokens = sum(cost.completion_tokens for cost in every)
-    accepted = sum(cost.accepted_tokens for cost in every)
+    every = [counts for group in usages.values() for counts in group]
+    prompt_tokens = sum(group[0].prompt_tokens for group in usages.values())
+    completion_tokens = sum(counts.completion_tokens for counts in every)
+    accepted = sum(counts.accepted_tokens for counts in every)
     return {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": sum(group[0].cached_tokens for group in costs.values())},
+        "prompt_tokens_details": {"cached_tokens": sum(group[0].cached_tokens for group in usages.values())},
         "completion_tokens_details": {
-            "reasoning_tokens": sum(cost.reasoning_tokens for cost in every),
+            "reasoning_tokens": reasoning_tokens,
             "accepted_prediction_tokens": accepted,
-            "rejected_prediction_tokens": sum(cost.draft_tokens for cost in every) - accepted,
+            "rejected_prediction_tokens": sum(counts.draft_tokens for counts in every) - accepted,
         },
     }
 
 
-def timings(cost: Cost) -> dict[str, Any]:
+def timings(counts: Usage, times: Timings) -> dict[str, Any]:
     """llama-server's `timings`, in milliseconds and tokens a second."""
-    num_computed = cost.prompt_tokens - cost.cached_tokens
+    num_computed = counts.prompt_tokens - counts.cached_tokens
     return {
-        "cache_n": cost.cached_tokens,
+        "cache_n": counts.cached_tokens,
         "prompt_n": num_computed,
-        **_rate("prompt", num_computed, cost.prefill_s),
-        "predicted_n": cost.completion_tokens,
-        **_rate("predicted", cost.completion_tokens, cost.decode_s),
-        **_drafts(cost),
+        **_rate("prompt", num_computed, times.prefill_s),
+        "predicted_n": counts.completion_tokens,
+        **_rate("predicted", counts.completion_tokens, times.decode_s),
+        **_drafts(counts),
     }
 
 
-def _drafts(cost: Cost) -> dict[str, int]:
+def _drafts(counts: Usage) -> dict[str, int]:
     """As in llama-server, there only where something was drafted."""
-    if not cost.draft_tokens:
+    if not counts.draft_tokens:
         return {}
-    return {"draft_n": cost.draft_tokens, "draft_n_accepted": cost.accepted_tokens}
+    return {"draft_n": counts.draft_tokens, "draft_n_accepted": counts.accepted_tokens}
 
 
 def _rate(name: str, num_tokens: int, seconds: float) -> dict[str, float]:

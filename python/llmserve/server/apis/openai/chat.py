@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import functools
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -10,19 +11,19 @@ from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.answers import Envelope
 from llmserve.server.apis.openai.chat_choice import ChatChoice
 from llmserve.server.apis.openai.chat_schema import ChatRequest
-from llmserve.server.apis.openai.contents import GENERATED, responses_with, without_version
+from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
-from llmserve.server.apis.openai.errors import DIALECT, OPENAI
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields
-from llmserve.server.conversation import Piece, Turn, check_plan
+from llmserve.server.conversation import Piece, Turn, TurnEnd, check_plan
+from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Run, merged, turns
 from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
 
 _CHUNK = "chat.completion.chunk"
@@ -48,7 +49,9 @@ _CHAT = Endpoint(
         "always match the schemas of their tools."
     ),
     body=ChatRequest,
-    responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+    responses=answered(GENERATED, _EXAMPLE, has_stream=True),
+    errors=GENERATION_ERRORS,
+    parameters=[SESSION],
 )
 
 
@@ -66,9 +69,9 @@ class ChatApi:
         request = parsed.value
         conversation = conversation_of(request)
         params = await with_grammar(request, chat_params(request))
-        session = header_session(exchange.request.scope)
+        session = SESSION.of(exchange.request.scope)
         if session is not None and request.n > 1:
-            raise FieldError("n", f"must be 1 where a session is named, got {request.n}")
+            raise FieldError("n", f"must be 1 where a session is named, got {request.n}", limit=1)
         headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
@@ -76,11 +79,8 @@ class ChatApi:
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)
             call = turns(plan, dialect=DIALECT, model=used.model, session=session, num_choices=request.n)
             async with self._services.generation.run(call) as run:
-                choices = [
-                    ChatChoice(index, turn, used.engine, has_logprobs=request.logprobs)
-                    for index, turn in enumerate(run.outputs)
-                ]
-                answer = _Answer(envelope, run, choices)
+                make = functools.partial(ChatChoice, engine=used.engine, has_logprobs=request.logprobs)
+                answer = _Answer(envelope, run, make)
                 if request.stream:
                     frames = answer.frames(with_usage=request.stream_options.include_usage)
                     await exchange.send_events(frames, answers.render_error, headers=headers)
@@ -91,51 +91,58 @@ class ChatApi:
 class _Answer:
     """All choices of a request as one answer."""
 
-    def __init__(self, envelope: Envelope, run: Run[Turn], choices: Sequence[ChatChoice]) -> None:
+    def __init__(self, envelope: Envelope, run: Run[Turn], make: Callable[[int, Turn], ChatChoice]) -> None:
         self._envelope = envelope
         self._run = run
-        self._choices = choices
+        self._make = make
+        self._choices: list[ChatChoice] = []
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
+        await self._begin()
         async with aclosing(merged(self._sources())) as pieces:
             async for index, piece in pieces:
                 if piece is not None:
                     await self._choices[index].add(piece)
-        for choice in self._choices:
-            self._check_end(choice)
+        ends = [self._check_end(choice) for choice in self._choices]
         shown = [await choice.whole() for choice in self._choices]
         whole = self._envelope.fields(self._envelope.kind, shown)
-        return {**whole, "usage": self._usage(), "timings": self._timings(self._choices[0])}
+        timings = answers.timings(ends[0].usage, ends[0].timings)
+        return {**whole, "usage": self._usage(), "timings": timings}
 
     async def frames(self, *, with_usage: bool) -> AsyncGenerator[bytes, None]:
         """The answer as events."""
         usage: dict[str, Any] = {"usage": None} if with_usage else {}
+        await self._begin()
         for choice in self._choices:
             yield self._frame([choice.first()], **usage)
         async with aclosing(merged(self._sources())) as pieces:
             async for index, piece in pieces:
                 choice = self._choices[index]
                 if piece is None:
-                    self._check_end(choice)
-                    yield self._frame([await choice.last()], **usage, timings=self._timings(choice))
+                    end = self._check_end(choice)
+                    timings = answers.timings(end.usage, end.timings)
+                    yield self._frame([await choice.last()], **usage, timings=timings)
                 elif (shown := await choice.add(piece)) is not None:
                     yield self._frame([shown], **usage)
         if with_usage:
             yield self._frame([], usage=self._usage())
         yield DONE
 
+    async def _begin(self) -> None:
+        """Waits until the turns have begun."""
+        self._choices = [self._make(index, turn) for index, turn in enumerate(await self._run.outputs())]
+
     def _sources(self) -> list[AsyncGenerator[Piece, None]]:
         return [choice.turn.pieces() for choice in self._choices]
 
-    def _check_end(self, choice: ChatChoice) -> None:
+    def _check_end(self, choice: ChatChoice) -> TurnEnd:
         self._run.check_end(choice.turn.end.finish_reason, CallCancelledError)
+        return choice.turn.end
 
     def _frame(self, choices: list[dict[str, Any]], **extra: Any) -> bytes:
         return answers.frame({**self._envelope.fields(_CHUNK, choices), **extra})
 
     def _usage(self) -> dict[str, Any]:
-        return answers.usage({0: [answers.turn_cost(choice.turn.end) for choice in self._choices]})
-
-    def _timings(self, choice: ChatChoice) -> dict[str, Any]:
-        return answers.timings(answers.turn_cost(choice.turn.end))
+        ends = [choice.turn.end for choice in self._choices]
+        return answers.usage({0: [end.usage for end in ends]}, sum(end.reasoning_tokens for end in ends))

@@ -10,14 +10,14 @@ from typing import Any
 from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai import answers, logprobs
-from llmserve.server.apis.openai.answers import Cost, Envelope
+from llmserve.server.apis.openai.answers import Envelope
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.server.apis.openai.contents import GENERATED, responses_with
-from llmserve.server.apis.openai.errors import DIALECT, OPENAI
+from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
 from llmserve.server.conversation.json_formats import json_schema_of, schema_text
+from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.refusals import CallCancelledError, FieldError
@@ -25,10 +25,10 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
-from llmserve.types import Completion, Delta
+from llmserve.types import Completion, Delta, Timings, Usage
 
 _EXAMPLE = {
     "id": "cmpl-1",
@@ -54,7 +54,9 @@ class CompletionsApi:
         summary="Complete prompts",
         description="Generates text from raw prompts. A client that disconnects cancels its request.",
         body=OpenAiCompletionRequest,
-        responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+        responses=answered(GENERATED, _EXAMPLE, has_stream=True),
+        errors=COMPLETION_ERRORS,
+        parameters=[SESSION],
     )
     async def serve(self, exchange: Exchange) -> None:
         """`POST /v1/completions`."""
@@ -62,7 +64,7 @@ class CompletionsApi:
         request = parsed.value
         params = await with_grammar(request, _params(request))
         ignored = [*parsed.unknown, *ignored_fields(request, params)]
-        session = header_session(exchange.request.scope)
+        session = SESSION.of(exchange.request.scope)
         async with self.submitted(request, params, session) as (used, choices):
             envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
             headers = answer_headers(ignored, seed=params.seed)
@@ -88,11 +90,13 @@ class CompletionsApi:
         """
         if request.max_tokens == 0 and params.json_schema is not None:
             # As the engine refuses every budget that does not hold the shortest document.
-            raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0")
+            raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0", limit=1)
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
             raise FieldError(
-                "prompt", f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}"
+                "prompt",
+                f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}",
+                limit=MAX_CHOICES,
             )
         if session is not None and num_choices > 1:
             raise FieldError("n", "and prompt must ask for one text when a session is named")
@@ -117,8 +121,8 @@ class CompletionsApi:
                     session=session,
                 )
                 run = await stack.enter_async_context(self._services.generation.run(call))
-                for choice, stream in zip(choices, run.outputs, strict=True):
-                    choice.run, choice.stream = run, stream
+                for choice in choices:
+                    choice.run = run
             yield used, choices
 
 
@@ -145,13 +149,18 @@ class Choice:
     number: int
     base: SamplingParams
     run: Run[Stream] | None = None
-    stream: Stream | None = None
     """`None` where nothing is to be generated."""
     echoed: str = ""
     echoed_logprobs: dict[str, Any] | None = None
     shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
     legacy: logprobs.LegacyLogprobs | None = None
-    cost: Cost | None = None
+    completion: Completion | None = None
+    """Once it has ended."""
+
+    @property
+    def index(self) -> int:
+        """Its place among the choices of the request."""
+        return self.prompt_index * self.request.n + self.number
 
     @property
     def prompt(self) -> str | list[int]:
@@ -169,14 +178,27 @@ class Choice:
         Raises:
             CallCancelledError: Another client cancelled it.
             ServerStoppingError: The server did.
-            RuntimeError: It was not submitted.
         """
-        if self.run is None or self.stream is None:
-            raise RuntimeError("the choice was not submitted")
-        completion = await self.stream.result()
-        self.run.check_end(completion.finish_reason, CallCancelledError)
-        self.cost = answers.completion_cost(completion)
-        return completion
+        if self.run is None:
+            self.completion = await self._without_output()
+        else:
+            outputs = await self.run.outputs()
+            self.completion = await outputs[self.index].result()
+            self.run.check_end(self.completion.finish_reason, CallCancelledError)
+        return self.completion
+
+    async def _without_output(self) -> Completion:
+        prompt = self.prompt
+        ids = await self.engine.tokenize(prompt) if isinstance(prompt, str) else prompt
+        return Completion(
+            text="",
+            tokens=(),
+            finish_reason="length",
+            usage=Usage(prompt_tokens=len(ids)),
+            timings=Timings(),
+            seed=self.params.seed or 0,
+            stop=None,
+        )
 
     async def prepare(self) -> None:
         """Finds what is echoed."""
@@ -197,18 +219,12 @@ class Choice:
 
     async def logprobs_of(self, delta: Delta, stop: str | None, *, is_last: bool) -> dict[str, Any] | None:
         """The lists of the tokens that are shown with a delta."""
-        if self.legacy is None:
+        if self.legacy is None or self.run is None:
             return None
         tokens = self.shown.push(delta.text, delta.tokens)
         if is_last:
             tokens += self.shown.flush(stop)
         return self.legacy.render(tokens, await logprobs.load_texts(self.engine, tokens))
-
-    async def without_output(self) -> Cost:
-        """The cost where nothing is generated."""
-        prompt = self.prompt
-        ids = await self.engine.tokenize(prompt) if isinstance(prompt, str) else prompt
-        return Cost(prompt_tokens=len(ids), cached_tokens=0, completion_tokens=0)
 
 
 class _Answer:
@@ -223,32 +239,30 @@ class _Answer:
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
+        completions = [await choice.result() for choice in self._choices]
         shown = []
-        for index, choice in enumerate(self._choices):
-            if choice.stream is None:
-                choice.cost = await choice.without_output()
-                shown.append(_choice(index, choice.echoed, choice.echoed_logprobs, "length"))
-                continue
-            completion = await choice.result()
+        for index, (choice, completion) in enumerate(zip(self._choices, completions, strict=True)):
             delta = Delta(text=completion.text, tokens=completion.tokens)
             lists = await choice.logprobs_of(delta, completion.stop, is_last=True)
-            if lists is not None and choice.echoed_logprobs is not None:
+            if lists is None:
+                lists = choice.echoed_logprobs
+            elif choice.echoed_logprobs is not None:
                 lists = logprobs.joined(choice.echoed_logprobs, lists)
             shown.append(_choice(index, choice.echoed + completion.text, lists, completion.finish_reason))
         whole = self._envelope.fields(self._envelope.kind, shown)
-        return {**whole, "usage": self._usage(), "timings": self._timings(0)}
+        timings = answers.timings(completions[0].usage, completions[0].timings)
+        return {**whole, "usage": self._usage(), "timings": timings}
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events."""
         for index, choice in enumerate(self._choices):
-            if choice.stream is None:
-                choice.cost = await choice.without_output()
+            if choice.run is None:
+                await choice.result()
                 yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, "length"))
             elif self._request.echo:
                 yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, None))
-        # Either all are submitted or none.
-        if streams := [choice.stream for choice in self._choices if choice.stream is not None]:
-            async with aclosing(merged(streams)) as deltas:
+        if (run := self._choices[0].run) is not None:
+            async with aclosing(merged(await run.outputs())) as deltas:
                 async for index, delta in deltas:
                     frame = await (self._last(index) if delta is None else self._part(index, delta))
                     if frame:
@@ -268,22 +282,19 @@ class _Answer:
         choice = self._choices[index]
         completion = await choice.result()
         rest = await choice.logprobs_of(Delta(text="", tokens=()), completion.stop, is_last=True)
-        return self._frame(_choice(index, "", rest, completion.finish_reason), timings=self._timings(index))
+        timings = answers.timings(completion.usage, completion.timings)
+        return self._frame(_choice(index, "", rest, completion.finish_reason), timings=timings)
 
     def _frame(self, choice: dict[str, Any], **extra: Any) -> bytes:
         usage = {"usage": None} if self._request.stream_options.include_usage else {}
         return answers.frame({**self._envelope.fields(self._envelope.kind, [choice]), **usage, **extra})
 
     def _usage(self) -> dict[str, Any]:
-        costs: dict[int, list[Cost]] = {}
+        usages: dict[int, list[Usage]] = {}
         for choice in self._choices:
-            if choice.cost is not None:
-                costs.setdefault(choice.prompt_index, []).append(choice.cost)
-        return answers.usage(costs)
-
-    def _timings(self, index: int) -> dict[str, Any] | None:
-        cost = self._choices[index].cost
-        return None if cost is None else answers.timings(cost)
+            if choice.completion is not None:
+                usages.setdefault(choice.prompt_index, []).append(choice.completion.usage)
+        return answers.usage(usages)
 
 
 def _choice(index: int, text: str, lists: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:

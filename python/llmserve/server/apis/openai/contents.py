@@ -6,33 +6,37 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from llmserve.server.apis.openai.schema import OpenAiError
-from llmserve.server.web.endpoint import FORBIDDEN, Content, Endpoint, json_of
+from llmserve.server.web.endpoint import Content, Endpoint
 
-ERROR = json_of(OpenAiError)
-_REFUSALS: Mapping[int, Content] = {
-    400: Content("Malformed body, a wrong field, a prompt over the context length.", ERROR),
-    401: Content("The server wants an API key.", ERROR),
-    403: Content(FORBIDDEN, ERROR),
-    404: Content("There is no such model.", ERROR),
-    408: Content("The body did not arrive in time.", ERROR),
-    413: Content("The body is over the limit.", ERROR),
-    500: Content("Generation failed.", ERROR),
-    502: Content("The model cannot be loaded.", ERROR),
-    503: Content("The model is being loaded, the queue is full, or the server is draining.", ERROR),
+MODEL_ERRORS: Mapping[int, str] = {
+    400: "The prompt is over the context length.",
+    404: "There is no such model.",
+    500: "The model failed to compute.",
+    502: "The model cannot be loaded.",
+    503: "The model is being loaded, or the queue is full; see `Retry-After`.",
 }
+"""Of what a model is needed for."""
+GENERATION_ERRORS: Mapping[int, str] = {
+    **MODEL_ERRORS,
+    409: "Another client cancelled the calls of the session.",
+}
+COMPLETION_ERRORS: Mapping[int, str] = {
+    **GENERATION_ERRORS,
+    410: "The session has expired; the next call begins it anew.",
+}
+"""Of raw prompts, which go on with what the session holds."""
 
 
-def responses_with(
+def answered(
     description: str, example: Mapping[str, Any], *, has_stream: bool = False
 ) -> Mapping[int, Content]:
-    """An answer of 200, of which an example is given, and the errors that all routes have."""
+    """An answer of 200, of which an example is given."""
     media: dict[str, Mapping[str, Any]] = {
         "application/json": {"schema": {"type": "object"}, "examples": {"answer": {"value": example}}}
     }
     if has_stream:
         media["text/event-stream"] = {"schema": {"type": "string"}}
-    return {200: Content(description, media), **_REFUSALS}
+    return {200: Content(description, media)}
 
 
 GENERATED = (

@@ -38,7 +38,10 @@ def conversation_of(request: ChatRequest) -> Conversation:
         callable_tools=callable_tools,
         mode=mode,
         is_parallel=request.parallel_tool_calls,
-        variables={**template_variables(request), **_generation_options(request)},
+        variables={
+            **variables_of(request.chat_template_kwargs, request.reasoning_effort),
+            **_generation_options(request),
+        },
     )
 
 
@@ -51,15 +54,6 @@ def _check_calls(calls: Any, where: str) -> None:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise FieldError(f"{where}[{index}]", "must have a function with a name")
-
-
-def template_variables(request: ChatRequest) -> dict[str, Any]:
-    """What the chat template gets beside messages and tools.
-
-    Raises:
-        FieldError: A variable has a reserved name.
-    """
-    return variables_of(request.chat_template_kwargs, request.reasoning_effort)
 
 
 def _generation_options(request: ChatRequest) -> dict[str, Any]:
@@ -82,7 +76,7 @@ def chat_params(request: ChatRequest) -> SamplingParams:
     if max_tokens is None:
         max_tokens = request.max_tokens
     if max_tokens == 0:
-        raise FieldError("max_tokens", "must be at least 1, or -1 for the context length, got 0")
+        raise FieldError("max_tokens", "must be at least 1, or -1 for the context length, got 0", limit=1)
     return sampling_params(
         request.sampling,
         max_tokens=max_tokens,

@@ -10,9 +10,9 @@ from typing import Any
 from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
 from llmserve.server.apis.openai import embeddings_convert as convert
-from llmserve.server.apis.openai.contents import responses_with
+from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered
 from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
-from llmserve.server.apis.openai.errors import OPENAI
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError, ModelKindError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint
@@ -41,7 +41,6 @@ _EMBEDDING = Endpoint(
     description="As llama-server does it; `/v1/embeddings` has OpenAI's shape.",
     body=EmbeddingRequest,
     responses={
-        **responses_with("The vectors.", {}),
         200: Content(
             "The vectors.",
             {
@@ -52,6 +51,7 @@ _EMBEDDING = Endpoint(
             },
         ),
     },
+    errors=MODEL_ERRORS,
 )
 
 
@@ -72,7 +72,8 @@ class EmbeddingsApi:
             "and nothing is cut off. Inputs of all requests are computed together."
         ),
         body=EmbeddingsRequest,
-        responses=responses_with("The vectors, in the order of the inputs.", _EXAMPLE),
+        responses=answered("The vectors, in the order of the inputs.", _EXAMPLE),
+        errors=MODEL_ERRORS,
     )
     async def embeddings(self, exchange: Exchange) -> None:
         """`POST /v1/embeddings`."""

@@ -17,7 +17,7 @@ MAX_INPUTS = 2048
 def _read_inputs(value: Any, name: str) -> Prompts:
     inputs = read_prompts(value, name)
     if len(inputs) > MAX_INPUTS:
-        raise FieldError(name, f"must have at most {MAX_INPUTS} inputs, got {len(inputs)}")
+        raise FieldError(name, f"must have at most {MAX_INPUTS} inputs, got {len(inputs)}", limit=MAX_INPUTS)
     return inputs
 
 

@@ -8,19 +8,19 @@ from typing import Any
 from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.completions import Choice, CompletionsApi
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.server.apis.openai.contents import GENERATED, responses_with
-from llmserve.server.apis.openai.errors import OPENAI
+from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.conversation.json_formats import schema_text
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.types import Completion, Delta
 
 _EXAMPLE = {"content": " Paris.", "stop": True, "tokens_predicted": 2, "stop_type": "limit"}
@@ -44,7 +44,9 @@ class NativeCompletionApi:
             "stream ends with the event that has `stop`, without `[DONE]`."
         ),
         body=NativeCompletionRequest,
-        responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+        responses=answered(GENERATED, _EXAMPLE, has_stream=True),
+        errors=COMPLETION_ERRORS,
+        parameters=[SESSION],
     )
     async def serve(self, exchange: Exchange) -> None:
         """`POST /completion`."""
@@ -66,7 +68,7 @@ class NativeCompletionApi:
             native.sampling, max_tokens=native.n_predict or 1, logprobs=None, json_schema=schema
         )
         params = await with_grammar(request, params)
-        session = header_session(exchange.request.scope)
+        session = SESSION.of(exchange.request.scope)
         headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._completions.submitted(request, params, session, "n_predict") as (used, (choice,)):
             answer = _Answer(used.entry.id, native, choice)
@@ -86,19 +88,15 @@ class _Answer:
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
-        if self._choice.stream is None:
-            return await self._without_output()
         completion = await self._choice.result()
         return self._ended(completion, completion.text, [token.id for token in completion.tokens])
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events; nothing follows the one that has `stop`."""
-        if self._choice.stream is None:
-            yield answers.frame(await self._without_output())
-            return
-        async for delta in self._choice.stream:
-            if delta.text:
-                yield answers.frame(self._part(delta))
+        if self._choice.run is not None:
+            async for delta in await self._choice.run.output():
+                if delta.text:
+                    yield answers.frame(self._part(delta))
         yield answers.frame(self._ended(await self._choice.result(), "", []))
 
     def _part(self, delta: Delta) -> dict[str, Any]:
@@ -106,7 +104,7 @@ class _Answer:
         return {"index": 0, "content": delta.text, "tokens": tokens, "stop": False, "id_slot": -1}
 
     def _ended(self, completion: Completion, text: str, tokens: list[int]) -> dict[str, Any]:
-        cost = answers.completion_cost(completion)
+        counts = completion.usage
         is_cut = completion.finish_reason != "stop"
         stop_type = "limit" if is_cut else "eos" if completion.stop is None else "word"
         return {
@@ -116,31 +114,12 @@ class _Answer:
             "id_slot": -1,
             "stop": True,
             "model": self._model,
-            "tokens_predicted": cost.completion_tokens,
-            "tokens_evaluated": cost.prompt_tokens,
-            "tokens_cached": cost.cached_tokens,
+            "tokens_predicted": counts.completion_tokens,
+            "tokens_evaluated": counts.prompt_tokens,
+            "tokens_cached": counts.cached_tokens,
             "has_new_line": "\n" in completion.text,
             "truncated": False,
             "stop_type": stop_type,
             "stopping_word": completion.stop or "",
-            "timings": answers.timings(cost),
-        }
-
-    async def _without_output(self) -> dict[str, Any]:
-        cost = await self._choice.without_output()
-        return {
-            "index": 0,
-            "content": "",
-            "tokens": [],
-            "id_slot": -1,
-            "stop": True,
-            "model": self._model,
-            "tokens_predicted": 0,
-            "tokens_evaluated": cost.prompt_tokens,
-            "tokens_cached": 0,
-            "has_new_line": False,
-            "truncated": False,
-            "stop_type": "limit",
-            "stopping_word": "",
-            "timings": answers.timings(cost),
+            "timings": answers.timings(counts, completion.timings),
         }

@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
-from llmserve.server.apis.openai import errors
-from llmserve.server.apis.openai.contents import GENERATED, responses_with, without_version
-from llmserve.server.apis.openai.errors import OPENAI
+from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.conversation import Turn, TurnEnd, check_plan
+from llmserve.server.error_shapes import openai as errors
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.generation import Run, turns
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
@@ -24,7 +24,7 @@ from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import data_frame
 
 _PART = {"type": "output_text", "text": "Paris.", "annotations": []}
@@ -50,7 +50,9 @@ _RESPONSES = Endpoint(
         "stored. A stream has typed events and ends with `response.completed` or `response.incomplete`."
     ),
     body=ResponsesRequest,
-    responses=responses_with(GENERATED, _EXAMPLE, has_stream=True),
+    responses=answered(GENERATED, _EXAMPLE, has_stream=True),
+    errors=GENERATION_ERRORS,
+    parameters=[SESSION],
 )
 
 
@@ -67,7 +69,7 @@ class ResponsesApi:
         parsed = await exchange.read(ResponsesRequest)
         request = parsed.value
         conversation, params = conversation_of(request), response_params(request)
-        session = header_session(exchange.request.scope)
+        session = SESSION.of(exchange.request.scope)
         headers = answer_headers(parsed.unknown, seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
@@ -87,7 +89,6 @@ class _Response:
     def __init__(self, head: dict[str, Any], run: Run[Turn]) -> None:
         self._head = head
         self._run = run
-        self._turn = run.output
         self._items = OutputItems()
         self._num_events = 0
 
@@ -96,7 +97,7 @@ class _Response:
         async with aclosing(self._events()) as events:
             async for _ in events:
                 pass
-        return self._ended(self._turn.end)
+        return await self._ended()
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The response as events."""
@@ -106,20 +107,22 @@ class _Response:
         async with aclosing(self._events()) as events:
             async for event in events:
                 yield self._frame(event)
-        response = self._ended(self._turn.end)
+        response = await self._ended()
         yield self._frame({"type": f"response.{response['status']}", "response": response})
 
     async def _events(self) -> AsyncGenerator[Event, None]:
-        async with aclosing(self._turn.pieces()) as pieces:
+        turn = await self._run.output()
+        async with aclosing(turn.pieces()) as pieces:
             async for piece in pieces:
                 for event in self._items.add(piece):
                     yield event
-        end = self._turn.end
+        end = turn.end
         self._run.check_end(end.finish_reason, CallCancelledError)
         for event in self._items.close("completed" if end.finish_reason == "stop" else "incomplete"):
             yield event
 
-    def _ended(self, end: TurnEnd) -> dict[str, Any]:
+    async def _ended(self) -> dict[str, Any]:
+        end = (await self._run.output()).end
         is_whole = end.finish_reason == "stop"
         return {
             **self._head,
@@ -173,9 +176,9 @@ def _head(request: ResponsesRequest, model: str) -> dict[str, Any]:
 
 def _usage(end: TurnEnd) -> dict[str, Any]:
     return {
-        "input_tokens": end.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": end.cached_tokens},
-        "output_tokens": end.completion_tokens,
+        "input_tokens": end.usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": end.usage.cached_tokens},
+        "output_tokens": end.usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": end.reasoning_tokens},
-        "total_tokens": end.prompt_tokens + end.completion_tokens,
+        "total_tokens": end.usage.total_tokens,
     }

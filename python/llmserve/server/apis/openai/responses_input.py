@@ -53,7 +53,9 @@ def response_params(request: ResponsesRequest) -> SamplingParams:
         InvalidParameterError: What the engine does not take.
     """
     if request.max_output_tokens == 0:
-        raise FieldError("max_output_tokens", "must be at least 1, or -1 for the context length, got 0")
+        raise FieldError(
+            "max_output_tokens", "must be at least 1, or -1 for the context length, got 0", limit=1
+        )
     return sampling_params(
         request.sampling,
         max_tokens=request.max_output_tokens,
@@ -83,7 +85,7 @@ def messages_of(request: ResponsesRequest) -> list[dict[str, Any]]:
     if isinstance(request.input, str):
         return [*messages, {"role": "user", "content": request.input}]
     if not request.input:
-        raise FieldError("input", "must have at least one item, got none")
+        raise FieldError("input", "must have at least one item, got none", limit=1)
     return messages + _Items().read(request.input)
 
 

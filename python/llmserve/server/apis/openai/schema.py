@@ -68,20 +68,3 @@ class SamplingFields:
             "beside `response_format`."
         ),
     ] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAiErrorDetail:
-    """What went wrong."""
-
-    message: Annotated[str, Field("In words.")]
-    type: Annotated[str, Field("The kind.", example="invalid_request_error")]
-    param: Annotated[str | None, Field("The field that is wrong.")]
-    code: Annotated[str | None, Field("A stable name.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAiError:
-    """Why a request was refused or failed."""
-
-    error: Annotated[OpenAiErrorDetail, Field("The error.")]

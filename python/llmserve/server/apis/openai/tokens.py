@@ -9,19 +9,28 @@ from typing import Any
 from llmserve import __version__
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
-from llmserve.server.apis.openai.contents import ERROR, responses_with
-from llmserve.server.apis.openai.errors import OPENAI
+from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
+from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models.on_demand import UsedHandle
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
-from llmserve.server.web.endpoint import Content, Endpoint
+from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.parameters import Parameter, as_it_is
 
 MAX_PIECES = 10_000
 """The most tokens of which texts are given: each is a call of its own."""
+
+_MODEL: Parameter[str, None] = Parameter(
+    name="model",
+    place="query",
+    doc="A model's id. Absent: the first of `GET /v1/models`.",
+    read=as_it_is,
+    default=None,
+)
 
 
 class TokensApi:
@@ -38,7 +47,8 @@ class TokensApi:
         summary="Tokens of a text",
         description="As llama-server does it.",
         body=TokenizeRequest,
-        responses=responses_with("The tokens.", {"tokens": [504, 3575]}),
+        responses=answered("The tokens.", {"tokens": [504, 3575]}),
+        errors=MODEL_ERRORS,
     )
     async def tokenize(self, exchange: Exchange) -> None:
         """`POST /tokenize`."""
@@ -63,7 +73,8 @@ class TokensApi:
         summary="Text of tokens",
         description="As llama-server does it; control tokens are shown.",
         body=DetokenizeRequest,
-        responses=responses_with("The text.", {"content": "The capital"}),
+        responses=answered("The text.", {"content": "The capital"}),
+        errors=MODEL_ERRORS,
     )
     async def detokenize(self, exchange: Exchange) -> None:
         """`POST /detokenize`."""
@@ -82,16 +93,20 @@ class TokensApi:
             "As llama-server does it, of the first model in `GET /v1/models` or of the one that the query "
             "`model` names. It must be loaded: this route loads none."
         ),
-        responses={
-            **responses_with("The properties.", {"total_slots": 16}),
-            409: Content("The model is not loaded.", ERROR),
+        responses=answered("The properties.", {"total_slots": 16}),
+        errors={
+            404: "There is no such model.",
+            409: "The model is not loaded.",
+            502: "The model could not be loaded a moment ago.",
+            503: "The model is being loaded.",
         },
+        parameters=[_MODEL],
     )
     async def props(self, exchange: Exchange) -> None:
         """`GET /props`."""
         services = self._services
         # A GET changes nothing: browsers send it for any page's links and images.
-        model_id = await chosen_model(services, exchange.request.query_params.get("model"))
+        model_id = await chosen_model(services, _MODEL.of(exchange.request.scope))
         found = await services.on_demand.loaded(model_id)
         info = found.handle.info
         await exchange.send_json(
@@ -117,7 +132,9 @@ class TokensApi:
 async def _with_pieces(handle: Engine | Embedder, tokens: Sequence[int]) -> list[dict[str, Any]]:
     if len(tokens) > MAX_PIECES:
         raise FieldError(
-            "content", f"must have at most {MAX_PIECES} tokens for with_pieces, got {len(tokens)}"
+            "content",
+            f"must have at most {MAX_PIECES} tokens for with_pieces, got {len(tokens)}",
+            limit=MAX_PIECES,
         )
     known: dict[int, Any] = {}
     for token in tokens:

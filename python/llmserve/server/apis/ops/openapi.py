@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from llmserve.server.web.endpoint import Content, Endpoint
+from llmserve.server.trust.keys import Access
+from llmserve.server.web.declared_errors import declared_errors
+from llmserve.server.web.endpoint import Content, Endpoint, json_of
 from llmserve.server.web.json_schema import json_schema, nested
+from llmserve.server.web.parameters import Parameter
 
 _DESCRIPTION = (
     "Serves GGUF language models over llama.cpp. Models are loaded with progress events; text is generated "
@@ -20,6 +23,13 @@ _SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
+_WITH_KEY: list[dict[str, list[str]]] = [{name: []} for name in _SCHEMES]
+_SECURITY: Mapping[Access, list[dict[str, list[str]]]] = {
+    "key": _WITH_KEY,
+    "local": [*_WITH_KEY, {}],
+    "open": [],
+}
+"""What requests may carry, one of each list. `{}` is nothing: local requests need no key."""
 
 
 def build_document(endpoints: Iterable[Endpoint], version: str, *, needs_key: bool) -> dict[str, Any]:
@@ -28,10 +38,8 @@ def build_document(endpoints: Iterable[Endpoint], version: str, *, needs_key: bo
     types: set[type] = set()
     for endpoint in endpoints:
         if endpoint.operation_id:
-            operation = _operation(endpoint, types)
+            operation = _operation(endpoint, types, needs_key=needs_key)
             paths.setdefault(endpoint.shown_path, {})[endpoint.method.lower()] = operation
-            if needs_key and endpoint.access == "open":
-                operation["security"] = []
     every = {cls.__name__: cls for named in types for cls in (named, *nested(named))}
     components: dict[str, Any] = {"schemas": {name: json_schema(cls) for name, cls in sorted(every.items())}}
     document: dict[str, Any] = {
@@ -43,31 +51,41 @@ def build_document(endpoints: Iterable[Endpoint], version: str, *, needs_key: bo
     }
     if needs_key:
         components["securitySchemes"] = _SCHEMES
-        document["security"] = [{name: []} for name in _SCHEMES]
+        document["security"] = _SECURITY["key"]
     return document
 
 
-def _operation(endpoint: Endpoint, types: set[type]) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, types: set[type], *, needs_key: bool) -> dict[str, Any]:
     """The description of an endpoint; ``types`` gets the classes that it refers to."""
+    error = json_of(endpoint.dialect.error)
+    errors = declared_errors(endpoint, needs_key=needs_key)
+    responses = {status: Content(text, error) for status, text in errors.items()} | dict(endpoint.responses)
     operation: dict[str, Any] = {
         "operationId": endpoint.operation_id,
         "summary": endpoint.summary,
         "description": endpoint.description,
-        "responses": {
-            str(status): _response(content, types) for status, content in endpoint.responses.items()
-        },
+        "responses": {str(status): _response(responses[status], types) for status in sorted(responses)},
     }
+    if needs_key and endpoint.access != "key":
+        operation["security"] = _SECURITY[endpoint.access]
     if endpoint.parameters:
-        operation["parameters"] = [
-            {"name": name, "in": "path", "required": True, "description": doc, "schema": {"type": "string"}}
-            for name, doc in endpoint.parameters.items()
-        ]
+        operation["parameters"] = [_parameter(parameter) for parameter in endpoint.parameters]
     if endpoint.body is not None:
         operation["requestBody"] = {
             "required": endpoint.needs_body,
             "content": {"application/json": {"schema": _resolved(endpoint.body, types)}},
         }
     return operation
+
+
+def _parameter(parameter: Parameter[Any, Any]) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": parameter.place,
+        "required": parameter.place == "path",
+        "description": parameter.doc,
+        "schema": dict(parameter.schema),
+    }
 
 
 def _response(content: Content, types: set[type]) -> dict[str, Any]:

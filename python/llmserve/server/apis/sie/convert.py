@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from llmserve.errors import BudgetTooSmallError, ContextExceededError
-from llmserve.server.apis.sie.errors import code_of
 from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateOptions, GenerateRequest
+from llmserve.server.error_shapes.sie import code_of
 from llmserve.server.fields import sampling
 from llmserve.server.generation.deadlines import TimeLimit, TimeLimits
 from llmserve.server.grammars.requested import MAX_GRAMMAR_BYTES
@@ -43,6 +43,7 @@ def read_request(body: Mapping[str, Any]) -> GenerateRequest:
         raise FieldError(
             "options.default_sampling.min_new_tokens",
             f"must be at most max_new_tokens ({request.max_new_tokens}), got {min_tokens}",
+            limit=request.max_new_tokens,
         )
     return request
 
@@ -67,7 +68,11 @@ def _check_grammar(grammar: GenerateGrammar, raw: object) -> None:
         )
     num_bytes = len(orjson.dumps(raw))
     if num_bytes > MAX_GRAMMAR_BYTES:
-        raise FieldError("grammar", f"must have at most {MAX_GRAMMAR_BYTES} bytes of JSON, got {num_bytes}")
+        raise FieldError(
+            "grammar",
+            f"must have at most {MAX_GRAMMAR_BYTES} bytes of JSON, got {num_bytes}",
+            limit=MAX_GRAMMAR_BYTES,
+        )
 
 
 def sampling_params(

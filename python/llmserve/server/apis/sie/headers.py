@@ -1,38 +1,43 @@
-"""Headers of the SIE dialect: what a request may say in them, and what every answer has."""
+"""What a request of the SIE dialect may say in its headers."""
 
 from __future__ import annotations
 
 import re
 
-from starlette.types import Scope
-
-from llmserve import __version__
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.errors import RawHeaders
-from llmserve.server.web.headers import header
-from llmserve.server.web.request_id import current_request_id
+from llmserve.server.web.parameters import Parameter
 
-_REMOTE = "X-SIE-Remote"
-_MACHINE_PROFILE = "X-SIE-MACHINE-PROFILE"
-# Not a bare number: the client compares such a one with its own version and warns.
-_VERSION = f"llmserve-{__version__}".encode()
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def check_headers(scope: Scope) -> None:
-    """Checks the headers of a request. None of them has an effect: there are no other machines.
-
-    Raises:
-        FieldError: One has a value that the dialect does not know.
-    """
-    remote = header(scope, _REMOTE.lower().encode())
-    if remote is not None and remote != "forbid":
-        raise FieldError(_REMOTE, f"must be 'forbid', got {remote[:32]!a}")
-    profile = header(scope, _MACHINE_PROFILE.lower().encode())
-    if profile is not None and _PROFILE_NAME.fullmatch(profile) is None:
-        raise FieldError(_MACHINE_PROFILE, f"must be 1 to 64 of A-Z a-z 0-9 . _ -, got {profile[:64]!a}")
+def _read_remote(text: str, name: str) -> str:
+    if text != "forbid":
+        raise FieldError(name, f"must be 'forbid', got {text[:32]!a}")
+    return text
 
 
-def answer_headers() -> RawHeaders:
-    """What every answer has."""
-    return [(b"x-sie-request-id", current_request_id().encode()), (b"x-sie-server-version", _VERSION)]
+def _read_profile(text: str, name: str) -> str:
+    if _PROFILE_NAME.fullmatch(text) is None:
+        raise FieldError(name, f"must be 1 to 64 of A-Z a-z 0-9 . _ -, got {text[:64]!a}")
+    return text
+
+
+_REMOTE: Parameter[str, None] = Parameter(
+    name="X-SIE-Remote",
+    place="header",
+    doc="Has no effect: there are no other machines.",
+    read=_read_remote,
+    default=None,
+    schema={"type": "string", "enum": ["forbid"]},
+)
+_MACHINE_PROFILE: Parameter[str, None] = Parameter(
+    name="X-SIE-MACHINE-PROFILE",
+    place="header",
+    doc="Has no effect: there are no other machines.",
+    read=_read_profile,
+    default=None,
+    schema={"type": "string", "pattern": f"^{_PROFILE_NAME.pattern}$"},
+)
+
+HEADERS = (_REMOTE, _MACHINE_PROFILE)
+"""Those that are checked and have no effect."""

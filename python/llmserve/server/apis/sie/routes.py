@@ -11,9 +11,9 @@ from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.sie import convert
-from llmserve.server.apis.sie.errors import DIALECT, SIE
-from llmserve.server.apis.sie.headers import check_headers
-from llmserve.server.apis.sie.schema import GenerateError, GenerateRequest, GenerateResponse
+from llmserve.server.apis.sie.headers import HEADERS
+from llmserve.server.apis.sie.schema import GenerateRequest, GenerateResponse
+from llmserve.server.error_shapes.sie import DIALECT, SIE
 from llmserve.server.generation import Call, Run, raw_text
 from llmserve.server.generation.deadlines import Deadlines, TimedStream
 from llmserve.server.grammars.requested import read_grammar
@@ -24,15 +24,14 @@ from llmserve.server.refusals import (
     UnsafeModelIdError,
 )
 from llmserve.server.services import Services
-from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
+from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.parameters import in_path
 from llmserve.server.web.request_id import current_request_id
-from llmserve.server.web.session_names import header_session
+from llmserve.server.web.session_names import SESSION
 from llmserve.stream import Stream
-
-_ERROR = json_of(GenerateError)
 
 _STREAM_EXAMPLE = (
     'data: {"request_id":"b1","seq":0,"text_delta":" It","done":false}\n\n'
@@ -61,25 +60,22 @@ _RESPONSES: Mapping[int, Content] = {
             "application/json": {"schema": GenerateResponse},
             "text/event-stream": _EVENTS,
         },
-    ),
-    400: Content(
-        "`invalid_request`, `unsupported_field`, `context_exceeded`, or `MODEL_NOT_FOUND` for an id with a "
-        "slash.",
-        _ERROR,
-    ),
-    401: Content("`unauthorized`: the server wants an API key.", _ERROR),
-    404: Content("`MODEL_NOT_FOUND`: there is no such model.", _ERROR),
-    410: Content("`session_expired`: the next call begins the session anew.", _ERROR),
-    408: Content("The body did not arrive in time.", _ERROR),
-    413: Content("`INPUT_TOO_LONG`: the prompt or the body is over its limit.", _ERROR),
-    500: Content("`inference_error`: the model failed to compute.", _ERROR),
-    502: Content("`MODEL_LOAD_FAILED`: the model cannot be loaded.", _ERROR),
-    503: Content(
-        "`MODEL_LOADING` or `QUEUE_FULL`, with `Retry-After`, or `generation_cancelled`.",
-        _ERROR,
-    ),
-    504: Content("`timeout`: one of the request's own time limits has passed.", _ERROR),
+    )
 }
+
+_ERRORS: Mapping[int, str] = {
+    400: "`invalid_request`, `unsupported_field`, `context_exceeded`, or `MODEL_NOT_FOUND` for an id with a "
+    "slash.",
+    404: "`MODEL_NOT_FOUND`: there is no such model.",
+    410: "`session_expired`: the next call begins the session anew.",
+    413: "`INPUT_TOO_LONG`: the prompt is over its limit.",
+    500: "`inference_error`: the model failed to compute.",
+    502: "`MODEL_LOAD_FAILED`: the model cannot be loaded.",
+    503: "`MODEL_LOADING` or `QUEUE_FULL`, with `Retry-After`, or `generation_cancelled`.",
+    504: "`timeout`: one of the request's own time limits has passed.",
+}
+
+_MODEL = in_path("model", "The id with `__` in place of the slash, such as `Org__Name`.")
 
 _GENERATE = Endpoint(
     path="/v1/generate/{model:path}",
@@ -93,9 +89,10 @@ _GENERATE = Endpoint(
         "`X-SIE-Server-Version`, every error `X-SIE-Error-Code`. The headers `X-SIE-Remote: forbid` and "
         "`X-SIE-MACHINE-PROFILE` are accepted and have no effect."
     ),
-    parameters={"model": "The id with `__` in place of the slash, such as `Org__Name`."},
+    parameters=[_MODEL, SESSION, *HEADERS],
     body=GenerateRequest,
     responses=_RESPONSES,
+    errors=_ERRORS,
 )
 
 
@@ -114,11 +111,12 @@ class SieApi:
     async def generate(self, exchange: Exchange) -> None:
         """`POST /v1/generate/{model}`."""
         scope = exchange.request.scope
-        model_id = exchange.request.path_params["model"]
+        model_id = _MODEL.of(scope)
         if "/" in model_id:
             raise UnsafeModelIdError(safe_id(model_id))
-        check_headers(scope)
-        session = header_session(scope)
+        for parameter in HEADERS:
+            parameter.of(scope)
+        session = SESSION.of(scope)
         request = await exchange.read_as(convert.read_request)
         lark = await _lark(request)
         wait_s = request.options.first_chunk_timeout_s or math.inf
@@ -134,8 +132,7 @@ class SieApi:
                 await self._answer(exchange, wanted, run)
 
     async def _answer(self, exchange: Exchange, wanted: _Wanted, run: Run[_Output]) -> None:
-        request, output = wanted.request, run.output
-        if request.stream:
+        if wanted.request.stream:
             frames = convert.EventFrames(current_request_id())
 
             def render_error(error: Exception) -> bytes:
@@ -143,6 +140,7 @@ class SieApi:
 
             await exchange.send_events(_events(wanted, run, frames), render_error, headers=wanted.headers())
             return
+        output = await run.output()
         if not wanted.at_end:
             while await output.next() is not None:
                 pass
@@ -177,6 +175,7 @@ class _Wanted:
             starts=[self._start],
             is_stream=self.request.stream,
             session=session,
+            deadlines=self.deadlines,
         )
 
     async def _start(self, engine: Engine, call: SessionCall | None) -> _Output:
@@ -219,7 +218,7 @@ class _Output(TimedStream):
 async def _events(
     wanted: _Wanted, run: Run[_Output], frames: convert.EventFrames
 ) -> AsyncGenerator[bytes, None]:
-    output = run.output
+    output = await run.output()
     await output.accepted()
     while (delta := await output.next()) is not None:
         pieces = None

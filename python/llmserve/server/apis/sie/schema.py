@@ -226,21 +226,3 @@ class GenerateResponse:
     text: Annotated[str, Field("The generated text.", example=" It finds what is near in meaning.")]
     finish_reason: Annotated[str, Field("`stop` or `length`.", example="stop")]
     usage: Annotated[GenerateUsage, Field("Token counts.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateFault:
-    """What went wrong."""
-
-    code: Annotated[
-        str, Field("A stable name; also in the header `X-SIE-Error-Code`.", example="invalid_request")
-    ]
-    message: Annotated[str, Field("For people.", example="max_new_tokens is required")]
-    param: Annotated[str | None, Field("The field, where it is one.", example="max_new_tokens")] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateError:
-    """The body of an error."""
-
-    error: Annotated[GenerateFault, Field("What went wrong.")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llmserve.server.apis.openai.errors import OPENAI
-from llmserve.server.apis.sie.errors import SIE
+from llmserve.server.error_shapes.openai import OPENAI
+from llmserve.server.error_shapes.sie import SIE
 from llmserve.server.refusals import NotSupportedError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import ANY_METHOD, Endpoint, Route

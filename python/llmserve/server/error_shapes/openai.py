@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
 from llmserve import errors
 from llmserve.server import refusals
 from llmserve.server.web.errors import Dialect, Fault
+from llmserve.server.web.fields import Field
 
 DIALECT = "openai"
 
@@ -18,6 +21,23 @@ _CODES: Mapping[type[BaseException], str] = {
     refusals.FieldError: "invalid_value",
     errors.InvalidParameterError: "invalid_value",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAiErrorDetail:
+    """What went wrong."""
+
+    message: Annotated[str, Field("In words.")]
+    type: Annotated[str, Field("The kind.", example="invalid_request_error")]
+    param: Annotated[str | None, Field("The field that is wrong.")]
+    code: Annotated[str | None, Field("A stable name.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAiError:
+    """Why a request was refused or failed."""
+
+    error: Annotated[OpenAiErrorDetail, Field("The error.")]
 
 
 def render(fault: Fault) -> object:
@@ -62,5 +82,5 @@ def _code(error: BaseException) -> str:
     return error.code if isinstance(error, errors.LlmserveError) else "internal_error"
 
 
-OPENAI = Dialect(DIALECT, render, root="/v1/")
+OPENAI = Dialect(DIALECT, render, OpenAiError, root="/v1/")
 """All of `/v1/` that no other dialect has."""

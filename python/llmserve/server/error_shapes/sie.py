@@ -1,16 +1,22 @@
-"""Errors of the SIE dialect: ``{"error": {"code", "message", "param"}}`` and ``X-SIE-Error-Code``."""
+"""Errors in SIE's shape: ``{"error": {"code", "message", "param"}}`` and ``X-SIE-Error-Code``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Annotated
 
-from llmserve import errors
+from llmserve import __version__, errors
 from llmserve.server import refusals
-from llmserve.server.apis.sie.headers import answer_headers
 from llmserve.server.web.errors import Dialect, Fault, RawHeaders
+from llmserve.server.web.fields import Field
+from llmserve.server.web.request_id import current_request_id
 
 DIALECT = "sie"
+
+# Not a bare number: the client compares such a one with its own version and warns.
+_VERSION = f"llmserve-{__version__}".encode()
 
 _CODES: Mapping[type[BaseException], str] = MappingProxyType(
     {
@@ -36,6 +42,24 @@ _CODES: Mapping[type[BaseException], str] = MappingProxyType(
         refusals.SessionExpiredError: "session_expired",
     }
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateFault:
+    """What went wrong."""
+
+    code: Annotated[
+        str, Field("A stable name; also in the header `X-SIE-Error-Code`.", example="invalid_request")
+    ]
+    message: Annotated[str, Field("For people.", example="max_new_tokens is required")]
+    param: Annotated[str | None, Field("The field, where it is one.", example="max_new_tokens")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateError:
+    """The body of an error."""
+
+    error: Annotated[GenerateFault, Field("What went wrong.")]
 
 
 def code_of(fault: Fault) -> str:
@@ -67,9 +91,15 @@ def fault_headers(fault: Fault) -> RawHeaders:
     return [(b"x-sie-error-code", code_of(fault).encode())]
 
 
+def answer_headers() -> RawHeaders:
+    """What every answer has."""
+    return [(b"x-sie-request-id", current_request_id().encode()), (b"x-sie-server-version", _VERSION)]
+
+
 SIE = Dialect(
     DIALECT,
     render,
+    GenerateError,
     root="/v1/generate",
     fault_headers=fault_headers,
     answer_headers=answer_headers,

@@ -1,0 +1,58 @@
+"""What a request has beside its body, declared once: for the handler that reads it and for OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+from starlette.datastructures import QueryParams
+from starlette.types import Scope
+
+from llmserve.server.web.headers import header
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+def as_it_is(text: str, name: str) -> str:
+    """Any text."""
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter(Generic[T, D]):
+    """A value in the path, the query or the headers of a request."""
+
+    name: str
+    place: Literal["path", "query", "header"]
+    doc: str
+    read: Callable[[str, str], T]
+    """Reads a text, given with the parameter's name; raises :class:`FieldError`."""
+    default: D
+    """Its value where the request has none."""
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    """JSON Schema of the texts that ``read`` takes."""
+
+    def of(self, scope: Scope) -> T | D:
+        """Its value in a request.
+
+        Raises:
+            FieldError: It is wrong.
+        """
+        text = self._text(scope)
+        return self.default if text is None else self.read(text, self.name)
+
+    def _text(self, scope: Scope) -> str | None:
+        if self.place == "header":
+            return header(scope, self.name.lower().encode())
+        if self.place == "query":
+            found: str | None = QueryParams(scope["query_string"]).get(self.name)
+            return found
+        text: str | None = scope["path_params"].get(self.name)
+        return text
+
+
+def in_path(name: str, doc: str) -> Parameter[str, str]:
+    """A parameter of an endpoint's path, which every request has."""
+    return Parameter(name=name, place="path", doc=doc, read=as_it_is, default="")
