@@ -13,7 +13,7 @@ SERVER = Path(__file__).parent.parent / "python" / "llmserve" / "server"
 LAYERS = (
     {"cli", "command_line"},
     {"serving"},
-    {"draining_server"},
+    {"draining_server", "early_load"},
     {"application"},
     {"apis/*", "first_model"},
     {"apis/completions", "apis/progress", "error_shapes"},
