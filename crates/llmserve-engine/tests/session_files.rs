@@ -256,7 +256,7 @@ fn every_flipped_bit_is_refused() {
 fn foreign_and_impossible_files_are_refused_by_name() {
     let saved = Saved::new();
     assert_eq!(
-        saved.refused(b"just a text file, of some length, that is no session at all"),
+        saved.refused(b"just a text file, of some length, that is not a session at all"),
         "not_a_session"
     );
     assert_eq!(saved.refused(&[0; 1000]), "not_a_session");

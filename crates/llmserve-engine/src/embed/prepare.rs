@@ -103,7 +103,7 @@ impl Preparer {
         reply: &JobSender<Embeddings>,
     ) -> Result<Vec<Vec<TokenId>>, Error> {
         if inputs.is_empty() {
-            let reason = "must hold at least one input".to_owned();
+            let reason = "must have at least one input".to_owned();
             return Err(Error::InvalidParameter { field: "inputs", reason });
         }
         let inputs = inputs.into_iter().enumerate();

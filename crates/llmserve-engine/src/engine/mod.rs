@@ -152,7 +152,7 @@ impl Engine {
         match copy.tokens().iter().find(|token| !(0..i64::from(size)).contains(&i64::from(token.0))) {
             Some(TokenId(token)) => Err(Error::InvalidParameter {
                 field: "session",
-                reason: format!("must hold tokens of this vocabulary, 0 to {}, got {token}", size - 1),
+                reason: format!("must contain tokens of this vocabulary, 0 to {}, got {token}", size - 1),
             }),
             None => Ok(copy),
         }

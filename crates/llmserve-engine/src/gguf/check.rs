@@ -29,7 +29,7 @@ pub struct ModelFile {
 pub struct ModelPart {
     /// The file.
     pub path: PathBuf,
-    /// Its state when it was checked.
+    /// The file's state when it was checked.
     pub identity: FileIdentity,
     /// Tensors in it.
     pub num_tensors: u64,
@@ -96,7 +96,7 @@ impl ModelFile {
         for tensor in &part.header.tensors {
             if !names.insert(tensor.name.clone()) {
                 return Err(wrong_part(format!(
-                    "the tensor {} is in an earlier part too",
+                    "the tensor {} is also in an earlier part",
                     quoted(&tensor.name)
                 )));
             }
@@ -133,7 +133,7 @@ pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
         add_parts(&mut model, split, &mut names)?;
     }
     if model.num_tensors() == 0 {
-        return Err(damaged("the file holds 0 tensors, a model has at least 1"));
+        return Err(damaged("the file contains no tensors"));
     }
     rules::check(&model.metadata)?;
     Ok(model)
@@ -142,12 +142,12 @@ pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
 /// Checks a `LoRA` adapter file.
 ///
 /// # Errors
-/// As [`check`]; `Unsupported` for a GGUF file that is no `LoRA` adapter.
+/// Like [`check`]; `Unsupported` for a GGUF file that is not a `LoRA` adapter.
 pub fn check_adapter(path: &Path) -> Result<ModelFile, LoadError> {
     let part = OpenPart::read(path)?;
     let metadata = &part.header.metadata;
     if metadata.text("general.type") != Some("adapter") || metadata.text("adapter.type") != Some("lora") {
-        return Err(unsupported("the file is no LoRA adapter"));
+        return Err(unsupported("the file is not a LoRA adapter"));
     }
     let mut model = ModelFile { metadata: metadata.clone(), parts: Vec::new(), has_draft_head: false };
     model.add_part(&part, &mut HashSet::new())?;
@@ -174,15 +174,15 @@ fn check_kind(metadata: &Metadata) -> Result<(), LoadError> {
             Err(LoadError::new(LoadErrorReason::InvalidOption, message))
         }
         Some(kind @ ("mmproj" | "imatrix" | "vocab")) => {
-            Err(unsupported(format!("the file is no language model but of type {}", quoted(kind))))
+            Err(unsupported(format!("the file is not a language model: its type is {}", quoted(kind))))
         }
         Some(_) | None => match metadata.architecture() {
             Some(kind @ ("clip" | "controlvector")) => Err(unsupported(format!(
-                "the file is no language model but of architecture {}",
+                "the file is not a language model: its architecture is {}",
                 quoted(kind)
             ))),
             Some(_) => Ok(()),
-            None => Err(damaged("`general.architecture` is missing or no text")),
+            None => Err(damaged("`general.architecture` is missing or not a text")),
         },
     }
 }
@@ -223,7 +223,7 @@ fn check_regular(state: &fs::Metadata) -> Result<(), LoadError> {
     } else if state.is_file() {
         return Ok(());
     } else {
-        "the path is no regular file"
+        "the path is not a regular file"
     };
     Err(LoadError::new(LoadErrorReason::NotReadable, fault))
 }

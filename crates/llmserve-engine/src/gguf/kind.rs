@@ -34,9 +34,9 @@ impl Pooling {
 /// What a model is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelKind {
-    /// It generates text.
+    /// The model generates text.
     Generation,
-    /// It gives embeddings.
+    /// The model gives embeddings.
     Embedding(EmbeddingKind),
 }
 
@@ -91,7 +91,7 @@ impl ModelFile {
     ///
     /// # Errors
     /// `Unsupported` for models that rank documents, encoder-decoder models, and models of other things
-    /// than text; `Damaged` where the pooling type is none.
+    /// than text; `Damaged` for an unknown pooling type.
     pub fn kind(&self) -> Result<ModelKind, LoadError> {
         kind_of(&self.metadata)
     }
@@ -135,7 +135,7 @@ fn pooling(metadata: &Metadata, only_embeds: bool) -> Result<Option<Pooling>, Lo
         }
         // llama.cpp takes any number and ends the process where it is to pool.
         Some(Value::U32(other)) if *other > POOLING_RANK => {
-            Err(damaged(format!("{} is {other}, it must be 0 to {POOLING_RANK}", quoted(&key))))
+            Err(damaged(format!("{} is {other}, but must be 0 to {POOLING_RANK}", quoted(&key))))
         }
         None | Some(Value::U32(POOLING_NONE) | _) => Ok(only_embeds.then_some(Pooling::Mean)),
     }

@@ -26,7 +26,7 @@ const OTHER_CACHES: [&str; 7] = [
 /// keys and for values.
 ///
 /// `None` where that does not hold (recurrent and hybrid models, compressed caches), where the
-/// metadata does not say, and where a row is no whole number of the type's blocks. It is the most
+/// metadata does not say, and where a row is not a whole number of the type's blocks. It is the most
 /// that the model takes: layers with a sliding window keep fewer cells and some models share the
 /// cache between layers.
 #[must_use]

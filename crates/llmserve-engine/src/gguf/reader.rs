@@ -100,7 +100,7 @@ impl<R: Read + Seek> Reader<R> {
         let length = self.u64(what)?;
         if length > LONGEST_STRING {
             return Err(damaged(format!(
-                "{what} has a text of {length} bytes, at most {LONGEST_STRING} are read"
+                "{what} has a text of {length} bytes, more than the limit of {LONGEST_STRING}"
             )));
         }
         self.require(length, what)?;

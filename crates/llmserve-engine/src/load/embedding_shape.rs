@@ -73,7 +73,7 @@ fn shape(
         return Ok(shape);
     }
     let message = format!(
-        "inputs of {} tokens need {} MiB and {} MiB are free; lower `context_length` or \
+        "inputs of {} tokens need {} MiB, but only {} MiB are free; lower `context_length` or \
          `ubatch_size`",
         shape.context_length,
         needed >> 20,
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(chosen(&config, learned, &facts(512, 1 << 36)), Ok((512, 512, 512)));
         let error = chosen(&config, ENCODER, &facts(8192, 1 << 30)).unwrap_err();
         assert_eq!(error.reason, LoadErrorReason::NotEnoughMemory);
-        assert!(error.message.contains("4096 tokens need 4224 MiB and 1024 MiB"), "{}", error.message);
+        assert!(error.message.contains("4096 tokens need 4224 MiB, but only 1024 MiB"), "{}", error.message);
     }
 
     #[test]

@@ -20,18 +20,18 @@ const PHRASES: [(&str, LoadErrorReason, &str); 14] = [
     (
         "has wrong shape",
         LoadErrorReason::Damaged,
-        "a tensor of the model has another shape than its architecture needs",
+        "a tensor of the model has the wrong shape for its architecture",
     ),
     ("key not found", LoadErrorReason::Damaged, "the model lacks metadata that its architecture needs"),
     (
         "wrong number of tensors",
         LoadErrorReason::Damaged,
-        "the model has other tensors than its architecture needs",
+        "the model does not have the tensors that its architecture needs",
     ),
     (
         "error loading model hyperparameters",
         LoadErrorReason::Damaged,
-        "llama.cpp refuses the numbers that describe the model",
+        "llama.cpp rejects the model's hyperparameters",
     ),
     ("error loading model vocabulary", LoadErrorReason::Damaged, "llama.cpp refuses the model's vocabulary"),
 ];

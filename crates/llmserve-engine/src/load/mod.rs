@@ -38,7 +38,7 @@ pub enum LoadEvent {
     Failed(LoadError),
 }
 
-/// Options that are no part of what is loaded.
+/// Options that do not affect what is loaded.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     /// A command that calls [`crate::probe`] with the path and the options that are appended to it. A
@@ -55,9 +55,9 @@ pub enum Wanted {
     /// Whatever it is for.
     #[default]
     Any,
-    /// To generate text.
+    /// The model is to generate text.
     Generation,
-    /// To give embeddings.
+    /// The model is to give embeddings.
     Embedding,
 }
 
@@ -68,10 +68,10 @@ impl Wanted {
             | (Self::Generation, ModelKind::Generation)
             | (Self::Embedding, ModelKind::Embedding(_)) => return Ok(()),
             (Self::Generation, ModelKind::Embedding(_)) => {
-                "the model gives embeddings and generates no text: load it as an `Embedder`"
+                "the model gives embeddings and does not generate text: load it as an `Embedder`"
             }
             (Self::Embedding, ModelKind::Generation) => {
-                "the model generates text and gives no embeddings: load it as an `Engine`"
+                "the model generates text and does not give embeddings: load it as an `Engine`"
             }
         };
         Err(LoadError::new(LoadErrorReason::WrongKind, message))

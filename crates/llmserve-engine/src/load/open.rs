@@ -111,7 +111,8 @@ pub(super) fn facts(config: &ModelConfig, file: &ModelFile) -> Result<Facts, Loa
     let num_gpu_layers = num_gpu_layers(config.weights.gpu_layers, num_layers, gpus.len());
     let has_gpu = num_gpu_layers > 0;
     if !has_gpu && !config.weights.use_mmap && weights > available {
-        let message = format!("the weights need {} MiB and {} MiB are free", weights >> 20, available >> 20);
+        let message =
+            format!("the weights need {} MiB, but only {} MiB are free", weights >> 20, available >> 20);
         return Err(LoadError::new(LoadErrorReason::NotEnoughMemory, message));
     }
     Ok(Facts {

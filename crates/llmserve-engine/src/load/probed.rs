@@ -15,7 +15,7 @@ use crate::probe::ProbeOptions;
 
 use super::failure::explain;
 
-/// As small as llama.cpp makes contexts.
+/// The smallest context that llama.cpp makes.
 const SHAPE: ContextShape = ContextShape {
     context_length: 256,
     num_slots: 1,
@@ -79,7 +79,7 @@ fn try_vocabulary(weights: &Arc<Weights>) -> Result<(), LoadError> {
         let is_token = |id: i32| usize::try_from(id).is_ok_and(|id| id < vocabulary.size());
         match vocabulary.tokenize(text, true, true) {
             Ok(tokens) if tokens.iter().all(|token| is_token(token.0)) => {}
-            Ok(_) => return damaged("the vocabulary lacks a token that texts are to have"),
+            Ok(_) => return damaged("the vocabulary lacks a token that must be added to texts"),
             Err(_) if is_plain => return damaged("the vocabulary turns no text into tokens"),
             Err(_) => {}
         }

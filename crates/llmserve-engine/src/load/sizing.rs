@@ -149,7 +149,7 @@ fn check_memory(shape: &ContextShape, facts: &Facts) -> Result<(), LoadError> {
     Err(LoadError::new(
         LoadErrorReason::NotEnoughMemory,
         format!(
-            "the KV cache of {} tokens needs {} MiB and {} MiB are free; lower {setting}",
+            "the KV cache of {} tokens needs {} MiB, but only {} MiB are free; lower {setting}",
             shape.num_cells,
             needed >> 20,
             facts.free_bytes >> 20

@@ -110,7 +110,10 @@ impl Loading {
             Ok(Ok(Loaded::Engine(engine))) => LoadEvent::Ready(engine),
             Ok(Ok(Loaded::Embedder(embedder))) => LoadEvent::ReadyEmbedder(embedder),
             Ok(Err(error)) => LoadEvent::Failed(error),
-            Err(_) => LoadEvent::Failed(LoadError::new(LoadErrorReason::Other, "the load ended by a fault")),
+            Err(_) => LoadEvent::Failed(LoadError::new(
+                LoadErrorReason::Other,
+                "the load failed because of a fault",
+            )),
         };
         if let LoadEvent::Failed(error) = &end {
             log::warn!("loading {} failed: {error}\n{}", self.path.display(), error.detail);

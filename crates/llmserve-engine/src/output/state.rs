@@ -92,7 +92,7 @@ impl Output {
         self.max_tokens.saturating_sub(tokens.len())
     }
 
-    /// Cuts off of a draft what cannot be accepted: what is no token, what the constraint forbids, and what
+    /// Cuts off of a draft what cannot be accepted: unknown tokens, what the constraint forbids, and what
     /// follows an end of the generation.
     pub(crate) fn cut_draft(&mut self, draft: &mut Vec<TokenId>, vocabulary: &dyn Vocabulary) {
         if draft.is_empty() {
@@ -149,7 +149,7 @@ impl Output {
         if constraint.is_complete() {
             constraint.check_document()
         } else if constraint.is_json() {
-            Err(Error::ConstraintFailed { reason: "nothing was found that completes the document" })
+            Err(Error::ConstraintFailed { reason: "no way to complete the document was found" })
         } else {
             Ok(())
         }

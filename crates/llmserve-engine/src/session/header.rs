@@ -73,7 +73,7 @@ impl Header {
         let expected = header.file_bytes(json.len() as u64);
         if expected != Some(file_bytes) {
             let says = expected.map_or_else(|| "far more".to_owned(), |bytes| bytes.to_string());
-            return Err(damaged(format!("the file has {file_bytes} bytes and its header says {says}")));
+            return Err(damaged(format!("the file has {file_bytes} bytes, but its header says {says}")));
         }
         if header.state.as_ref().is_some_and(|state| state.num_tokens > header.num_tokens) {
             return Err(damaged("the KV state covers more tokens than the session has"));
@@ -92,17 +92,17 @@ impl Header {
 pub(super) fn header_bytes(preamble: [u8; PREAMBLE_BYTES as usize]) -> Result<u32, SessionError> {
     let [magic @ .., v0, v1, v2, v3, n0, n1, n2, n3] = preamble;
     if magic != MAGIC {
-        return Err(SessionError::new(SessionErrorReason::NotASession, "the file is no session"));
+        return Err(SessionError::new(SessionErrorReason::NotASession, "the file is not a session"));
     }
     let version = u32::from_le_bytes([v0, v1, v2, v3]);
     if version != VERSION {
-        let message = format!("the session has format version {version}, only {VERSION} is read");
+        let message = format!("the session has format version {version}, but only {VERSION} is supported");
         return Err(SessionError::new(SessionErrorReason::WrongVersion, message));
     }
     let num_bytes = u32::from_le_bytes([n0, n1, n2, n3]);
     if num_bytes > MAX_HEADER_BYTES {
         return Err(damaged(format!(
-            "the header has {num_bytes} bytes, at most {MAX_HEADER_BYTES} are read"
+            "the header has {num_bytes} bytes, more than the limit of {MAX_HEADER_BYTES}"
         )));
     }
     Ok(num_bytes)

@@ -38,7 +38,7 @@ pub(super) struct Contents {
 /// Reads what is known of a session file without its model, and verifies its checksum.
 ///
 /// # Errors
-/// [`SessionError`] where it is no whole session file.
+/// [`SessionError`] if the file is not a complete session file.
 pub fn inspect_session(path: &Path) -> Result<SessionInfo, SessionError> {
     explained(path, || {
         let mut reader = Reader::open(path)?;
@@ -113,7 +113,7 @@ impl Reader {
         if is_start && len > 0 {
             return damaged(format!("the file ends after {} bytes, inside its header", self.file_bytes));
         }
-        SessionError::new(SessionErrorReason::NotASession, "the file is no session")
+        SessionError::new(SessionErrorReason::NotASession, "the file is not a session")
     }
 
     fn tokens(&mut self, count: u64) -> Result<Vec<TokenId>, SessionError> {
@@ -127,7 +127,7 @@ impl Reader {
         if len > self.remaining {
             let (all, left) = (self.file_bytes, self.remaining);
             return Err(damaged(format!(
-                "the file has {all} bytes, and {len} are missing where {left} are left"
+                "the file has {all} bytes, and the next part needs {len} where {left} are left"
             )));
         }
         let mut bytes = vec![0; len as usize];
@@ -163,7 +163,7 @@ impl Reader {
 impl Expected<'_> {
     fn check(&self, header: &Header) -> Result<(), SessionError> {
         if header.model.fingerprint != self.fingerprint {
-            let message = "the session is of another model, or of other adapters";
+            let message = "the session belongs to another model, or to other adapters";
             return Err(SessionError::new(SessionErrorReason::OtherModel, message));
         }
         if header.num_tokens > self.context_length {
@@ -200,7 +200,7 @@ fn check_regular(state: &fs::Metadata) -> Result<(), SessionError> {
     if state.is_file() {
         return Ok(());
     }
-    Err(SessionError::new(SessionErrorReason::NotReadable, "the path is no regular file"))
+    Err(SessionError::new(SessionErrorReason::NotReadable, "the path is not a regular file"))
 }
 
 fn not_readable(error: &io::Error) -> SessionError {

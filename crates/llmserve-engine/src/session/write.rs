@@ -15,7 +15,7 @@ use super::read::{CHUNK_BYTES, Contents, explained};
 /// Writes a session.
 pub(super) fn write(path: &Path, contents: &Contents) -> Result<(), SessionError> {
     explained(path, || {
-        // Of a link, what it leads to is replaced.
+        // The target of a link is replaced, not the link.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         check_replaceable(&target)?;
         let folder = match target.parent() {
@@ -61,7 +61,7 @@ fn check_replaceable(target: &Path) -> Result<(), SessionError> {
     if metadata.is_file() && is_session() && magic == MAGIC {
         return Ok(());
     }
-    let message = "there is a file that is no session, which is not replaced";
+    let message = "the path names a file that is not a session; it is not replaced";
     Err(SessionError::new(SessionErrorReason::NotReplaceable, message))
 }
 

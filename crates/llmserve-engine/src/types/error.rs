@@ -19,7 +19,7 @@ pub enum Error {
         reason: String,
     },
     /// The prompt has no tokens.
-    #[error("prompt: must hold at least one token")]
+    #[error("prompt: must have at least one token")]
     EmptyPrompt,
     /// The prompt leaves no room for output in the context length.
     #[error(
@@ -69,7 +69,7 @@ pub enum Error {
         reason: String,
     },
     /// The token limit is too small for even the shortest document that the constraint allows.
-    #[error("max_tokens: the shortest document takes {minimum} tokens, and {budget} may be generated")]
+    #[error("max_tokens: the shortest document takes {minimum} tokens, but only {budget} may be generated")]
     BudgetTooSmall {
         /// Tokens of the shortest document that was found.
         minimum: usize,
@@ -105,7 +105,7 @@ pub enum Error {
     #[error("the model has no head for multi-token prediction (MTP) that can draft")]
     NoDraftHead,
     /// The draft context could not be created.
-    #[error("the draft context could not be made: {reason}")]
+    #[error("the draft context could not be created: {reason}")]
     DraftContext {
         /// Why.
         reason: &'static str,
@@ -123,7 +123,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// A fault in the engine while it worked on this request alone.
-    #[error("the request ended by a fault inside the engine")]
+    #[error("the request failed because of a fault inside the engine")]
     Internal,
     /// Text cannot be converted into tokens of the vocabulary, or tokens into text.
     #[error("{reason}")]

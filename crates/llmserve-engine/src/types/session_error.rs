@@ -5,9 +5,9 @@
 pub enum SessionErrorReason {
     /// No such file.
     NotFound,
-    /// The file exists and cannot be read, or is no regular file.
+    /// The file exists, but cannot be read or is not a regular file.
     NotReadable,
-    /// The file is no session.
+    /// The file is not a session.
     NotASession,
     /// A session of a format version that is not read here.
     WrongVersion,
@@ -19,7 +19,7 @@ pub enum SessionErrorReason {
     TooLong,
     /// The file cannot be written.
     NotWritable,
-    /// There is a file that is no session, and it is not replaced.
+    /// The path names a file that is not a session; it is not replaced.
     NotReplaceable,
 }
 

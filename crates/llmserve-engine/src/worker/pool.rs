@@ -145,7 +145,7 @@ impl<P> Inner<P> {
     fn work(&self, context: &P) {
         while let Some((task, pace)) = self.next() {
             if catch_unwind(AssertUnwindSafe(|| task(context))).is_err() {
-                log::error!("a task of {} ended by a fault", self.name);
+                log::error!("a task of {} crashed", self.name);
             }
             lock(&self.queue).end(pace);
             self.changed.notify_one();

@@ -9,7 +9,7 @@ use crate::error::{Error, LoadError, LoadErrorReason};
 
 use super::shared::{Running, Shared};
 
-const PANICKED: &str = "its thread ended by a fault";
+const PANICKED: &str = "its thread crashed";
 
 /// What a thread does with its context.
 pub(crate) trait Work {
@@ -33,9 +33,8 @@ pub(crate) fn start<W: Work, L: Send + 'static>(
         own(name, &shared, make, &opened);
     });
     thread.map_err(no_thread)?;
-    let ended = || {
-        LoadError::new(LoadErrorReason::Other, format!("{name} ended by a fault while it made the context"))
-    };
+    let ended =
+        || LoadError::new(LoadErrorReason::Other, format!("{name} crashed while it made the context"));
     is_open.recv().unwrap_or_else(|_| Err(ended()))
 }
 

@@ -90,7 +90,7 @@ impl<'s> Fields<'s, '_> {
     fn unknown_type(&self, name: &str) -> SchemaError {
         let name: String = name.chars().take(40).collect();
         let known = "null, boolean, integer, number, string, array, object";
-        self.error("type", format!("`{name}` is no type; the types are {known}"))
+        self.error("type", format!("`{name}` is not a type; the types are {known}"))
     }
 }
 

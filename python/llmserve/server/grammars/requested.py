@@ -22,4 +22,4 @@ async def read_grammar(text: str, field: str) -> str:
     try:
         return await anyio.to_thread.run_sync(ebnf_to_lark, text)
     except GrammarSyntaxError as error:
-        raise FieldError(field, f"is no GBNF: {error}") from None
+        raise FieldError(field, f"is not valid GBNF: {error}") from None

@@ -58,7 +58,7 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
                     ),
                     "error": (
                         "A load that fails",
-                        'data: {"progress":0.01}\n\nevent: error\ndata: "the file is no GGUF file"\n\n',
+                        'data: {"progress":0.01}\n\nevent: error\ndata: "this is not a GGUF file but a text file"\n\n',
                     ),
                 },
             )
