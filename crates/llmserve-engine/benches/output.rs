@@ -15,7 +15,7 @@ use llmserve_engine::{
     SamplingParams, SchedulerConfig, SlotId, StopParams, TokenId,
 };
 
-/// That of `Qwen2.5`.
+/// The vocabulary size of `Qwen2.5`.
 const VOCABULARY: usize = 151_936;
 const SEQUENCES: usize = 64;
 const TOKENS: u32 = 200;

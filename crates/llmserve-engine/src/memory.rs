@@ -3,8 +3,8 @@
 /// Memory in bytes that this process can take without being stopped: on Linux the smaller of the
 /// system's `MemAvailable` and what each cgroup above the process leaves (version 1 and 2).
 ///
-/// Elsewhere the system tells no such thing in a common way: then it is the physical memory on
-/// other Unix systems, and 8 GiB where that is unknown too.
+/// Elsewhere there is no common way to know that: it is the physical memory on other Unix systems,
+/// and 8 GiB if that is unknown too.
 #[must_use]
 pub(crate) fn available_bytes() -> u64 {
     system::available_bytes()

@@ -51,14 +51,14 @@ static PASSED: PerProcess<Mutex<HashSet<Pass>>> = PerProcess::new();
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProbeOptions {
-    /// Of the weights.
+    /// Options of the weights.
     pub weights: WeightsConfig,
-    /// Of the context.
+    /// Options of the context.
     pub context: ContextConfig,
 }
 
 impl ProbeOptions {
-    /// Those of a model.
+    /// The options of a model.
     #[must_use]
     pub fn of(config: &ModelConfig) -> Self {
         let default = WeightsConfig::default();

@@ -23,7 +23,7 @@ pub(crate) struct Prepared {
     pub(crate) output: Output,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) drafter: Option<Box<dyn Drafter>>,
-    /// Its turn in its session.
+    /// The sequence's turn in its session.
     pub(crate) turn: Option<SessionTurn>,
     /// Held as long as the sequence is.
     pub(crate) head: Option<Head>,
@@ -42,15 +42,15 @@ pub(crate) struct Sequence {
     pub(crate) num_prompt: usize,
     pub(crate) num_computed: usize,
     pub(crate) slot: Option<SlotId>,
-    /// Its cells, while it has no slot because others needed it.
+    /// The sequence's cells, while it has no slot because others needed it.
     pub(crate) suspended: Option<Suspended>,
     /// What it uses cells by that came out of a file of its session.
     pub(crate) session_key: Option<SessionKey>,
     /// Order of arrival: the largest is the youngest.
     pub(crate) arrival: u64,
-    /// Its prompt chunks end here, since others wait to share what is before.
+    /// Prompt chunks end here, since others wait to share what is before.
     pub(crate) share_at: Option<usize>,
-    /// Its prompt chunks end here, since its state is to be kept.
+    /// Prompt chunks end here, since the state is to be kept.
     pub(crate) checkpoint_at: Option<usize>,
     seed: u64,
     pub(crate) output: Output,

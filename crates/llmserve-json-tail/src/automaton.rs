@@ -27,7 +27,7 @@ pub(super) struct Automaton {
     next: Vec<State>,
     accepts: Vec<bool>,
     distance: Vec<u32>,
-    /// For each state the states that lead nearer to a match or keep away from none, each once,
+    /// For each state, the states that lead nearer to a match or keep away from none, each once,
     /// with the most readable byte that leads there.
     moves: Vec<Vec<(u8, State)>>,
 }

@@ -18,13 +18,13 @@ pub(super) enum Holds {
 /// What becomes of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It speaks of the value itself, not through another schema.
+    /// The keyword constrains the value itself, not through another schema.
     Own,
-    /// It draws in other schemas, or constants, for the same value.
+    /// The keyword applies other schemas, or constants, to the same value.
     InPlace,
-    /// It would have to be honoured and cannot be.
+    /// The keyword would have to be honoured and cannot be.
     Refused,
-    /// It asks for nothing.
+    /// The keyword asks for nothing.
     Note,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// With one more member, whose name is `free` if it is a free one; members before `at` are done.
+    /// The members with one more, whose name is `free` if it is a free one; members before `at` are done.
     pub(super) fn with_member(mut self, record: &Record, at: usize, free: Option<&[u8]>) -> Self {
         self.at = at;
         let is_new = match free {
@@ -40,7 +40,7 @@ impl State {
 /// A member to write.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
-    /// With quotes.
+    /// The member's name, with quotes.
     pub(super) key: Vec<u8>,
     pub(super) node: NodeId,
 }
@@ -126,7 +126,7 @@ pub(super) struct FreeNames<'a> {
     pub(super) patterns: &'a Patterns,
     pub(super) record: &'a Record,
     pub(super) extra: &'a Extra,
-    /// Those that cannot come again, quotes included.
+    /// Names that cannot come again, quotes included.
     pub(super) taken: &'a HashSet<Vec<u8>>,
 }
 

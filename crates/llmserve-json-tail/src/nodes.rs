@@ -1,4 +1,4 @@
-//! From subschemas to places: what all subschemas that hold for one value say together.
+//! Turns subschemas into places: what all subschemas that apply to one value say together.
 //!
 //! A place is the list of subschemas that a value there has to keep. Its members and items are
 //! places again, made when they are first met, so recursive schemas come to an end; the number of

@@ -47,7 +47,7 @@ impl Decimal {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bound {
     pub(super) value: f64,
-    /// The same, exact; `None` beyond the numbers that are counted with.
+    /// The exact value; `None` beyond the numbers that are computed with.
     pub(super) decimal: Option<Decimal>,
     pub(super) exclusive: bool,
 }
@@ -139,7 +139,7 @@ impl NumberRule {
         endings
     }
 
-    /// As [`Self::endings`] with the sign settled.
+    /// [`Self::endings`] with the sign settled.
     fn signed(&self, begun: &str) -> Vec<String> {
         let (negative, digits) = match begun.strip_prefix('-') {
             Some(digits) => (true, digits),

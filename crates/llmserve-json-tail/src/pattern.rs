@@ -14,7 +14,7 @@ pub(super) type PatternId = usize;
 
 /// All tables of one schema together; patterns beyond are left to the guided search.
 const TABLE_BYTES: usize = 16 << 20;
-/// Patterns too large for a table cost the most time: after so many no more are tried.
+/// Patterns too large for a table cost the most time: after this many no more are tried.
 const MAX_FAILURES: usize = 8;
 
 /// The compiled patterns of a schema.
@@ -71,7 +71,7 @@ pub(super) fn from_ecma(pattern: &str) -> String {
     to_rust_regex(pattern).map_or_else(|()| pattern.to_owned(), Cow::into_owned)
 }
 
-/// As in `^+x`: some parsers take it, JSON Schema's regular expressions know no such thing.
+/// Whether an anchor is repeated, as in `^+x`: some parsers take it, JSON Schema's regular expressions do not.
 fn repeats_an_anchor(pattern: &str) -> bool {
     let (mut in_class, mut after_anchor) = (false, false);
     let mut chars = pattern.chars();

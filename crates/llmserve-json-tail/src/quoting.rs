@@ -15,7 +15,7 @@ pub(super) struct Content {
     /// An escape that is not whole, from its backslash on. A high surrogate waits here for its
     /// low one.
     pub(super) escape: Vec<u8>,
-    /// It cannot be part of a JSON string, whatever follows.
+    /// Whether the text cannot be part of a JSON string, whatever follows.
     pub(super) is_wrong: bool,
     /// For each pattern that was asked about: how much of the content its table has followed, and to
     /// which state.
@@ -75,9 +75,9 @@ impl Content {
 /// Why an escape gives no character.
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
-    /// It may go on.
+    /// The string may go on.
     Cut,
-    /// It is none, whatever follows.
+    /// The text is not a string, whatever follows.
     Wrong,
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Scanner {
 /// What a byte is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The byte is no part of the number in front of it, which has ended.
+    /// The byte is not part of the number in front of it, which has ended.
     pub(crate) ends_number: bool,
     pub(crate) part: Part,
 }
@@ -63,7 +63,7 @@ fn begin(byte: u8) -> (Scanner, Part) {
         b'"' => (Scanner::Text { is_escaped: false }, Part::Begin),
         b'-' | b'0'..=b'9' => (Scanner::Number, Part::Begin),
         b'f' => (Scanner::Word { left: 4 }, Part::Begin),
-        // What is no word of JSON ends somewhere, and is refused then.
+        // Anything but a word of JSON ends somewhere, and is refused then.
         _ => (Scanner::Word { left: 3 }, Part::Begin),
     }
 }

@@ -49,7 +49,7 @@ fn guessed(judge: &mut dyn ByteJudge, walk: Option<&mut Walk>, count: usize) -> 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Smallest,
-    /// Those used least often in this tail.
+    /// Members used least often in this tail first.
     Fresh,
     Largest,
 }
@@ -57,7 +57,7 @@ enum Order {
 /// A search for a tail, beyond the guesses, which can pause and go on.
 #[derive(Debug)]
 pub struct Search {
-    /// Those to be tried: each finds what another one runs past for ever.
+    /// The orders to be tried: each finds what another one runs past for ever.
     orders: Vec<Order>,
     /// Fuel of each.
     share: usize,

@@ -38,9 +38,9 @@ impl List {
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) names: Vec<Name>,
-    /// By the name as it is written, quotes included.
+    /// Places in `names`, by the name as it is written, quotes included.
     pub(super) index: HashMap<Vec<u8>, usize>,
-    /// For each place in `names` the next one that is required; `names.len()` where none is.
+    /// For each place in `names`, the next one that is required; `names.len()` if none is.
     pub(super) next_required: Vec<usize>,
     pub(super) extras: Vec<Extra>,
     pub(super) min: usize,
@@ -48,7 +48,7 @@ pub(super) struct Record {
 
 #[derive(Debug)]
 pub(super) struct Name {
-    /// With quotes and escapes.
+    /// The name with quotes and escapes.
     pub(super) quoted: Vec<u8>,
     pub(super) node: NodeId,
     pub(super) required: bool,

@@ -81,7 +81,7 @@ pub(super) struct Rules {
     pub(super) text: TextRule,
     pub(super) list: ListRule,
     pub(super) record: RecordRule,
-    /// In the order of the text, which is the order in which llguidance merges properties.
+    /// The links in the order of the text, in which llguidance merges properties.
     pub(super) links: Vec<Link>,
 }
 
@@ -101,7 +101,7 @@ impl Default for Rules {
 /// How a subschema draws on others for the same value.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// Its own keywords.
+    /// The source's own keywords.
     Own,
     /// `$ref`, or one entry of `allOf`.
     Also(SourceId),

@@ -15,7 +15,7 @@ const MAX_ENDINGS: usize = 4;
 /// The string keywords of a schema.
 #[derive(Debug, Default, Clone)]
 pub(super) struct TextRule {
-    /// In characters.
+    /// Minimum length in characters.
     pub(super) min: usize,
     pub(super) max: Option<usize>,
     pub(super) patterns: Vec<PatternId>,

@@ -26,9 +26,9 @@ pub struct Walk {
     /// All arrays and objects of all threads in all their states; threads point into it.
     frames: Vec<Frame>,
     now: Moment,
-    /// Before each piece of text.
+    /// The moment before each piece of text.
     before: Vec<Moment>,
-    /// Of the string that is open, where its byte is `content_start`.
+    /// The content of the open string from its byte `content_start` on.
     content: Content,
     content_start: usize,
 }
@@ -73,7 +73,7 @@ pub(super) enum Open {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Value(NodeId),
-    /// The same, or the end of the array.
+    /// An item, or the end of the array.
     FirstItem(NodeId),
     /// A member, or the end of the object.
     FirstKey,
@@ -97,7 +97,7 @@ enum Event {
 }
 
 impl Walk {
-    /// At the beginning of a document.
+    /// A walk at the beginning of a document.
     #[must_use]
     pub fn new(outline: Arc<Outline>) -> Self {
         let now = Moment {
@@ -130,7 +130,7 @@ impl Walk {
         self.now.num_frames = self.frames.len();
     }
 
-    /// Takes the last `n` pieces back, as far as there are so many.
+    /// Takes the last `n` pieces back, or all if there are fewer.
     pub fn rollback(&mut self, n: usize) {
         let left = self.before.len().saturating_sub(n);
         let Some(then) = self.before.drain(left..).next() else { return };

@@ -1,4 +1,4 @@
-//! For each place a shortest document that keeps it.
+//! For each place, a shortest document that keeps to it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -223,7 +223,7 @@ impl Writer<'_> {
     }
 }
 
-/// For each place those whose documents may contain one of it.
+/// For each place, the places whose documents may contain one of it.
 fn parents(nodes: &Nodes) -> Vec<Vec<NodeId>> {
     let mut parents = vec![Vec::new(); nodes.shapes.len()];
     for (node, shapes) in nodes.shapes.iter().enumerate() {

@@ -51,7 +51,7 @@ fn weights(fields: &Fields<'_>) -> PyResult<WeightsConfig> {
     })
 }
 
-/// Python's `True` is an `int` too, and a whole `float` is none: the order decides.
+/// Python's `True` is an `int` too, and a whole `float` is not: the order decides.
 fn metadata_value(value: &Field<'_>) -> PyResult<MetadataValue> {
     if value.is_bool() {
         return value.bool().map(MetadataValue::Bool);

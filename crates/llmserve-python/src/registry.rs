@@ -42,7 +42,7 @@ pub(crate) fn track_load(load: &Arc<LoadHandle>) {
     registry.has_loaded = true;
 }
 
-/// Drops a value whose drop may wait for an engine's thread, on a thread that is none of Python's.
+/// Drops a value whose drop may wait for an engine's thread, on a thread that does not belong to Python.
 pub(crate) fn release(value: impl Send + 'static) {
     let thread = Builder::new().name("llmserve-release".to_owned()).spawn(move || drop(value));
     match thread {

@@ -34,7 +34,7 @@ struct Slot<T> {
 struct State<T> {
     value: Option<T>,
     num_waiting: usize,
-    /// It was given up before there was a value.
+    /// The value was given up before it was there.
     is_over: bool,
 }
 

@@ -1,4 +1,4 @@
-//! From a specification to a grammar.
+//! Compiles a specification to a grammar.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};

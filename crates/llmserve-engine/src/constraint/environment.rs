@@ -12,7 +12,7 @@ use crate::model::Vocabulary;
 /// Texts are tokenized in pieces of this size: llama.cpp's pre-tokenizers recurse for each character,
 /// and the engine thread's stack is a small one.
 const CHUNK_BYTES: usize = 512;
-/// Of a longer forced text only the first tokens are asked for, since the rest is asked for again with
+/// Only the first tokens of a longer forced text are asked for, since the rest is asked for again with
 /// each step.
 const FORCED_BYTES: usize = 4096;
 /// The trie's nodes cannot be deeper than 1024; a token of this many bytes is never worth forcing.
@@ -157,7 +157,7 @@ impl TokenizerEnv for TokenEnvironment {
             return self.tokenize(text);
         }
         let mut tokens = self.tokenize(&text[..FORCED_BYTES]);
-        // The cut may have gone through a word: its last tokens are no good guess.
+        // The cut may have gone through a word: its last tokens are a poor guess.
         tokens.truncate(tokens.len().saturating_sub(4));
         // Tokens this long are not met; llguidance needs more than it may chop off again.
         if tokens.len() < 16 { self.tokenize(text) } else { tokens }

@@ -51,9 +51,9 @@ pub(super) enum Rules {
 }
 
 pub(super) struct JsonRules {
-    /// For the search for tails.
+    /// The outline in which tails are searched.
     pub(super) outline: Arc<Outline>,
-    /// For the full check of a document.
+    /// Checks complete documents.
     pub(super) validator: Validator,
 }
 
@@ -151,7 +151,7 @@ impl Grammar {
         Ok((matcher, self.memory.again(self.num_bytes() / 2)))
     }
 
-    /// The same over bytes.
+    /// A fresh matcher over bytes.
     pub(super) fn fresh_bytes(&self) -> Result<ByteMatcher, Error> {
         let memory = self.memory.again(self.num_bytes() / 2);
         lock(&self.bytes).deep_clone(memory).map_err(|_| no_copy())
@@ -170,7 +170,7 @@ fn no_copy() -> Error {
     Error::ConstraintFailed { reason: "its state could not be copied" }
 }
 
-/// As [`Grammar::completes`], for a vocabulary without a token that ends a generation.
+/// [`Grammar::completes`] for a vocabulary without a token that ends a generation.
 fn follows_whole(matcher: &mut Matcher, tokens: &[u32]) -> bool {
     if !guarded(|| matcher.validate_tokens(tokens)).is_ok_and(|n| n == tokens.len()) {
         return false;

@@ -6,7 +6,7 @@
 //! decoding, and the document ends. So by induction a tail that fits exists at every token.
 //!
 //! A tail is looked for only when it could matter. One more token makes it longer by at most
-//! [`Grammar::max_tail_growth`], so after each look the next so many tokens need none. A look that takes
+//! [`Grammar::max_tail_growth`], so after each look some of the next tokens need none. A look that takes
 //! long is interrupted: the token waits ([`Settled::Later`]) while others go on, and since the search is
 //! bounded by what it asks, not by time, its result does not depend on the machine.
 
@@ -24,13 +24,13 @@ use crate::ids::TokenId;
 /// How long a search may hold up the other sequences of a step. Nobody notices a gap below some 100 ms; with
 /// this one twenty documents can end at once.
 ///
-/// None in tests: each look there takes one step, and all that waits does wait.
+/// Zero in tests: each look there takes one step, and all that waits does wait.
 const SLICE: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 4 });
 
 /// Bytes that are followed between two looks at the clock: about half a millisecond.
 const PIECE: usize = 512;
 
-/// Where no tail is found, so many times what the tail may need is left before the last known one is
+/// If no tail is found, this many times what the tail may need is left before the last known one is
 /// taken.
 const RESERVE_FACTOR: usize = 4;
 
@@ -40,11 +40,11 @@ const LOOKS_WITHOUT_TAIL: usize = 8;
 /// What becomes of a sampled token.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// It stands, and the constraint has moved on.
+    /// The token stands, and the constraint has moved on.
     Token,
     /// These tokens take its place and complete the document; the constraint has moved to the end.
     Tail(Vec<TokenId>),
-    /// That is not known yet: [`Constraint::settle_on`].
+    /// The outcome is not known yet: [`Constraint::settle_on`].
     Later,
 }
 
@@ -170,7 +170,7 @@ impl Constraint {
     /// Uses time that nobody waits for: goes on with an interrupted search, or computes the next mask.
     ///
     /// # Errors
-    /// As [`Self::mask`].
+    /// The errors are those of [`Self::mask`].
     pub(crate) fn work_ahead(&mut self) -> Result<(), Error> {
         if self.rescue.settling.is_none() {
             return self.mask().map(|_| ());

@@ -22,7 +22,7 @@ pub(super) const MAX_PROPERTIES: usize = 1500;
 const MAX_COUNTED_PROPERTIES: usize = 40;
 /// Patterns are compared with each other.
 const MAX_PATTERN_PROPERTIES: usize = 64;
-/// A double keeps so many digits.
+/// Number of digits that a double keeps.
 const MAX_DIGITS: usize = 17;
 /// A remainder is a state of the lexer: the largest divisor, without factors of ten.
 const MAX_DIVISOR: u64 = 100_000;

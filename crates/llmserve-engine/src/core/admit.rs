@@ -11,7 +11,7 @@ use crate::sequence::Sequence;
 use super::room::resident;
 use super::{Core, End, Waiting};
 
-/// Beside running streams no further sequence comes in before the next step, once cells were moved for so long.
+/// Beside running streams no further sequence comes in before the next step, once cells were moved for this long.
 const MAX_MOVING: Duration = Duration::from_millis(50);
 
 impl Core {

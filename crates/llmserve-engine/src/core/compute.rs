@@ -21,7 +21,7 @@ pub(super) struct Batch {
 pub(super) struct Part {
     /// The sequence's index in `running`.
     pub(super) index: usize,
-    /// Its pending tokens in this batch.
+    /// The sequence's pending tokens in this batch.
     pub(super) num_tokens: usize,
     /// Guesses behind them.
     pub(super) draft: Vec<TokenId>,

@@ -139,7 +139,7 @@ impl Core {
         !self.is_shutting_down
     }
 
-    /// In tests, that the books of cells are right.
+    /// Checks, in tests, that the books of cells are right.
     fn check_cells(&self) {
         if self.kv.is_checked() {
             let fault = self.kv.check().err();

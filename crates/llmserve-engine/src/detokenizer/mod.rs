@@ -35,7 +35,7 @@ pub struct Released {
 }
 
 impl Detokenizer {
-    /// For a text that ends before the first of these strings. Empty strings are passed over.
+    /// A detokenizer whose text ends before the first of these strings. Empty strings are ignored.
     #[must_use]
     pub fn new(stop: &[String]) -> Self {
         Self {

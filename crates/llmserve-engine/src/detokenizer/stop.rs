@@ -45,9 +45,9 @@ struct Node {
 pub(super) struct StopMatch {
     /// Which one.
     pub(super) index: usize,
-    /// Its length in bytes.
+    /// The match's length in bytes.
     pub(super) len: usize,
-    /// Where it ends in the bytes that were searched.
+    /// Where the match ends in the bytes that were searched.
     pub(super) end: usize,
 }
 

@@ -59,7 +59,7 @@ impl Utf8Decoder {
     }
 }
 
-/// Whether these bytes, which are no character, can become one.
+/// Whether these bytes, which are not a whole character, can become one.
 fn is_beginning(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

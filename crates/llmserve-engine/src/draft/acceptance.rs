@@ -6,7 +6,7 @@ use super::MAX_DRAFT_TOKENS;
 
 /// What a new record leaves of the older ones of its sequence: about the last twenty drafts count.
 const SEQUENCE_DECAY: f64 = 0.95;
-/// The same for the records of all sequences, from which new ones start.
+/// The decay of the records of all sequences, from which new ones start.
 const HISTORY_DECAY: f64 = 0.99;
 /// The rate of the first token while nothing has been drafted.
 const UNSEEN_RATE: f64 = 0.6;
@@ -31,7 +31,7 @@ const FULL_PAUSE_PER_LOSS: f64 = 4.0;
 struct Rates {
     /// Drafts whose tokens before this position were accepted.
     tried: [f64; MAX_DRAFT_TOKENS],
-    /// Those in which the token at this position was accepted too.
+    /// Drafts in which the token at this position was accepted too.
     accepted: [f64; MAX_DRAFT_TOKENS],
 }
 

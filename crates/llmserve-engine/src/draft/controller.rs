@@ -8,14 +8,14 @@ use super::cost::{Shape, StepCosts};
 use super::method::Methods;
 use super::plan::{MIN_AGE, MIN_SAMPLES, Outlook, Plan};
 
-/// Drafting starts, and a plan is tried, if it gives so many times the tokens per second.
+/// Drafting starts, and a plan is tried, if it gives this many times the tokens per second.
 const MIN_GAIN: f64 = 1.02;
 /// What probes may lose: steps per step, and the most that is saved up.
 const PROBE_SHARE: f64 = 0.006;
 const MAX_CREDIT: f64 = 2.0;
-/// The best plan must be better than no drafts by so many deviations, or the step without is measured again.
+/// The best plan must be better than no drafts by this many deviations, or the step without is measured again.
 const CHECKED_DEVIATIONS: f64 = 2.0;
-/// Besides it is measured again after so many steps for each measurement of the best plan, up to the second number:
+/// It is also measured again after the first number of steps for each measurement of the best plan, up to the second:
 /// its cost may have been mistaken.
 const STEPS_PER_SAMPLE: u64 = 8;
 const LAST_CHECK: u64 = 128;
@@ -87,7 +87,7 @@ impl DraftController {
         lens
     }
 
-    /// The best plan, or one that is to show what is not known.
+    /// The best plan, or one that explores what is unknown.
     fn plan(&mut self, sequences: &[DraftCandidate<'_>], may_probe: bool) -> Plan {
         let outlook = Outlook { sequences, costs: &self.costs, methods: &self.methods };
         let base = outlook.base();
@@ -143,7 +143,7 @@ impl DraftController {
     }
 }
 
-/// Whether the step without drafts of adaptive sequences is to be measured again after so many with: the best plan may
+/// Whether the step without drafts of adaptive sequences is to be measured again after some with: the best plan may
 /// be no better, or it is new.
 fn is_check_due(base: &Plan, best: &Plan, num_drafted: u64) -> bool {
     let doubt = (CHECKED_DEVIATIONS * best.deviation).exp();

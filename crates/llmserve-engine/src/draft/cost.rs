@@ -29,7 +29,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// None: nobody drafts.
+    /// The plan in which nobody drafts.
     pub(super) fn new(
         num_decoding: usize,
         num_drafting: usize,
@@ -49,7 +49,7 @@ impl Shape {
 /// What a step takes beside one without drafts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
-    /// At least 1, since drafts make no step shorter.
+    /// The step's length relative to one without drafts: at least 1, since drafts make no step shorter.
     pub(super) ratio: f64,
     /// Standard deviation of its logarithm.
     pub(super) deviation: f64,
@@ -71,7 +71,7 @@ impl Cost {
     fn record(&mut self, surprise: f64) {
         self.log += match self.num_samples {
             0 => surprise,
-            // Of two that differ the longer one was disturbed.
+            // If two differ, the longer one was disturbed.
             1 if surprise < -MAX_SURPRISE => surprise,
             1 if surprise > MAX_SURPRISE => 0.0,
             num_samples => {
@@ -155,7 +155,7 @@ impl Class {
 #[derive(Debug, Default)]
 pub(super) struct StepCosts {
     num_steps: u64,
-    /// By class of the number of decoding sequences.
+    /// The measurements, by class of the number of decoding sequences.
     classes: BTreeMap<usize, Class>,
 }
 

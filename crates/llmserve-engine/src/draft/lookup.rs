@@ -29,7 +29,7 @@ pub(crate) struct PromptLookup {
     tokens: Vec<TokenId>,
     /// For each position, the position before it in its chain.
     previous: Vec<u32>,
-    /// For each chain its last position. A power of two of them.
+    /// For each chain, its last position. The number of chains is a power of two.
     last: Vec<u32>,
 }
 
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(draft(&[], 3), [0; 0]);
         assert_eq!(draft(&[1], 3), [0; 0]);
         assert_eq!(draft(&[1, 2, 3, 4], 3), [0; 0]);
-        assert_eq!(draft(&[1, 2, 1], 3), [0; 0], "one token is no match");
+        assert_eq!(draft(&[1, 2, 1], 3), [0; 0], "one token is not a match");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 pub(super) struct Remaining<'a> {
     /// The first that is left.
     pub(super) next: usize,
-    /// Of all inputs, done ones included.
+    /// Lengths of all inputs, done ones included.
     pub(super) lengths: &'a [usize],
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Core {
     context: Box<dyn EmbeddingContext>,
     shared: Arc<Shared>,
     commands: Receiver<Command>,
-    /// In the order of their turns.
+    /// The requests in the order of their turns.
     active: VecDeque<Active>,
     /// Answers of this step, sent once the counters are published.
     answers: Vec<(JobSender<Embeddings>, Result<Embeddings, Error>)>,
@@ -157,7 +157,7 @@ impl Core {
         result
     }
 
-    /// Gives each request the vectors of its inputs. A vector that is no use fails its request alone.
+    /// Gives each request the vectors of its inputs. An unusable vector fails its request alone.
     fn collect(&mut self, picks: &[Pick], dimensions: usize) {
         let mut failed = Vec::new();
         let mut vectors = self.vectors.chunks_exact(dimensions.max(1));

@@ -46,7 +46,7 @@ pub struct EmbedderParts {
 }
 
 /// A running embedding model, held open by this handle. Clones share it; with the last one it ends.
-/// Of its counters, a request that ended with vectors counts as stopped.
+/// In its counters, a request that ended with vectors counts as stopped.
 #[derive(Clone)]
 pub struct Embedder {
     handle: Handle,

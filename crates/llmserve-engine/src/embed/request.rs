@@ -8,7 +8,7 @@ use crate::request::{Prompt, Special};
 pub struct EmbeddingRequest {
     /// The inputs, one at least. Each must have a token, and no more than the context length.
     pub inputs: Vec<Prompt>,
-    /// Keep only so many values of each vector, from the first; `None`: all. For models that were trained
+    /// Keep only this many leading values of each vector; `None`: all. For models that were trained
     /// for it (Matryoshka Representation Learning, <https://arxiv.org/abs/2205.13147>).
     pub dimensions: Option<usize>,
     /// Scale each vector to length 1 (Euclidean), after it was cut.

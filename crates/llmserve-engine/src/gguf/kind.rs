@@ -13,9 +13,9 @@ use crate::error::LoadError;
 pub enum Pooling {
     /// Their mean.
     Mean,
-    /// That of the first token.
+    /// The vector of the first token.
     Cls,
-    /// That of the last token.
+    /// The vector of the last token.
     Last,
 }
 

@@ -63,7 +63,7 @@ struct Speed {
 }
 
 impl Default for Speed {
-    /// Of a model that nobody has measured yet.
+    /// The rates of a model that nobody has measured yet.
     fn default() -> Self {
         Self { token: 0.001, step: 0.01 }
     }
@@ -127,7 +127,7 @@ impl KvCache {
         &mut *self.context
     }
 
-    /// As [`Self::compute`], to look only.
+    /// [`Self::compute`] for reading only.
     pub(crate) fn computed(&self) -> &dyn Compute {
         &*self.context
     }
@@ -216,8 +216,8 @@ impl KvCache {
         self.moved += took;
     }
 
-    /// Cuts a slot back to so many tokens; what cannot be cut is cleared, to be computed again. How many
-    /// are left.
+    /// Cuts a slot back to a number of tokens; what cannot be cut is cleared, to be computed again. Returns
+    /// how many are left.
     fn trim_to(&mut self, slot: SlotId, len: usize) -> usize {
         if self.context.can_trim(slot, len)
             && let Some(left) = self.context.trim_for_drafts(slot, len)

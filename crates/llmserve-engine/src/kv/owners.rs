@@ -1,4 +1,4 @@
-//! Whose cells these are.
+//! The owners of cells.
 
 use std::sync::{Arc, Weak};
 

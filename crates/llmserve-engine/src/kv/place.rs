@@ -1,4 +1,4 @@
-//! Where a new sequence's first cells come from and which slot it gets: a choice by price, made from plain numbers.
+//! Chooses, by price and from plain numbers, where a new sequence's first cells come from and which slot it gets.
 //!
 //! Bytes that are moved stand against tokens that are computed, both in seconds.
 
@@ -33,7 +33,7 @@ impl Prices {
         num_bytes as f64 * self.byte
     }
 
-    /// A move of so many bytes.
+    /// The price of moving `num_bytes`.
     fn moving(&self, num_bytes: usize) -> f64 {
         self.bytes(num_bytes) + self.tokens(MIN_SHARED)
     }
@@ -42,7 +42,7 @@ impl Prices {
 /// Where the first cells of a sequence come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// None exist.
+    /// No cells exist.
     Nothing,
     /// An idle slot, which the sequence takes over with its cells.
     TakeOver,
@@ -159,7 +159,7 @@ pub(crate) enum Place {
     },
 }
 
-/// The cheapest place for a prompt of which so many tokens could be covered; `None` without a slot.
+/// The cheapest place for a prompt; `None` without a slot.
 pub(crate) fn choose(
     num_tokens: usize,
     offers: &[Offer],
@@ -236,7 +236,7 @@ fn best_room(rooms: &[Room], except: Option<SlotId>, prices: &Prices) -> Option<
         .min_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// Whether a running sequence, with so many bytes to move and so many tokens to come at most, is moved beside the
+/// Whether a running sequence, with these bytes to move and this many tokens to come at most, is moved beside the
 /// others. No conversation of some length is lost for that.
 pub(crate) fn closes_gap(bytes: usize, num_left: usize, to: &Room, prices: &Prices) -> bool {
     let loss = to.loss(prices);

@@ -14,7 +14,7 @@ pub(crate) fn common_prefix(a: &[TokenId], b: &[TokenId]) -> usize {
     len + a[len..limit].iter().zip(&b[len..limit]).take_while(|(x, y)| x == y).count()
 }
 
-/// A row that is computed by itself is split over the cells where there are more than so many (ggml's
+/// A row that is computed by itself is split over the cells if there are more than this many (ggml's
 /// `use_split_kv_path`, from 512 cells on, which are counted in steps of 256).
 const SPLIT_FROM: usize = 256;
 

@@ -37,7 +37,7 @@ impl Rates {
         self.last.is_none()
     }
 
-    /// Bytes of the state of so many tokens, 0 while nothing is known.
+    /// Bytes of the state of `num_tokens`, 0 while nothing is known.
     pub(super) fn bytes_of(&self, num_tokens: usize) -> usize {
         match self.last {
             Some((bytes, len)) if self.grows => {

@@ -7,7 +7,7 @@ use super::place::{Held, Room};
 use super::slots::SlotUse;
 
 impl KvCache {
-    /// Whether a sequence of so many tokens can come in: a slot is free, and in a unified pool cells for all its
+    /// Whether a sequence of a number of tokens can come in: a slot is free, and in a unified pool cells for all its
     /// tokens beside those that the running sequences are bound to need (`num_bound_cells`, 0 when none runs).
     pub(crate) fn has_room_for(&self, num_tokens: usize, num_bound_cells: usize) -> bool {
         let is_alone = num_bound_cells == 0;

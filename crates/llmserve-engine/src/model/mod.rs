@@ -20,7 +20,7 @@ pub struct Row {
     pub slot: SlotId,
     /// The token.
     pub token: TokenId,
-    /// Its position, counted from 0.
+    /// The token's position, counted from 0.
     pub position: u32,
     /// Whether this row's logits are wanted.
     pub output: bool,
@@ -48,7 +48,7 @@ pub struct ContextLimits {
     /// Whether a batch is computed in parts, each of as many rows for every slot, and of adjacent slots
     /// only. llama.cpp does so for separate pools and for recurrent states.
     pub splits_batches: bool,
-    /// Tokens of a tile: kernels work on whole tiles where a sequence has so many rows, and round otherwise than
+    /// Tokens of a tile: kernels work on whole tiles where a sequence has as many rows, and round otherwise than
     /// those for fewer rows. 1: there is no such difference.
     pub tile: usize,
     /// Whether each sequence is computed by itself, so that no other one changes its rounding.
@@ -143,8 +143,8 @@ pub trait Context: Compute {
     /// failed.
     fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>>;
 
-    /// Makes an empty slot hold a saved state of so many tokens. False: it could not, or the state is not one of
-    /// the positions `0..num_tokens`, and the slot is empty.
+    /// Restores the saved state of `num_tokens` tokens into an empty slot. False: it could not, or the state is
+    /// not one of the positions `0..num_tokens`, and the slot is empty.
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool;
 
     /// The tokens whose cells a slot holds, where the context can tell ([`Self::tells_tokens`]).
@@ -166,7 +166,7 @@ pub struct DraftRequest {
     pub slot: SlotId,
     /// The token that follows what the slot holds, not computed yet.
     pub token: TokenId,
-    /// Its position: as many tokens as the slot holds.
+    /// The token's position: as many tokens as the slot holds.
     pub position: u32,
     /// The most tokens to draft, at least 1.
     pub max: usize,
@@ -177,7 +177,7 @@ pub struct DraftRequest {
 pub struct SpecialToken {
     /// The token.
     pub id: TokenId,
-    /// Its text, not empty.
+    /// The token's text, not empty.
     pub text: String,
     /// Whether it is found only where control tokens are read; else it is found in any text.
     pub is_control: bool,
@@ -204,7 +204,7 @@ pub trait Vocabulary: Send + Sync {
     /// [`Error::Tokenize`] if llama.cpp refuses the text.
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error>;
 
-    /// The bytes of a token; a control token has none unless `render_special`, and what is no token has
+    /// The bytes of a token; a control token has none unless `render_special`, and an unknown id has
     /// none at all.
     fn piece(&self, token: TokenId, render_special: bool) -> &[u8];
 

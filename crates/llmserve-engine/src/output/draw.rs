@@ -11,7 +11,7 @@ use crate::sampler::{Bans, Sampled, Scratch};
 
 /// The rows of logits that a sequence draws from in a step.
 pub(crate) struct Rows<'a> {
-    /// Of its last pending token, and of each token of its draft.
+    /// The logits of the last pending token, and of each token of the draft.
     pub(crate) logits: Vec<&'a [f32]>,
     pub(crate) draft: &'a [TokenId],
 }

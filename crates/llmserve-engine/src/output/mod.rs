@@ -1,4 +1,4 @@
-//! From rows of logits to text: mask, sample, settle, detokenize, for all sequences of a step.
+//! Turns rows of logits into text: mask, sample, settle, detokenize, for all sequences of a step.
 //!
 //! The engine thread hands over the logits and each sequence's [`Output`], waits, and applies what came of
 //! it. A draw depends on its own row and sequence alone, so any thread may make it.

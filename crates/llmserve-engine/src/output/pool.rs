@@ -28,7 +28,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// For a machine, or a part of one, with so many cores.
+    /// A pool for a machine, or a part of one, with `num_cores`.
     pub(crate) fn new(num_cores: usize) -> Self {
         let num_threads = num_cores.clamp(1, MAX_THREADS);
         let scratches = (0..num_threads).map(|_| Scratch::default()).collect();

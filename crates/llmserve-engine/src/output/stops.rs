@@ -7,14 +7,14 @@ use crate::request::StopParams;
 /// The stop rules of one request.
 pub(super) struct Stops {
     pub(super) strings: Vec<String>,
-    /// In order.
+    /// Stop tokens, in order.
     tokens: Vec<TokenId>,
     ignores_end: bool,
     min_tokens: usize,
 }
 
 impl Stops {
-    /// Those of a request. A JSON document has none but its own end: they could cut it short.
+    /// The stops of a request. A JSON document ends by itself only: stops could cut it short.
     pub(super) fn new(params: &StopParams, is_json: bool) -> Self {
         let (strings, mut tokens) = if is_json {
             (Vec::new(), Vec::new())
@@ -25,7 +25,7 @@ impl Stops {
         Self { strings, tokens, ignores_end: params.ignore_eos, min_tokens: params.min_tokens as usize }
     }
 
-    /// Whether end-of-generation tokens may not be drawn after so many tokens.
+    /// Whether end-of-generation tokens may not be drawn after `num_generated` tokens.
     pub(super) fn bans_end(&self, num_generated: usize) -> bool {
         self.ignores_end || num_generated < self.min_tokens
     }

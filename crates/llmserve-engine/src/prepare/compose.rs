@@ -36,7 +36,7 @@ impl Preparer {
     }
 
     /// The tokens of a text in the middle of a session. BOS and the like stand at its start only, and so does
-    /// the space that `SentencePiece` puts before a text: "Good" and "bye" are no "Good bye".
+    /// the space that `SentencePiece` puts before a text: "Good" and "bye" must not become "Good bye".
     fn text_after(&self, last: TokenId, text: &str, special: Special) -> Result<Vec<TokenId>, Error> {
         let tokens_of = |text: String| self.tokens_of(Prompt::Text { text, add_special: false, special });
         // After a control token that space is right: a whole text would have it there too.

@@ -23,7 +23,7 @@ pub(crate) struct NewRequest {
     pub(crate) drafter: Option<Box<dyn Drafter>>,
     pub(crate) head: Option<Head>,
     pub(crate) place: Place,
-    /// Its turn, where it is of a session.
+    /// The request's turn, if it belongs to a session.
     pub(crate) turn: Option<SessionTurn>,
     pub(crate) submitted: Instant,
 }

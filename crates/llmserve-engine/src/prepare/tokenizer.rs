@@ -24,7 +24,7 @@ const STACK_PER_BYTE: usize = 1 << 10;
 #[derive(Clone, Copy)]
 pub(crate) struct Tokenizer<'a> {
     pub(crate) vocabulary: &'a dyn Vocabulary,
-    /// In tokens.
+    /// The context length, in tokens.
     pub(crate) context_length: usize,
     /// Whether a text's length in bytes says how many tokens it has at least. It does not where a
     /// vocabulary drops white space, or has one token for any word that it does not know.
@@ -92,7 +92,7 @@ impl Tokenizer<'_> {
         Ok(tokens.iter().flat_map(|&token| self.vocabulary.piece(token, render_special)).copied().collect())
     }
 
-    /// Refuses ids that are none of the vocabulary's.
+    /// Refuses ids outside the vocabulary.
     pub(crate) fn check_tokens(&self, field: &'static str, tokens: &[TokenId]) -> Result<(), Error> {
         match self.unknown_token(tokens) {
             None => Ok(()),
@@ -100,7 +100,7 @@ impl Tokenizer<'_> {
         }
     }
 
-    /// What is wrong with the first id that is none of the vocabulary's.
+    /// What is wrong with the first id outside the vocabulary.
     pub(crate) fn unknown_token(&self, tokens: &[TokenId]) -> Option<String> {
         let size = self.vocabulary.size();
         let unknown = tokens.iter().find(|token| usize::try_from(token.0).map_or(true, |id| id >= size))?;

@@ -54,7 +54,7 @@ struct Changes {
 pub struct Sampled {
     /// The token.
     pub token: TokenId,
-    /// Its log-probability and alternatives, where asked for.
+    /// The token's log-probability and alternatives, if they were requested.
     pub logprobs: Option<TokenLogprobs>,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct NgramBans {
     prefixes: Vec<u64>,
     /// The n-grams that have occurred, so that each is entered once.
     ngrams: HashSet<u64>,
-    /// For each context the newest of its followers.
+    /// For each context, the newest of its followers.
     newest: HashMap<u64, u32>,
     /// The followers of all contexts, each with the one before it of the same context.
     followers: Vec<(TokenId, u32)>,

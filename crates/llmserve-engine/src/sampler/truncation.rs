@@ -1,7 +1,7 @@
 //! Truncation of the distribution (`top_k`, then `top_p`, then `min_p`) and the draw from what is
 //! left.
 //!
-//! Each step keeps the best so many candidates, so the result is always a prefix of their order,
+//! Each step keeps a number of the best candidates, so the result is always a prefix of their order,
 //! and never shorter than `min_tokens_to_keep`.
 
 use super::draw;
@@ -27,7 +27,7 @@ pub(super) struct Truncation {
     top_k: Option<usize>,
     top_p: f32,
     min_p: f32,
-    /// At least 1.
+    /// How many candidates are kept at least: 1 or more.
     keep: usize,
 }
 

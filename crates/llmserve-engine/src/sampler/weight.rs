@@ -39,7 +39,7 @@ pub(super) struct Softmax {
 }
 
 impl Softmax {
-    /// For a row whose largest logit is `max`. The temperature is above 0.
+    /// The weights of a row whose largest logit is `max`. The temperature is above 0.
     pub(super) fn new(max: f32, temperature: f32) -> Self {
         // A finite scale keeps 0 * scale from being NaN.
         let scale = (LOG2_E / temperature).min(f32::MAX);
@@ -97,7 +97,7 @@ impl Softmax {
         (bits & MANTISSA | 1 << MANTISSA_BITS, EXPONENT_OF_ONE - (bits >> MANTISSA_BITS))
     }
 
-    /// The logit that lies so many octaves below the largest one, roughly.
+    /// The logit that lies `octaves` below the largest one, roughly.
     pub(super) fn logit_below_max(self, octaves: f32) -> f32 {
         if self.max < f32::INFINITY { self.max - octaves / self.scale } else { self.max }
     }

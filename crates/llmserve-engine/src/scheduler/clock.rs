@@ -9,7 +9,7 @@ const WEIGHT: f64 = 0.3;
 /// A measurement counts as at most this many times its class's average: one disturbed step says little about the next
 /// ones.
 const MAX_SURPRISE: f64 = 3.0;
-/// After so many further steps a measurement has half its weight: depth and the machine's load change what rows cost.
+/// After this many further steps a measurement has half its weight: depth and the machine's load change what rows cost.
 const HALF_LIFE: f64 = 16.0;
 /// About what the fixed part is on an idle machine, in rows: only weighs small steps against large ones.
 const FIXED_AS_ROWS: f64 = 8.0;
@@ -39,12 +39,12 @@ pub(super) struct StepCost {
 }
 
 impl StepCost {
-    /// Seconds of a step of so many rows.
+    /// Seconds that a step of `rows` takes.
     pub(super) fn seconds(&self, rows: usize) -> f64 {
         self.fixed + self.per_row * rows as f64
     }
 
-    /// Rows of a step of so many seconds.
+    /// Rows of a step that takes `seconds`.
     pub(super) fn rows_within(&self, seconds: f64) -> usize {
         ((seconds - self.fixed) / self.per_row).max(0.0) as usize
     }
@@ -82,7 +82,7 @@ impl Clock {
 
     /// The line through the measured classes; `None` before the first step.
     ///
-    /// By weighted least squares, such that small steps and large ones count alike.
+    /// The cost by weighted least squares, such that small steps and large ones count alike.
     pub(super) fn cost(&self) -> Option<StepCost> {
         let (mut n, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for class in self.of_late() {

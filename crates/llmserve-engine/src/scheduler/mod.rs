@@ -19,11 +19,11 @@ const MAX_DECODE_ROWS: usize = 16;
 /// sequence has beyond the others are computed apart, dearer than in a later step with all.
 const MAX_UNEQUAL: usize = 3;
 
-/// Streams of at most so many tokens have hardly begun: nobody reads them yet, and they wait for short prompts, with whom
-/// they came as a rule. A burst's prompts take some seconds, in which its first streams get a token now and then.
+/// Streams of at most this many tokens have hardly begun: nobody reads them yet, and they wait for short prompts,
+/// with which they usually came. A burst's prompts take some seconds, in which its first streams get a token now and then.
 const JUST_BEGUN: usize = 32;
-/// A prompt is short that has up to so many tokens to compute, what the cache held not counted. A question is; one with
-/// documents is not, nor is what remains of it.
+/// A prompt is short if at most this many tokens, cached ones not counted, are to be computed. A question is;
+/// one with documents is not, nor is what remains of it.
 const SHORT_PROMPT: usize = 256;
 
 /// A running sequence as the scheduler sees it.
@@ -63,7 +63,7 @@ impl Candidate {
     }
 }
 
-/// Whether a sequence with so many pending tokens gets decode rows, and is no prompt: its next token is
+/// Whether a sequence with `num_pending` tokens gets decode rows, and does not count as a prompt: its next token is
 /// all that is missing, or it generates and a few were forced behind that.
 pub(crate) fn is_decode(num_pending: usize, is_generating: bool) -> bool {
     num_pending == 1 || (is_generating && num_pending <= MAX_DECODE_ROWS)

@@ -2,7 +2,7 @@
 
 use super::{Candidate, Share};
 
-/// What others leave of a budget is used from so many rows on, or a tile: fewer cost more than they bring.
+/// What others leave of a budget is used from this many rows on, or a tile: fewer cost more than they bring.
 const MIN_PART: usize = 16;
 
 /// Shares `rows` out among prompts, the oldest or the shortest first.

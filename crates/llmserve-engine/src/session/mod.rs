@@ -30,7 +30,7 @@ use queue::Conversation;
 
 /// A conversation with one engine. Clones are the same session.
 ///
-/// Its calls (requests, [`Self::save`], [`Self::load`], [`Self::reset`]) run one after the other in the
+/// The calls of a session (requests, [`Self::save`], [`Self::load`], [`Self::reset`]) run one after the other in the
 /// order in which they were made. A call that waits holds its place in the engine's queue.
 #[derive(Clone)]
 pub struct Session {

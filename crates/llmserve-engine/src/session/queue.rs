@@ -37,9 +37,9 @@ enum Turns {
     Free,
     /// A call has it.
     Taken,
-    /// It is being given to the call that waits longest.
+    /// The turn is being given to the call that waits longest.
     Starting,
-    /// That call is over already.
+    /// The call that was to get the turn is over already.
     CameBack,
 }
 

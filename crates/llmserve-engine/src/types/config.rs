@@ -66,8 +66,10 @@ pub struct ContextConfig {
     /// Maximum number of tokens in one sequence. `None`: the trained length, or less if half of the
     /// free memory cannot hold one such sequence.
     pub context_length: Option<u32>,
-    /// Maximum number of sequences in the context at the same time (1 to 256). `None`: four per
-    /// thread, from 4 to 16.
+    /// Maximum number of sequences in the context at the same time (1 to 256). `None`: four per thread
+    /// (4 to 16), or 16 with a GPU; fewer with [`KvLayout::PerSequence`] if half of the free memory
+    /// cannot hold as many at full length, and never more than `batch_size`. An embedding model takes
+    /// this many inputs at a time: 64 by default, and never more than `ubatch_size` or `batch_size`.
     pub max_sequences: Option<u32>,
     /// KV cells of all sequences together, for [`KvLayout::Unified`]. `None`: what half of the free
     /// memory holds, at most sequences x context length.
@@ -229,7 +231,7 @@ pub enum RopeScaling {
 pub struct LoraAdapter {
     /// The GGUF file of the adapter.
     pub path: PathBuf,
-    /// Its weight.
+    /// The adapter's weight.
     pub scale: f32,
 }
 

@@ -132,7 +132,7 @@ pub enum ConstraintSpec {
 /// When the receiver is told of new output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// After every step that gave a delta.
+    /// Output is delivered after every step that gave a delta.
     #[default]
     Streaming,
     /// When accepted and at the end.

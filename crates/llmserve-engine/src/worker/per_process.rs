@@ -9,12 +9,12 @@ use super::process::Owner;
 pub struct PerProcess<T> {
     /// The value of the process that asked first, or of its parent that did.
     own: OnceLock<(Owner, T)>,
-    /// Those of its children, and of theirs.
+    /// The values of its children, and of theirs.
     forked: OnceLock<Box<PerProcess<T>>>,
 }
 
 impl<T: Default> PerProcess<T> {
-    /// For a static.
+    /// An empty value, for a static.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "it would not be const")]
     pub const fn new() -> Self {

@@ -27,7 +27,7 @@ impl Owner {
         self.pid == std::process::id()
     }
 
-    /// As a child finds what its parent made.
+    /// An owner as a forked child finds it, made by its parent.
     #[cfg(test)]
     pub(crate) fn of_another_process() -> Self {
         Self { pid: 0 }

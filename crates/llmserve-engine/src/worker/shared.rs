@@ -23,14 +23,14 @@ const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(2);
 pub(crate) struct Shared {
     owner: Owner,
     pub(crate) queue: Arc<Queue>,
-    /// From submission until the engine thread has counted the request as waiting or running.
+    /// Number of requests that were submitted and that the engine thread does not yet count as waiting or running.
     pub(crate) num_preparing: AtomicUsize,
     pub(crate) num_refused: AtomicU64,
     /// Given up before they were queued.
     pub(crate) num_cancelled: AtomicU64,
     is_shut_down: AtomicBool,
     dead: OnceLock<&'static str>,
-    /// As the engine thread left it after its last step.
+    /// The counters as the engine thread left them after its last step.
     stats: Mutex<Stats>,
     /// Every request that is not over, so that none waits for ever when the engine ends.
     live: Mutex<HashMap<RequestId, Weak<Outbox>>>,
@@ -41,9 +41,9 @@ pub(crate) struct Shared {
 /// Threads that have not ended.
 #[derive(Default)]
 struct Threads {
-    /// Those whose work must be finished: one owns the context, one writes files.
+    /// Threads whose work must be finished: one owns the context, one writes files.
     num_needed: usize,
-    /// Those that prepare work for them.
+    /// Threads that prepare work for them.
     num_others: usize,
     /// The end has waited for the others, in vain.
     is_left_behind: bool,

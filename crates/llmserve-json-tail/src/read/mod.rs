@@ -24,7 +24,7 @@ const MAX_SOURCES: usize = 50_000;
 pub(super) struct Schema {
     /// The first one is the root.
     pub(super) sources: Vec<Source>,
-    /// Where each stands: a JSON pointer.
+    /// The place of each: a JSON pointer.
     pub(super) paths: Vec<String>,
     pub(super) patterns: Patterns,
 }
@@ -57,7 +57,7 @@ enum Task<'s> {
 
 struct Reader<'s> {
     root: &'s Value,
-    /// Before draft 2020-12 a list of item schemas was the keyword `items`.
+    /// Whether the schema is from before draft 2020-12, in which `items` could be a list of item schemas.
     is_old_draft: bool,
     sources: Vec<Source>,
     paths: Vec<String>,

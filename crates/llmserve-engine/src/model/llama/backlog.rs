@@ -19,7 +19,7 @@ pub(super) struct Backlog {
     ahead: Option<TokenId>,
     /// Tokens behind the cells, up to `end`.
     tokens: Vec<TokenId>,
-    /// For each of them the hidden row of the position before.
+    /// For each token, the hidden row of the position before it.
     hidden: Vec<f32>,
     /// The hidden row of position `end - 1`; zeros before the first token. `None`: not known.
     last: Option<Vec<f32>>,
@@ -42,7 +42,7 @@ impl Taken {
 }
 
 impl Backlog {
-    /// Of an empty slot.
+    /// The backlog of an empty slot.
     pub(super) fn new(width: usize) -> Self {
         Self {
             width,
@@ -57,12 +57,12 @@ impl Backlog {
         }
     }
 
-    /// Of a slot with tokens that the draft context knows nothing of.
+    /// The backlog of a slot with tokens that the draft context knows nothing of.
     pub(super) fn unknown(width: usize, end: usize) -> Self {
         Self { end, is_whole: end == 0, ..Self::new(width) }
     }
 
-    /// Of a slot whose tokens are all in the draft context.
+    /// The backlog of a slot whose tokens are all in the draft context.
     pub(super) fn complete(end: usize, last: Vec<f32>) -> Self {
         let width = last.len();
         Self { end, num_cells: end, last: Some(last), ..Self::new(width) }

@@ -44,7 +44,7 @@ pub(crate) struct LlamaContext {
     rollback: Rollback,
     /// Logits of the last batch, where it took several calls.
     kept: Option<KeptLogits>,
-    /// For the draft context.
+    /// The options with which the draft context is made.
     config: ContextConfig,
     shape: ContextShape,
     weights: Arc<Weights>,
@@ -343,7 +343,7 @@ impl Context for LlamaContext {
         if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), -1) } {
             log::error!("llama.cpp did not clear slot {}", slot.0);
         } else if num_tokens >= WORTH_GIVING_BACK && self.limits.layout == KvLayout::PerSequence {
-            // SAFETY: the slot has no cells, and they are no other slot's.
+            // SAFETY: the slot has no cells, and no other slot uses its place.
             unsafe { self.raw.give_back(slot.0 as usize, self.limits.num_slots) };
         }
     }

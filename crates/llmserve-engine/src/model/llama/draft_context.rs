@@ -41,7 +41,7 @@ struct Chain {
 }
 
 impl DraftContext {
-    /// Makes the draft context of a target whose slots hold so many tokens.
+    /// Makes the draft context of a target.
     pub(super) fn new(
         weights: &Arc<Weights>,
         target: &RawContext,
@@ -131,7 +131,7 @@ impl DraftContext {
         self.head.state_bytes(slot)
     }
 
-    /// Makes an emptied slot hold a saved state of so many tokens; without one, it will not draft.
+    /// Restores the saved state of `num_tokens` tokens into an emptied slot; without one, it will not draft.
     pub(super) fn restore(&mut self, slot: SlotId, state: Option<(&[u8], Vec<f32>)>, num_tokens: usize) {
         self.clear(slot);
         self.slots[slot.index()] = Backlog::unknown(self.width, num_tokens);
@@ -257,7 +257,7 @@ impl DraftContext {
         }
     }
 
-    /// The cells of a slot are lost or no good any more.
+    /// Forgets the cells of a slot, which are lost or useless.
     fn give_up(&mut self, slot: SlotId) {
         self.slots[slot.index()].give_up();
         self.drop_stale(slot);
@@ -270,7 +270,7 @@ impl DraftContext {
 }
 
 impl Taken {
-    /// Its rows in a batch of the draft context.
+    /// The rows of the slot in a batch of the draft context.
     fn rows(&self, slot: SlotId, output: bool) -> impl Iterator<Item = Row<'_>> {
         let width = (self.hidden.len() / self.len()).max(1);
         let rows = self.tokens.iter().zip(self.hidden.chunks_exact(width)).enumerate();

@@ -104,7 +104,7 @@ impl HeadContext {
         unsafe { shim::state_size(self.raw.ctx(), slot.0.cast_signed()) }
     }
 
-    /// Makes an empty slot hold saved cells of so many tokens; false if they are no such cells.
+    /// Restores the saved cells of `num_tokens` tokens into an empty slot; false if `cells` does not contain them.
     pub(super) fn restore(&mut self, slot: SlotId, cells: &[u8], num_tokens: usize) -> bool {
         let slot = slot.0.cast_signed();
         // SAFETY: the context is live and only used here.

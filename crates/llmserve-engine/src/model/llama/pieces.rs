@@ -18,7 +18,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Of the first `size` tokens.
+    /// The pieces of the first `size` tokens.
     pub(super) fn new(weights: &Weights, size: usize) -> Self {
         let mut pieces = Self {
             bytes: Vec::new(),
@@ -39,7 +39,7 @@ impl Pieces {
         pieces
     }
 
-    /// The bytes of a token; none for what is no token.
+    /// The bytes of a token; empty for an unknown id.
     pub(super) fn get(&self, id: i32, render_special: bool) -> &[u8] {
         let Some((id, &end)) = usize::try_from(id).ok().and_then(|id| Some((id, self.ends.get(id)?))) else {
             return &[];

@@ -11,7 +11,7 @@ pub(super) struct Rollback {
 }
 
 impl Rollback {
-    /// With so many snapshots a slot, 0 where the model keeps none.
+    /// `num_snapshots` is the number for each slot, 0 if the model keeps none.
     pub(super) fn new(num_slots: usize, num_snapshots: usize) -> Self {
         Self { num_snapshots, most: vec![0; num_slots] }
     }

@@ -150,7 +150,7 @@ fn special_tokens(weights: &Weights, size: i32) -> Vec<SpecialToken> {
     (0..size).filter_map(special).collect()
 }
 
-/// A token's text as the file has it; `None` where that is no UTF-8.
+/// A token's text as the file has it; `None` if it is not valid UTF-8.
 fn token_text(weights: &Weights, id: i32) -> Option<String> {
     // SAFETY: the weights are live and have the token; llama.cpp gives a terminated string of theirs.
     let text = unsafe {
