@@ -38,15 +38,15 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
 
     # A coroutine, so that `asyncio.run`, tasks and `trio.run` take it.
     def send(self, value: Any) -> Any:
-        """Go on, for the event loop."""
+        """Continue the load, for the event loop."""
         return self._coroutine().send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise in it, for the event loop."""
+        """Raise an exception in the load, for the event loop."""
         return self._coroutine().throw(*error)
 
     def close(self) -> None:
-        """End it, for the event loop."""
+        """End the load, for the event loop."""
         self._coroutine().close()
         self._cancel()
 
@@ -66,7 +66,7 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
         return progress
 
     async def aclose(self) -> None:
-        """Cancel the load, if it is not over, and end the iteration. A fetched engine stays open."""
+        """Cancel the load, if it is not over, and end the iteration. A model that was fetched stays open."""
         self._cancel()
 
     async def __aenter__(self) -> ModelT:
@@ -78,7 +78,7 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
 
 
 class _Begun(Loading[ModelT]):
-    """What the deprecated `Engine.loading` gives: it has begun, and `async with` gives itself."""
+    """What the deprecated `Engine.loading` gives: the load has begun, and `async with` gives the load."""
 
     async def __aenter__(self) -> Self:  # type: ignore[override]
         return self
@@ -87,7 +87,7 @@ class _Begun(Loading[ModelT]):
         self._cancel()
 
     async def engine(self) -> ModelT:
-        """The model, which waits for it."""
+        """Wait for the model and return it."""
         return await self
 
     model = embedder = engine

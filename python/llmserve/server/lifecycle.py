@@ -56,7 +56,7 @@ class Lifecycle:
             try:
                 abort()
             except Exception:
-                # The others still run, and nobody else would end them.
+                # The other requests still run, and nobody else would end them.
                 logger.exception("a running request could not be aborted")
 
     def _set_state(self, state: State) -> None:
@@ -66,7 +66,7 @@ class Lifecycle:
 
     @property
     def next_change(self) -> asyncio.Event:
-        """Is set when the state, as it is now, changes."""
+        """An event that is set when the current state changes."""
         return self._change
 
     @contextmanager
@@ -83,7 +83,7 @@ class Lifecycle:
 
     @contextmanager
     def running(self, abort: Callable[[], object]) -> Iterator[None]:
-        """Has ``abort`` called when the server stops, at once if it does already."""
+        """Has ``abort`` called when the server stops, at once if it is stopping already."""
         self._aborts.add(abort)
         try:
             if self.is_stopping:

@@ -37,7 +37,7 @@ class Announcer:
         self._line.show(progress)
 
     def on_listening(self) -> None:
-        """Prints the address, if no first model is loaded (whose announcement would have it)."""
+        """Prints the address, if there is no first model (whose announcement would have it)."""
         if self._settings.model is None:
             self._stream.write(f"llmserve {version()} serves the models of its catalogue\n")
             self._stream.write(f"  address         {self._url()}\n{self._grpc()}")

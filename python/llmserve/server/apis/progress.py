@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ProgressSteps:
-    """Lets at most one value per percent through; the first at once, and never 1."""
+    """Lets at most one value per percent through: the first at once, and never 1."""
 
     percent: int = 0
 

@@ -18,7 +18,7 @@ from llmserve.server.conversation.tools import Tool
 
 _MAX_KNOWN = 4096
 
-# Schemas that were taken, by engine; the longest unused first.
+# Schemas that were accepted, by engine; the least recently used first.
 _known: WeakKeyDictionary[Engine, OrderedDict[str, None]] = WeakKeyDictionary()
 _prices: WeakKeyDictionary[Engine, OrderedDict[tuple[ArgumentTags, Argument], PricedArgument]] = (
     WeakKeyDictionary()
@@ -42,7 +42,7 @@ async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
 
 
 async def _compile(engine: Engine, tool: Tool, schema: str) -> None:
-    # Whoever is accepted, or refused for the size of the shortest document, has a schema that holds.
+    # A request that is accepted, or refused for the size of the shortest document, has a usable schema.
     try:
         async with engine.stream([0], json_schema=schema, max_tokens=1, cache_prompt=False) as stream:
             await stream.accepted()
@@ -56,8 +56,8 @@ async def _compile(engine: Engine, tool: Tool, schema: str) -> None:
 async def price_arguments(
     engine: Engine, tools: Sequence[Tool], tags: ArgumentTags
 ) -> Mapping[str, tuple[PricedArgument, ...]]:
-    """What the arguments of tools take between such tags, by tool; without those whose arguments are one
-    JSON object all the same. The tools must have been checked.
+    """What the arguments of tools take between such tags, by tool. Tools whose arguments are one JSON object
+    all the same are left out. The tools must have been checked.
     """
     priced = {}
     for tool in tools:

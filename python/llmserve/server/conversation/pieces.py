@@ -1,4 +1,4 @@
-"""What a turn gives while it is generated, and what is known at its end."""
+"""The pieces of a turn while it is generated, and its end."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from llmserve.types import FinishReason, Token
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """More of what the model thinks."""
+    """More of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """More of the answer. The text may be empty where a character is not complete yet."""
+    """More of the answer. The text may be empty while a character is incomplete."""
 
     text: str
     tokens: tuple[Token, ...]
@@ -34,7 +34,7 @@ class CallBegin:
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """More of the arguments, which are JSON text; those of one call joined are a whole document."""
+    """More of the arguments as JSON text; joined, the pieces of one call are a complete document."""
 
     index: int
     text: str
@@ -45,11 +45,11 @@ Piece: TypeAlias = Reasoning | Words | CallBegin | CallArguments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd:
-    """How a turn ended. Counts are of tokens, durations in seconds."""
+    """How a turn ended. Counts are in tokens, durations in seconds."""
 
     finish_reason: FinishReason
     is_complete: bool
-    """Whether constrained output is whole."""
+    """Whether constrained output is complete."""
     num_calls: int
     prompt_tokens: int
     cached_tokens: int

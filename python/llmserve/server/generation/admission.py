@@ -1,4 +1,4 @@
-"""A bound on what is prepared at once, before the engine's own queue knows of it."""
+"""A bound on the calls that are being prepared, before the engine's own queue knows of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from llmserve.server.models import Model
 
 
 class Admission:
-    """Counts the calls of each model whose templates are being rendered and whose tools are checked.
+    """Counts the calls of each model whose templates are being rendered and whose tools are being checked.
 
-    That costs something, and an engine's queue bounds only what has been submitted. So as many may be
-    prepared as may wait there.
+    That costs time, and an engine's queue bounds only what has been submitted. So no more may be prepared at
+    once than may wait there.
     """
 
     def __init__(self) -> None:
@@ -22,10 +22,10 @@ class Admission:
 
     @contextmanager
     def place(self, model: Model) -> Iterator[None]:
-        """A place, held for as long as the context.
+        """A place, taken for as long as the context lasts.
 
         Raises:
-            QueueFullError: All are taken.
+            QueueFullError: All places are taken.
         """
         limit = model.config.max_queued_requests
         if self._num_preparing[model] >= limit:

@@ -17,7 +17,7 @@ __all__ = ["GrammarSyntaxError", "ebnf_to_lark", "gbnf_to_lark"]
 
 
 def ebnf_to_lark(text: str) -> str:
-    """A grammar in either notation, as llguidance's Lark: with a `::=` in it GBNF, else Lark as it is.
+    """A grammar in either notation, as llguidance's Lark: GBNF if it has a `::=`, otherwise unchanged Lark.
 
     Takes as long as `gbnf_to_lark`; thread-safe. Raises `GrammarSyntaxError`.
     """
@@ -27,7 +27,7 @@ def ebnf_to_lark(text: str) -> str:
 def gbnf_to_lark(text: str) -> str:
     """A grammar in GBNF (as llama.cpp and xgrammar have it; `root` is its start) in llguidance's Lark.
 
-    Takes up to about a second for the largest that is sensible; thread-safe. Raises `GrammarSyntaxError`.
+    Takes up to about a second for the largest sensible grammar; thread-safe. Raises `GrammarSyntaxError`.
     """
     grammar = simplified(read_gbnf(text))
     if grammar is None:

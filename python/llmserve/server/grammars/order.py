@@ -35,7 +35,7 @@ def recurring_rules(grammar: Grammar, order: list[str]) -> frozenset[str]:
         num_used[name] = len(used)
         for other in used:
             users[other].add(name)
-    # Takes away rules that use none of those that are left; what stays recurs.
+    # Removes rules that use none of those that are left; the rest recurs.
     done = [name for name in order if num_used[name] == 0]
     for name in done:
         for user in users[name]:

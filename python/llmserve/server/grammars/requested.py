@@ -11,10 +11,10 @@ MAX_GRAMMAR_BYTES = 64 << 10
 
 
 async def read_grammar(text: str, field: str) -> str:
-    """A grammar as the engine reads it. Translating a large one takes a while: a thread does it.
+    """A grammar as the engine reads it. Translating a large one takes a while, so a thread does it.
 
     Raises:
-        FieldError: It has a mistake, or is too large.
+        FieldError: The grammar has a mistake, or is too large.
     """
     num_bytes = len(text.encode(errors="replace"))
     if num_bytes > MAX_GRAMMAR_BYTES:

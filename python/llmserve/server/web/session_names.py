@@ -25,7 +25,7 @@ def header_session(scope: Scope) -> str | None:
 
 
 def check_name(name: str, field: str) -> str:
-    """The name, if it is one.
+    """The name, if it is valid.
 
     Raises:
         FieldError: The text is not a valid session name.
@@ -39,7 +39,7 @@ def session_of(scope: Scope, given: str | None, field: str) -> str | None:
     """The name that a field or the header gives, or ``None``.
 
     Raises:
-        FieldError: One of them is not a valid session name, or both are given and differ.
+        FieldError: A name is not valid, or both are given and differ.
     """
     in_header = header_session(scope)
     if given is None:

@@ -47,7 +47,7 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
         "SSE stream of loading progress events. A load that fails ends with an `error` event.",
         {
             "text/event-stream": _events(
-                "Each `data:` line holds a JSON object with `progress`, rising from above 0 to exactly 1. "
+                "Each `data:` line is a JSON object with `progress`, rising from above 0 to exactly 1. "
                 "The stream ends with `data: [DONE]`. On error an `event: error` is sent, whose data is a "
                 "JSON string, and no `[DONE]`.",
                 {
@@ -58,7 +58,7 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
                     ),
                     "error": (
                         "A load that fails",
-                        'data: {"progress":0.01}\n\nevent: error\ndata: "this is not a GGUF file but a text file"\n\n',
+                        'data: {"progress":0.01}\n\nevent: error\ndata: "this is not a GGUF file"\n\n',
                     ),
                 },
             )
@@ -67,7 +67,7 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
     400: Content(
         "The path is missing, the body is malformed, or the path is outside the allowed folder.", _ERROR
     ),
-    403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", _ERROR),
+    403: Content(f"Paths are accepted from local requests only. {FORBIDDEN}", _ERROR),
     408: Content("The body did not arrive in time.", _ERROR),
     413: _TOO_LARGE,
     503: Content("The server is draining; see `Retry-After`.", _ERROR),
@@ -76,10 +76,10 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
 _COMPLETION_RESPONSES: Mapping[int, Content] = {
     200: Content(
         "Streaming: SSE stream of completion events. Non-streaming: a single JSON object. `X-LLMServe-Seed` "
-        "holds the seed that was used, `X-LLMServe-Ignored` the fields without effect.",
+        "is the seed that was used, `X-LLMServe-Ignored` the fields without effect.",
         {
             "text/event-stream": _events(
-                "Each `data:` line holds a JSON `CompletionResponse`, one for every token. The stream ends "
+                "Each `data:` line is a JSON `CompletionResponse`, one for every token. The stream ends "
                 "with `data: [DONE]`. On error an `event: error` is sent, whose data is a JSON string, and "
                 "no `[DONE]`.",
                 {
@@ -144,7 +144,7 @@ class LlamaCppApi:
     )
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
-        # No body at all has no path.
+        # A missing body has no path.
         parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
         with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:

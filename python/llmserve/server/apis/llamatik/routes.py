@@ -52,7 +52,7 @@ _post = functools.partial(Endpoint, method="POST", dialect=LLAMATIK)
 
 _OK = "Done."
 _FILE_ERRORS = {
-    400: Content("Malformed body, a path outside the folder, or what is wrong with the file.", ERROR),
+    400: Content("Malformed body, a path outside the folder, or a file that cannot be loaded.", ERROR),
     403: Content(f"Paths are taken from local requests only. {FORBIDDEN}", ERROR),
     409: NO_MODEL,
 }
@@ -117,9 +117,9 @@ class LlamatikApi:
         operation_id="setGenerationParams",
         summary="Set parameters",
         description=(
-            "Merges the given fields into the parameters of all sessions. Sampling fields hold from the next "
-            "request on; load options reload the model for this dialect, without failing running requests. "
-            "Nothing changes where a field is wrong or the model cannot be loaded so."
+            "Merges the given fields into the parameters of all sessions. Sampling fields apply from "
+            "the next request on; load options reload the model for this dialect, without failing running requests. "
+            "Nothing changes if a field is wrong or the model cannot be loaded like that."
         ),
         responses=responses_with(OkAnswer, _OK, {409: Content("`shutdown` came in between.", ERROR)}),
         body=ParamsFields,
@@ -141,7 +141,7 @@ class LlamatikApi:
         summary="Read parameters",
         description=(
             "The values in force. Those that the engine chooses are null before a model is loaded; "
-            "`flashAttention` is null where llama.cpp decides."
+            "`flashAttention` is null if llama.cpp decides."
         ),
         responses={200: Content("The values.", json_of(ParamsFields)), 503: COMMON[503]},
     )
@@ -156,9 +156,7 @@ class LlamatikApi:
         path=f"{PREFIX}/cancel",
         operation_id="cancelGeneration",
         summary="Cancel a session's calls",
-        description=(
-            "Ends what runs or waits in the default session, or in the one that is named, within one step."
-        ),
+        description=("Ends what runs or waits in the default session, or in the named one, within one step."),
         responses=responses_with(OkAnswer, _OK),
         body=SessionRequest,
         needs_body=False,
@@ -195,7 +193,7 @@ class LlamatikApi:
         path=f"{PREFIX}/session/reset",
         operation_id="resetSession",
         summary="Empty a session",
-        description="Empties the default session, or the one that is named, after its running call.",
+        description="Empties the default session, or the named one, after its running call.",
         responses=responses_with(OkAnswer, _OK, {409: NO_MODEL}),
         body=SessionRequest,
         needs_body=False,
@@ -231,7 +229,7 @@ class LlamatikApi:
         operation_id="loadSession",
         summary="Load a session",
         description=(
-            "Replaces the session by a saved one of the same model. It stays as it was where that fails."
+            "Replaces the session by a saved one of the same model. If that fails, the session is unchanged."
         ),
         responses=responses_with(OkAnswer, _OK, _FILE_ERRORS),
         body=SessionFileRequest,
@@ -302,16 +300,19 @@ class LlamatikApi:
         summary="Draft with the model's own head",
         description=(
             "Binds the multi-token prediction (MTP) head of the loaded model: this dialect's requests draft "
-            "with it from then on, which changes no text. Again: with other options. `init` of another model "
-            "releases it."
+            "with it from then on, which changes no text. Calling it again changes the options. `init` of "
+            "another model releases it."
         ),
         responses=responses_with(
             OkAnswer,
             _OK,
             {
                 400: Content("Malformed body, a wrong field, or the model has no head.", ERROR),
-                409: Content("No model is loaded, another path than its, or a load is running.", ERROR),
-                500: Content("The draft context could not be made.", ERROR),
+                409: Content(
+                    "No model is loaded, the path is not that of the loaded model, or a load is running.",
+                    ERROR,
+                ),
+                500: Content("The draft context could not be created.", ERROR),
             },
         ),
         body=MtpInitRequest,
@@ -327,8 +328,8 @@ class LlamatikApi:
     @_post(
         path=f"{PREFIX}/mtp/shutdown",
         operation_id="shutdownMtp",
-        summary="Draft no more",
-        description="Releases what `mtp/init` has bound, also where that is nothing; the model stays.",
+        summary="Stop drafting",
+        description="Releases what `mtp/init` has bound, if anything; the model stays.",
         responses=responses_with(OkAnswer, _OK, {409: Content("A model is being loaded.", ERROR)}),
         body=EmptyRequest,
         needs_body=False,
@@ -340,7 +341,7 @@ class LlamatikApi:
         await _send_ok(exchange, parsed.unknown)
 
     async def _reload(self, given: ParamsFields) -> None:
-        """Takes parameters with load options; the model is loaded anew where they change anything."""
+        """Takes parameters with load options; the model is loaded again if they change anything."""
         async with self._reloading:
             await self._model.settled()
             config = self._params.config_with(given)
@@ -365,7 +366,7 @@ class LlamatikApi:
     ) -> None:
         """Does something with a session, after the calls before it.
 
-        Those that come after are submitted while it waits for its turn.
+        Later calls are submitted while it waits for its turn.
         """
         name = _session_name(exchange, request)
         sessions = self._services.sessions
@@ -374,7 +375,7 @@ class LlamatikApi:
             try:
                 async with call.in_order() as session:
                     job = asyncio.create_task(run(session))
-                    await asyncio.sleep(0)  # in its first step it is given to the engine
+                    await asyncio.sleep(0)  # its first step gives it to the engine
                 await job
             finally:
                 if job is not None:

@@ -24,7 +24,7 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
 
-_UNAUTHORIZED = Content("The server wants an API key.", json_of(ModelsError))
+_UNAUTHORIZED = Content("The server requires an API key.", json_of(ModelsError))
 
 _LIST = Endpoint(
     path="/v1/models",
@@ -109,19 +109,19 @@ class ModelsApi:
         method="POST",
         dialect=OPENAI,
         operation_id="unloadModel",
-        summary="Give a model back",
+        summary="Release a model",
         description=(
             "Ends the use of a model that was loaded by `/models/load`, over gRPC, or for a request that "
             "named it. Its memory is free when the answer comes, unless requests still run, which end first, "
-            "or the server's start or `/v1/generation/init` keeps it. A model that is not loaded is no error."
+            "or the server's start or `/v1/generation/init` keeps it. A model may be unloaded already."
         ),
         body=UnloadRequest,
         responses={
-            200: Content("It is given back.", json_of(UnloadAnswer)),
+            200: Content("The model is released.", json_of(UnloadAnswer)),
             400: Content("The body is malformed.", json_of(ModelsError)),
             401: _UNAUTHORIZED,
             404: Content("There is no such model.", json_of(ModelsError)),
-            503: Content("It is being loaded.", json_of(ModelsError)),
+            503: Content("The model is being loaded.", json_of(ModelsError)),
         },
     )
     async def unload_model(self, exchange: Exchange) -> None:
@@ -136,7 +136,7 @@ class ModelsApi:
         await exchange.send_json(dump(UnloadAnswer()), headers=answer_headers(parsed.unknown))
 
     async def _named(self, name: str) -> list[Model]:
-        """The models of an id, which is one or none, or of a path.
+        """The models of an id (at most one) or of a path.
 
         Raises:
             UnknownModelError: The text is neither an id nor the path of a loaded model.
@@ -157,7 +157,7 @@ class ModelsApi:
 
 
 def _changed_at(entries: Sequence[CatalogueEntry]) -> list[int]:
-    """When the models' files changed last; 0 where that is unknown."""
+    """When the models' files last changed; 0 if that is unknown."""
     times = []
     for entry in entries:
         try:

@@ -24,10 +24,10 @@ class Envelope:
     kind: str
     """`object` of a whole answer."""
     prefix: str
-    """Of the id."""
+    """The beginning of the id."""
     model: str
     fingerprint: str
-    """Of the weights."""
+    """The fingerprint of the weights."""
     id: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -86,7 +86,7 @@ def turn_cost(end: TurnEnd) -> Cost:
 
 
 def usage(costs: Mapping[int, list[Cost]]) -> dict[str, Any]:
-    """`usage`: of each prompt (the keys) once, and of all its choices."""
+    """`usage`: each prompt (the keys) counts once, and so does each of its choices."""
     every = [cost for group in costs.values() for cost in group]
     prompt_tokens = sum(group[0].prompt_tokens for group in costs.values())
     completion_tokens = sum(cost.completion_tokens for cost in every)
@@ -118,7 +118,7 @@ def timings(cost: Cost) -> dict[str, Any]:
 
 
 def _drafts(cost: Cost) -> dict[str, int]:
-    """As in llama-server, there only where something was drafted."""
+    """As in llama-server, present only if something was drafted."""
     if not cost.draft_tokens:
         return {}
     return {"draft_n": cost.draft_tokens, "draft_n_accepted": cost.accepted_tokens}

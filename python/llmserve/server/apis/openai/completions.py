@@ -83,11 +83,11 @@ class CompletionsApi:
         """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
 
         Raises:
-            FieldError: There are too many, or they may have no token and must be a document.
+            FieldError: The choices are too many, or may have no token and must be a document.
             LlmserveError: The request is refused.
         """
         if request.max_tokens == 0 and params.json_schema is not None:
-            # As the engine refuses every budget that does not hold the shortest document.
+            # The engine refuses every budget below the shortest document, too.
             raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0")
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
@@ -126,7 +126,7 @@ def _params(request: OpenAiCompletionRequest) -> SamplingParams:
     if request.suffix:
         raise FieldError("suffix", "is not supported: put a model's own infill tokens into the prompt")
     if request.best_of is not None and request.best_of != request.n:
-        raise FieldError("best_of", f"must equal n ({request.n}) if it is given, got {request.best_of}")
+        raise FieldError("best_of", f"must equal n ({request.n}) if given, got {request.best_of}")
     schema = json_schema_of(request.response_format)
     if schema is None and request.json_schema is not None:
         schema = schema_text(request.json_schema, "json_schema")
@@ -146,7 +146,7 @@ class Choice:
     base: SamplingParams
     run: Run[Stream] | None = None
     stream: Stream | None = None
-    """`None` where nothing is to be generated."""
+    """`None` if nothing is to be generated."""
     echoed: str = ""
     echoed_logprobs: dict[str, Any] | None = None
     shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
@@ -155,21 +155,21 @@ class Choice:
 
     @property
     def prompt(self) -> str | list[int]:
-        """Of the request's, this choice's."""
+        """The prompt of this choice."""
         return self.request.prompt[self.prompt_index]
 
     @property
     def params(self) -> SamplingParams:
-        """With what keys the choice's draws."""
+        """The sampling parameters, with what keys the choice's draws."""
         return self.base.replace(choice_index=self.number) if self.number else self.base
 
     async def result(self) -> Completion:
         """The whole output.
 
         Raises:
-            CallCancelledError: Another client cancelled it.
-            ServerStoppingError: The server did.
-            RuntimeError: It was not submitted.
+            CallCancelledError: Another client cancelled the choice.
+            ServerStoppingError: The stopping server cancelled it.
+            RuntimeError: The choice was not submitted.
         """
         if self.run is None or self.stream is None:
             raise RuntimeError("the choice was not submitted")
@@ -179,7 +179,7 @@ class Choice:
         return completion
 
     async def prepare(self) -> None:
-        """Finds what is echoed."""
+        """Finds the text that is echoed."""
         if self.request.echo:
             await self._find_echo()
         if self.request.logprobs is not None:
@@ -205,7 +205,7 @@ class Choice:
         return self.legacy.render(tokens, await logprobs.load_texts(self.engine, tokens))
 
     async def without_output(self) -> Cost:
-        """The cost where nothing is generated."""
+        """The cost if nothing is generated."""
         prompt = self.prompt
         ids = await self.engine.tokenize(prompt) if isinstance(prompt, str) else prompt
         return Cost(prompt_tokens=len(ids), cached_tokens=0, completion_tokens=0)

@@ -12,7 +12,7 @@ from llmserve.server.web.endpoint import FORBIDDEN, Content, Endpoint, json_of
 ERROR = json_of(OpenAiError)
 _REFUSALS: Mapping[int, Content] = {
     400: Content("Malformed body, a wrong field, a prompt over the context length.", ERROR),
-    401: Content("The server wants an API key.", ERROR),
+    401: Content("The server requires an API key.", ERROR),
     403: Content(FORBIDDEN, ERROR),
     404: Content("There is no such model.", ERROR),
     408: Content("The body did not arrive in time.", ERROR),
@@ -26,7 +26,7 @@ _REFUSALS: Mapping[int, Content] = {
 def responses_with(
     description: str, example: Mapping[str, Any], *, has_stream: bool = False
 ) -> Mapping[int, Content]:
-    """An answer of 200, of which an example is given, and the errors that all routes have."""
+    """A 200 answer with an example, and the errors that all routes have."""
     media: dict[str, Mapping[str, Any]] = {
         "application/json": {"schema": {"type": "object"}, "examples": {"answer": {"value": example}}}
     }
@@ -36,13 +36,13 @@ def responses_with(
 
 
 GENERATED = (
-    "`X-LLMServe-Seed` holds the seed that was used, `X-LLMServe-Ignored` the fields without effect. A "
+    "`X-LLMServe-Seed` is the seed that was used, `X-LLMServe-Ignored` the fields without effect. A "
     "stream has chunks, then `data: [DONE]`; one that fails ends with an `error` object."
 )
 
 
 def without_version(endpoint: Endpoint) -> Endpoint:
-    """The same without `/v1`, as llama-server has it."""
+    """An endpoint without `/v1`, as llama-server has it."""
     return replace(
         endpoint,
         path=endpoint.path.removeprefix("/v1"),

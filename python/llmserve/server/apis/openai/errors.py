@@ -10,7 +10,7 @@ from llmserve.server.web.errors import Dialect, Fault
 
 DIALECT = "openai"
 
-# Where OpenAI's clients know another name than the exception's own.
+# Codes that OpenAI's clients know under another name than the exception's own.
 _CODES: Mapping[type[BaseException], str] = {
     errors.ContextExceededError: "context_length_exceeded",
     refusals.UnknownModelError: "model_not_found",
@@ -63,4 +63,4 @@ def _code(error: BaseException) -> str:
 
 
 OPENAI = Dialect(DIALECT, render, root="/v1/")
-"""All of `/v1/` that no other dialect has."""
+"""The dialect of everything under `/v1/` that no other dialect has."""

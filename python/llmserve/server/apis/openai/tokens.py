@@ -21,7 +21,7 @@ from llmserve.server.web.headers import answer_headers
 from llmserve.version import version
 
 MAX_PIECES = 10_000
-"""The most tokens of which texts are given: each is a call of its own."""
+"""Maximum number of tokens whose texts are given: each is a call of its own."""
 
 
 class TokensApi:
@@ -36,7 +36,7 @@ class TokensApi:
         dialect=OPENAI,
         operation_id="tokenize",
         summary="Tokens of a text",
-        description="As llama-server does it.",
+        description="The request and the answer are llama-server's.",
         body=TokenizeRequest,
         responses=responses_with("The tokens.", {"tokens": [504, 3575]}),
     )
@@ -61,7 +61,7 @@ class TokensApi:
         dialect=OPENAI,
         operation_id="detokenize",
         summary="Text of tokens",
-        description="As llama-server does it; control tokens are shown.",
+        description="The request and the answer are llama-server's; control tokens are shown.",
         body=DetokenizeRequest,
         responses=responses_with("The text.", {"content": "The capital"}),
     )
@@ -77,9 +77,9 @@ class TokensApi:
         method="GET",
         dialect=OPENAI,
         operation_id="props",
-        summary="What is known of a model",
+        summary="Properties of a model",
         description=(
-            "As llama-server does it, of the first model in `GET /v1/models` or of the one that the query "
+            "llama-server's properties of the first model in `GET /v1/models`, or of the one that the query "
             "`model` names. It must be loaded: this route loads none."
         ),
         responses={

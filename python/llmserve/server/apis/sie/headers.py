@@ -1,4 +1,4 @@
-"""Headers of the SIE dialect: what a request may say in them, and what every answer has."""
+"""Headers of the SIE dialect: those that a request may have, and those that every answer has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llmserve.version import version
 
 _REMOTE = "X-SIE-Remote"
 _MACHINE_PROFILE = "X-SIE-MACHINE-PROFILE"
-# Not a bare number: the client compares such a one with its own version and warns.
+# Not a bare number, which the client would compare with its own version and warn about.
 _VERSION = f"llmserve-{version()}".encode()
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -23,7 +23,7 @@ def check_headers(scope: Scope) -> None:
     """Checks the headers of a request. None of them has an effect: there are no other machines.
 
     Raises:
-        FieldError: One has a value that the dialect does not know.
+        FieldError: A header has a value that the dialect does not know.
     """
     remote = header(scope, _REMOTE.lower().encode())
     if remote is not None and remote != "forbid":
@@ -34,5 +34,5 @@ def check_headers(scope: Scope) -> None:
 
 
 def answer_headers() -> RawHeaders:
-    """What every answer has."""
+    """The headers of every answer."""
     return [(b"x-sie-request-id", current_request_id().encode()), (b"x-sie-server-version", _VERSION)]
