@@ -118,7 +118,7 @@ class LlamatikApi:
         summary="Set parameters",
         description=(
             "Merges the given fields into the parameters of all sessions. Sampling fields apply from "
-            "the next request on; load options reload the model for this dialect, without failing running requests. "
+            "the next request on; load options reload the model for this dialect, and running requests finish. "
             "Nothing changes if a field is wrong or the model cannot be loaded like that."
         ),
         responses=responses_with(OkAnswer, _OK, {409: Content("`shutdown` came in between.", ERROR)}),
@@ -156,7 +156,7 @@ class LlamatikApi:
         path=f"{PREFIX}/cancel",
         operation_id="cancelGeneration",
         summary="Cancel a session's calls",
-        description=("Ends what runs or waits in the default session, or in the named one, within one step."),
+        description="Ends what runs or waits in the default session, or in the named one, within one step.",
         responses=responses_with(OkAnswer, _OK),
         body=SessionRequest,
         needs_body=False,
