@@ -22,7 +22,7 @@ FEW_LENGTHS = (50, 64, 65, 129, 190, 200, 321, 513)
 TOKENS = 8
 # Streams and other prompts run beside the one that is looked at.
 NUM_BESIDE = 3
-# Beyond so many tokens flash attention splits a lone row over the threads, with sums of 16-bit numbers: there
+# Beyond this many tokens flash attention splits a lone row over the threads, with sums of 16-bit numbers: there
 # company changes more, up to 0.3.
 SPLIT_FROM = 256
 

@@ -1,21 +1,21 @@
-//! The keywords of JSON Schema, once: what each holds and what becomes of it.
+//! The one table of JSON Schema's keywords: what each contains, and how it is treated.
 
 use serde_json::{Map, Value};
 
-/// What the value of a keyword holds.
+/// What the value of a keyword contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     NoSchema,
     Schema,
     /// A list of schemas.
     Schemas,
-    /// One, or a list in older drafts.
+    /// One schema, or a list in older drafts.
     SchemaOrSchemas,
     /// Schemas by name.
     Named,
 }
 
-/// What becomes of a keyword.
+/// How a keyword is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// The keyword constrains the value itself, not through another schema.
@@ -80,7 +80,7 @@ const KEYWORDS: [(&str, Role, Holds); 48] = [
     ("contentSchema", Role::Note, Holds::Schema),
 ];
 
-/// What becomes of the keyword `name`; unknown ones are annotations.
+/// How the keyword `name` is treated; unknown ones are annotations.
 pub(super) fn role(name: &str) -> Role {
     find(name).0
 }

@@ -1,4 +1,4 @@
-//! Which members an object still needs, and names for those that are free.
+//! The members that an object still needs, and names for free ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) struct Member {
     pub(super) node: NodeId,
 }
 
-/// The members that `record` needs before it can be closed. `None` where one of them has no known
+/// The members that `record` needs before it can be closed. `None` if one of them has no known
 /// document.
 pub(super) fn missing(
     witnesses: &Witnesses,
@@ -184,7 +184,7 @@ impl FreeNames<'_> {
     }
 }
 
-/// Endings of a name that needs to keep no pattern: the `round`-th suffix.
+/// Endings of a name that need not match any pattern: the `round`-th suffix.
 fn suffixed(patterns: &Patterns, content: &mut Content, round: usize) -> Vec<Vec<u8>> {
     let mut suffix = Vec::new();
     let mut rest = round;

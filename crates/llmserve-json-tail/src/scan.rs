@@ -1,6 +1,6 @@
 //! The scanner of JSON texts, byte by byte.
 
-/// Where in a token a text ends.
+/// The position inside a token at which a text ends.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scanner {
     #[default]
@@ -15,7 +15,7 @@ pub(crate) enum Scanner {
     },
 }
 
-/// What a byte is.
+/// The role of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     /// The byte is not part of the number in front of it, which has ended.
@@ -68,7 +68,7 @@ fn begin(byte: u8) -> (Scanner, Part) {
     }
 }
 
-/// The numbers of a JSON text, as they are written.
+/// The numbers of a JSON text, as written.
 pub fn numbers(text: &str) -> impl Iterator<Item = &str> {
     let mut scanner = Scanner::default();
     let mut start = 0;

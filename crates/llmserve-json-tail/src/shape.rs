@@ -1,4 +1,4 @@
-//! The kinds of value that a place in a document may hold.
+//! The kinds of value that a place in a document may have.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::number::NumberRule;
 use super::pattern::PatternId;
 use super::text::TextRule;
 
-/// Index of a place in the schema: the set of subschemas that a value there has to keep.
+/// Index of a place in the schema: the set of subschemas that a value there has to match.
 pub(super) type NodeId = usize;
 
 /// One alternative of a place.
@@ -34,7 +34,7 @@ impl List {
     }
 }
 
-/// An object. Its members stand in one order only: the named ones first, then the others.
+/// An object. Its members have a fixed order: the named ones first, then the others.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) names: Vec<Name>,
@@ -72,7 +72,7 @@ impl Record {
         Self { names, index, next_required, extras, min: 0 }
     }
 
-    /// Whether the named member at `place` may be the next one where all before `at` are done.
+    /// Whether the named member at `place` may be the next one if all before `at` are done.
     pub(super) fn may_come(&self, at: usize, place: usize) -> bool {
         at <= place && place <= self.next_required[at]
     }

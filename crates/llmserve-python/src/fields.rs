@@ -1,5 +1,5 @@
-//! Reads the attributes of a Python dataclass. What does not fit is refused with the attribute's
-//! name and the value met; nothing is rounded, cut or taken for something else.
+//! Reads the attributes of a Python dataclass. Values that do not fit are refused with the attribute's
+//! name and the value; nothing is rounded, cut or taken for something else.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyMapping, PyString};
@@ -25,7 +25,7 @@ pub(crate) struct Field<'py> {
 
 /// Unsigned integers of the engine's types.
 pub(crate) trait Unsigned: TryFrom<u64> {
-    /// The largest one.
+    /// The largest value.
     const MAX: u64;
 }
 

@@ -29,7 +29,7 @@ impl Memory {
     }
 
     /// # Errors
-    /// [`Error::QueueFull`] where there is no room for more.
+    /// [`Error::QueueFull`] if there is no room for more.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.num_bytes() > MAX_BYTES {
             let retry_after = Duration::from_secs(1);

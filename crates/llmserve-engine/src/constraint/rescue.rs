@@ -1,7 +1,7 @@
 //! The *rescue tail*, which keeps a sequence's document whole within a budget of tokens.
 //!
 //! A tail is a list of tokens that completes the document from where it is. At the start it is a
-//! shortest document, which the budget is known to hold. A sampled token whose own tail would not fit
+//! shortest document, which is known to fit into the budget. A sampled token whose own tail would not fit
 //! into what is left is not taken: the tail of the state before it is emitted instead, without
 //! decoding, and the document ends. So by induction a tail that fits exists at every token.
 //!
@@ -48,11 +48,11 @@ pub(crate) enum Settled {
     Later,
 }
 
-/// What is known of ways to complete the text.
+/// What is known about ways to complete the text.
 pub(super) struct Rescue {
     /// Completes the document from its present state, if it is known.
     tail: Option<Vec<TokenId>>,
-    /// So many tokens may follow before the tail must be looked for.
+    /// How many tokens may follow before the tail must be looked for.
     num_unchecked: usize,
     /// The sampled token that waits for a search.
     settling: Option<Settling>,
@@ -112,7 +112,7 @@ impl Rescue {
     }
 }
 
-/// What came of a look.
+/// The outcome of a look.
 #[derive(Clone)]
 enum Look {
     /// The shortest tokens that were found to complete the text, if some were.
@@ -132,7 +132,7 @@ impl Constraint {
         self.settle_on()
     }
 
-    /// Goes on with the token that could not be settled at once.
+    /// Continues with the token that could not be settled at once.
     pub(crate) fn settle_on(&mut self) -> Result<Settled, Error> {
         let Some(mut settling) = self.rescue.settling.take() else {
             return Err(self.fail("there is no token to settle"));
@@ -157,7 +157,7 @@ impl Constraint {
                 self.rescue.settling = Some(Settling { before, ..settling });
                 Ok(Settled::Later)
             }
-            // Where nothing better is known, a later token may still complete it.
+            // If nothing better is known, a later token may still complete it.
             (Some(true), _) | (Some(false), None) => Ok(Settled::Token),
             (Some(false), Some(tail)) => {
                 self.rollback(1)?;
@@ -258,7 +258,7 @@ impl Constraint {
             // Nothing is promised of a grammar, whose tails are searched without knowing it.
             let goes_on = !self.is_json() || left > RESERVE_FACTOR * needed;
             if goes_on {
-                // A search that fails is the dearest: the next one has a while.
+                // A search that fails is the most expensive: the next one can wait.
                 self.rescue.num_unchecked = left / LOOKS_WITHOUT_TAIL;
             }
             return Some(goes_on);
@@ -304,7 +304,7 @@ impl Constraint {
             }
             self.rescue.search = Some((Search::new(TAIL_FUEL), self.written.text().len()));
         }
-        // At least one step, so that it comes to an end.
+        // At least one step, so that the search ends.
         let mut is_first = true;
         match self.search(&mut || std::mem::take(&mut is_first) || Instant::now() < end) {
             Progress::Paused => Look::Paused,
@@ -332,7 +332,7 @@ impl Constraint {
         is_whole.then(|| to_ids(&tokens))
     }
 
-    /// Goes on with the search.
+    /// Continues the search.
     fn search(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Progress {
         let Some((mut search, len)) = self.rescue.search.take() else { return Progress::Nothing };
         let Some(mut bytes) = self.rescue.bytes.take().or_else(|| self.grammar.fresh_bytes().ok()) else {

@@ -1,4 +1,4 @@
-//! What one sequence has written so far, and what may come next.
+//! The text of one sequence so far, and what may come next.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl Constraint {
     /// The state at the start of the output, which may have `budget` tokens.
     ///
     /// # Errors
-    /// [`Error::BudgetTooSmall`] if the budget does not hold the shortest document.
+    /// [`Error::BudgetTooSmall`] if the shortest document does not fit into the budget.
     pub(crate) fn new(grammar: Arc<Grammar>, budget: usize) -> Result<Self, Error> {
         let minimum = grammar.witness().map_or(0, <[u32]>::len);
         if minimum > budget {
@@ -125,7 +125,7 @@ impl Constraint {
     /// text may end.
     ///
     /// # Errors
-    /// [`Error::ConstraintFailed`], from then on for good.
+    /// [`Error::ConstraintFailed`], and then permanently.
     pub(crate) fn mask(&mut self) -> Result<&Mask, Error> {
         let mask = match self.mask.take() {
             Some(mask) => mask,
@@ -162,7 +162,7 @@ impl Constraint {
     /// Takes a token.
     ///
     /// # Errors
-    /// [`Error::ConstraintFailed`] if it may not come next, from then on for good.
+    /// [`Error::ConstraintFailed`] if the token may not come next, and then permanently.
     pub(super) fn consume(&mut self, token: TokenId) -> Result<(), Error> {
         self.check()?;
         self.forget_look();

@@ -61,7 +61,7 @@ fn read_magic<R: Read + Seek>(reader: &mut Reader<R>) -> Result<(), LoadError> {
     Err(LoadError::new(LoadErrorReason::NotGguf, foreign_kind(&start)))
 }
 
-/// What a file that does not start with the magic looks like.
+/// Describes a file that does not start with the magic.
 fn foreign_kind(start: &[u8]) -> String {
     let known: [(&[u8], &str); 6] = [
         (b"version https://git-lfs", "a Git LFS pointer: the model itself was not downloaded"),

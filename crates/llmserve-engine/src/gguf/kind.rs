@@ -1,4 +1,4 @@
-//! What a model is for, from its metadata: to generate text, or to turn texts into vectors.
+//! What a model is for, by its metadata: generating text, or turning texts into vectors.
 //!
 //! Source: llama.cpp's architectures, `llama_model::create_memory` (which have no KV cache) and
 //! `llama_hparams` (pooling, causal attention).
@@ -11,7 +11,7 @@ use crate::error::LoadError;
 /// How the vectors of a text's tokens become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
-    /// Their mean.
+    /// The mean of all vectors.
     Mean,
     /// The vector of the first token.
     Cls,
@@ -43,11 +43,11 @@ pub enum ModelKind {
 /// How an embedding model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbeddingKind {
-    /// What makes one vector of many.
+    /// How many vectors become one.
     pub pooling: Pooling,
     /// Whether a token sees only those before it.
     pub is_causal: bool,
-    /// Whether llama.cpp keeps KV cells for it.
+    /// Whether llama.cpp keeps KV cells for the model.
     pub has_cache: bool,
     /// Whether positions are learned, so that there are none beyond the trained length.
     pub has_learned_positions: bool,
@@ -76,7 +76,7 @@ const ENCODERS: [&str; 9] = [
 ];
 /// A decoder without the layer that gives logits.
 const HEADLESS_DECODER: &str = "llama-embed";
-/// Neither text nor a vector for a text comes out of these.
+/// Architectures that give neither text nor a vector for a text.
 const NEITHER: [&str; 2] = ["clef", "wavtokenizer-dec"];
 const WITH_ENCODER: [&str; 2] = ["t5", "t5encoder"];
 
@@ -123,7 +123,7 @@ pub(super) fn kind_of(metadata: &Metadata) -> Result<ModelKind, LoadError> {
     }))
 }
 
-/// The pooling of an embedding model. One that does nothing else takes the mean where its file does not say.
+/// The pooling of an embedding model. An encoder takes the mean if its file does not say.
 fn pooling(metadata: &Metadata, only_embeds: bool) -> Result<Option<Pooling>, LoadError> {
     let key = metadata.model_key("pooling_type");
     match metadata.get(&key) {
@@ -133,7 +133,7 @@ fn pooling(metadata: &Metadata, only_embeds: bool) -> Result<Option<Pooling>, Lo
         Some(Value::U32(POOLING_RANK)) => {
             Err(unsupported("the model ranks documents (pooling type RANK), which llmserve does not serve"))
         }
-        // llama.cpp takes any number and ends the process where it is to pool.
+        // llama.cpp accepts any number and ends the process when it is to pool.
         Some(Value::U32(other)) if *other > POOLING_RANK => {
             Err(damaged(format!("{} is {other}, but must be 0 to {POOLING_RANK}", quoted(&key))))
         }

@@ -1,4 +1,4 @@
-//! The tensor table: shapes, types and where the data lies.
+//! The tensor table: shapes, types and positions of the data.
 
 use std::collections::HashSet;
 use std::io::{Read, Seek};
@@ -11,7 +11,7 @@ use crate::error::{LoadError, LoadErrorReason};
 /// ggml keeps names in 64 bytes with a NUL at the end.
 const LONGEST_NAME: u64 = 63;
 const MOST_DIMENSIONS: u32 = 4;
-/// Name length, number of dimensions, type and offset.
+/// Size of the smallest entry: name length, number of dimensions, type and offset.
 const LEAST_TENSOR_BYTES: u64 = 8 + 4 + 4 + 8;
 /// ggml's CPU buffers over mapped files must start at a multiple of this, or the process ends.
 const MAPPED_ALIGNMENT: u64 = 32;
@@ -25,7 +25,7 @@ pub(super) struct TensorInfo {
     pub(super) kind: TensorType,
     /// Offset in bytes from the start of the data section.
     pub(super) offset: u64,
-    /// Size of its data.
+    /// Size of the data in bytes.
     pub(super) num_bytes: u64,
 }
 
@@ -95,7 +95,7 @@ fn tensor_type(number: u32, what: &str) -> Result<TensorType, LoadError> {
 
 /// Types that no matrix product reads as weights.
 const NO_WEIGHTS: [&str; 7] = ["i8", "i16", "i32", "i64", "f64", "q8_1", "q8_K"];
-/// Tensors that hold indices, not weights, in spite of their name.
+/// Tensors that contain indices, not weights, in spite of their name.
 const INDICES: [&str; 1] = ["ffn_gate_tid2eid"];
 
 /// Refuses types that end the process at the first token: llama.cpp multiplies by norms and adds
@@ -139,7 +139,7 @@ fn data_bytes(dimensions: &[u64], kind: TensorType, what: &str) -> Result<u64, L
         return Err(damaged(format!("{what} has a dimension of 0, but it must be at least 1")));
     }
     let values = dimensions.iter().try_fold(1_u64, |product, size| product.checked_mul(*size));
-    // llama.cpp counts in signed numbers.
+    // llama.cpp uses signed numbers.
     values
         .filter(|values| i64::try_from(*values).is_ok())
         .and_then(|values| (values / kind.block_values).checked_mul(kind.block_bytes))

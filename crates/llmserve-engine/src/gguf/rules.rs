@@ -1,7 +1,7 @@
-//! What llama.cpp takes without a look and cannot work with.
+//! Rules for values that llama.cpp accepts unchecked and cannot work with.
 //!
 //! Most contradictions end the probe, so they are not repeated here. These show only once it computes,
-//! which no probe does, or never.
+//! which no probe does, or never show at all.
 
 use super::metadata::{Metadata, Value};
 use super::{damaged, quoted};

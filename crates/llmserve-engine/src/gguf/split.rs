@@ -1,6 +1,6 @@
 //! The parts of a split model.
 //!
-//! `NAME-00001-of-00003.gguf` holds the metadata, each part its own tensors and the keys
+//! `NAME-00001-of-00003.gguf` contains the metadata, each part its own tensors and the keys
 //! `split.no` (from 0), `split.count` and `split.tensors.count`. llama.cpp opens the first part
 //! and finds the others by name.
 
@@ -15,7 +15,7 @@ const COUNT: &str = "split.count";
 const NUMBER: &str = "split.no";
 const NUM_TENSORS: &str = "split.tensors.count";
 
-/// What the first part says of the whole.
+/// What the first part says about the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Split {
     /// Number of parts, 2 or more.

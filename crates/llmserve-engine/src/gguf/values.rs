@@ -11,14 +11,14 @@ use crate::error::LoadError;
 const LONGEST_KEY: u64 = 65_535;
 /// Texts up to here are kept: chat templates are some 10 KiB.
 const LONGEST_KEPT_STRING: u64 = 1 << 20;
-/// Bytes of keys and texts that are kept in all.
+/// Maximum size of all keys and texts that are kept.
 const KEPT_BYTES: u64 = 64 << 20;
 /// llama.cpp's limit of elements.
 const LONGEST_ARRAY: u64 = 1 << 30;
 /// Arrays of integers up to here are kept: per-layer values have at most 512.
 const LONGEST_KEPT_ARRAY: u64 = 4096;
 
-/// Reads pairs, of which it keeps so much and no more.
+/// Reads pairs, and keeps a limited number of bytes of them.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     metadata: Metadata,

@@ -1,4 +1,4 @@
-//! A slot for a sequence, and in it whatever cells of its tokens exist.
+//! Finds a slot for a sequence, with whatever cells of its tokens exist.
 
 use crate::ids::{SlotId, TokenId};
 
@@ -22,13 +22,13 @@ impl KvCache {
         place::choose(num_tokens, &offers, &rooms, self.leader(wanted, residents), &prices)
     }
 
-    /// All cells that cover some of the tokens. On equal prices the first: an idle slot is taken over without a copy.
+    /// All cells that cover some of the tokens. At equal prices the first wins: an idle slot needs no copy.
     fn offers(&self, wanted: &Wanted<'_>, residents: &[Resident<'_>]) -> Vec<Offer> {
         let trims_anywhere = self.limits().trims_anywhere;
         let idle = self.slots.idle().filter(|(_, prefix)| prefix.owners.include(wanted.session));
         let idle = idle.map(|(slot, prefix)| {
             let len = prefix.tokens.len();
-            // A copy that could not be cut back would be of no use.
+            // A copy that could not be cut back would be useless.
             let bytes = trims_anywhere.then(|| self.copy_bytes(len));
             let shared = self.usable(slot, &prefix.tokens, prefix.num_prompt, wanted);
             Offer { origin: Origin::Idle(slot), shared, len, bytes }
@@ -100,7 +100,7 @@ impl KvCache {
         Lease { slot, num_computed }
     }
 
-    /// Gives a sequence that had to give way a slot again, and its cells.
+    /// Gives a sequence that had to give way a slot and its cells again.
     pub(crate) fn resume(&mut self, suspended: Suspended, slot: SlotId, num_running_cells: usize) -> Lease {
         let Suspended { state, num_tokens, owners } = suspended;
         self.parking.release_sequence(state.len());

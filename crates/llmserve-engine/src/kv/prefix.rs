@@ -22,8 +22,8 @@ const SPLIT_FROM: usize = 256;
 ///
 /// Whole tiles of a prompt are computed by another kernel than the rest of it. So of cells that come from another
 /// prompt only such are used as both compute alike, up to where the next tile begins, and so that the rest is not a
-/// single row if it would else be several. Who goes on from what was
-/// generated keeps all: computed as a prompt, that would cost a conversation most of its cells each turn.
+/// single row if it would else be several. A sequence that continues
+/// generated text keeps all: computed as a prompt, that would cost a conversation most of its cells each turn.
 ///
 /// # Arguments
 /// * `shared`: tokens that both share from the start.
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(
             computed_alike(299, 300, 300, 64),
             298,
-            "one row by itself is computed otherwise than two"
+            "one row by itself is computed differently from two"
         );
         assert_eq!(computed_alike(320, 321, 321, 64), 320);
         assert_eq!(computed_alike(150, 200, 200, 64), 128, "the next tile is whole in both");

@@ -1,8 +1,8 @@
-//! llama.cpp's words of a failed load as a typed reason.
+//! Turns llama.cpp's messages about a failed load into a typed reason.
 
 use crate::error::{LoadError, LoadErrorReason};
 
-/// Phrases of llama.cpp's loader, the reason they stand for, and what a user is told.
+/// Phrases of llama.cpp's loader, the reason that they stand for, and the message for the user.
 const PHRASES: [(&str, LoadErrorReason, &str); 14] = [
     (
         "unknown model architecture",
@@ -33,7 +33,7 @@ const PHRASES: [(&str, LoadErrorReason, &str); 14] = [
         LoadErrorReason::Damaged,
         "llama.cpp rejects the model's hyperparameters",
     ),
-    ("error loading model vocabulary", LoadErrorReason::Damaged, "llama.cpp refuses the model's vocabulary"),
+    ("error loading model vocabulary", LoadErrorReason::Damaged, "llama.cpp rejects the model's vocabulary"),
 ];
 
 /// Gives a failure that llama.cpp did not explain its reason from the log lines of the load.

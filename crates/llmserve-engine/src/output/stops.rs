@@ -1,4 +1,4 @@
-//! What ends a text beside its budget.
+//! What ends a text, apart from its budget.
 
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
@@ -30,7 +30,7 @@ impl Stops {
         self.ignores_end || num_generated < self.min_tokens
     }
 
-    /// Whether the text ends with this token, which is then no part of it.
+    /// Whether the text ends with this token, which is then not part of it.
     pub(super) fn ends_with(&self, token: TokenId, vocabulary: &dyn Vocabulary) -> bool {
         vocabulary.is_end_of_generation(token) || self.tokens.binary_search(&token).is_ok()
     }

@@ -1,4 +1,4 @@
-//! Submitted requests on their way to a prepare thread, straight or by the turns of a session.
+//! Submitted requests on their way to a prepare thread, directly or by the turns of a session.
 
 use std::sync::Arc;
 use std::time::Instant;

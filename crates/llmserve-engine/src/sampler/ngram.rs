@@ -34,7 +34,7 @@ pub(super) struct NgramBans {
 }
 
 impl NgramBans {
-    /// Bans n-grams of this size, 1 or more, of which `history` holds the first.
+    /// Bans n-grams of this size, 1 or more, where `history` contains the first tokens.
     pub(super) fn new(size: u32, history: &[TokenId]) -> Self {
         let context = size.saturating_sub(1);
         let mut bans = Self {
@@ -51,7 +51,7 @@ impl NgramBans {
         bans
     }
 
-    /// Enters a token.
+    /// Adds a token.
     pub(super) fn push(&mut self, token: TokenId) {
         // One more than the id, so that token 0 counts.
         let digit = u64::from(token.0 as u32) + 1;

@@ -25,7 +25,7 @@ const NOTHING: f32 = 62.0;
 const WEIGHTLESS: f32 = (FRACTION_BITS + 1) as f32;
 /// A distance in octaves from which on a mantissa is shifted down only.
 const SMALL: f32 = SPARE_BITS as f32;
-/// So many mantissas fit a sum of 32 bits.
+/// Number of mantissas that fit a sum of 32 bits.
 const SMALL_SUM: usize = 1 << (u32::BITS - f32::MANTISSA_DIGITS);
 /// Adding 1.5 * 2^23 rounds a small float to a whole number in its lowest bits.
 const ROUND: f32 = 12_582_912.0;

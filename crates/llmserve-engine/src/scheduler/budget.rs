@@ -17,21 +17,21 @@ const LONE_CHUNK: usize = 256;
 /// A chunk has at most this many times the rows of what was measured: a small step says little about a much larger one.
 const MAX_GROWTH: usize = 4;
 /// A whole tile may take this many times as long as a chunk. Parts of one are computed by another kernel, half as
-/// dear again over a prompt of 1,700 tokens, and round otherwise: where prompts and streams fill the machine, that decides how long
-/// prompts wait.
+/// dear again over a prompt of 1,700 tokens, and round differently: where prompts and streams fill the machine, that decides
+/// how long prompts wait.
 const TILE_PATIENCE: f64 = 3.0;
 /// Streams that have just begun wait this many times the usual limit for short prompts: those who arrive together begin
-/// together. 1.2 s at a time by default, where they would else be slowed down all through a burst.
+/// together. 1.2 s at a time by default, where they would otherwise be slowed down throughout a burst.
 const BEGINNER_STALLS: f64 = 8.0;
 
-/// A budget in time. What rows cost differs by machine, model, depth and load, so it is measured.
+/// A budget in time. The cost of rows differs by machine, model, depth and load, so it is measured.
 #[derive(Debug)]
 pub(super) struct StepBudget {
     max_stall: f64,
     idle_step: f64,
     /// Tokens of a tile: chunks end at borders of tiles where the budget allows.
     pub(super) tile: usize,
-    /// Whether a chunk has whole tiles however long they take, and nothing else depends on company.
+    /// Whether a chunk has whole tiles however long they take, and nothing else depends on other sequences.
     pub(super) is_deterministic: bool,
     clock: Clock,
     /// How long streams have rested since their last step, in seconds.
@@ -94,7 +94,7 @@ impl StepBudget {
         self.rested > 0.0
     }
 
-    /// Enters what a step took. `is_rest`: streams rested.
+    /// Records the time of a step. `is_rest`: streams rested.
     pub(super) fn record(&mut self, rows: usize, is_rest: bool, took: Duration) {
         self.clock.record(rows, took);
         self.rested = if is_rest { self.rested + took.as_secs_f64() } else { 0.0 };

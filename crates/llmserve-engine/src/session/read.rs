@@ -1,4 +1,4 @@
-//! Reading session files, with every length checked and the checksum verified. The format stands at
+//! Reads session files, checks every length and verifies the checksum. The format is described in
 //! [`super::header`].
 
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use crate::types::{SessionError, SessionErrorReason, TokenId};
 use super::damaged;
 use super::header::{self, CHECKSUM_BYTES, Header, MAGIC, PREAMBLE_BYTES, SessionInfo};
 
-/// Bytes that are read or written at once.
+/// Number of bytes that are read or written at once.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
-/// What a session is read for.
+/// The target of a session that is read.
 pub(super) struct Expected<'a> {
     pub(super) fingerprint: &'a str,
     pub(super) context_length: u64,
@@ -31,11 +31,11 @@ pub(super) struct Expected<'a> {
 pub(super) struct Contents {
     pub(super) header: Header,
     pub(super) tokens: Vec<TokenId>,
-    /// Empty where there is none, or none that is of use.
+    /// The KV state; empty if there is no usable one.
     pub(super) state: Vec<u8>,
 }
 
-/// Reads what is known of a session file without its model, and verifies its checksum.
+/// Reads the header of a session file and verifies its checksum, without the model.
 ///
 /// # Errors
 /// [`SessionError`] if the file is not a complete session file.
@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path, expected: &Expected<'_>) -> Result<Contents, Ses
     explained(path, || {
         let mut reader = Reader::open(path)?;
         let header = reader.header()?;
-        // Told only once the checksum is known to be right: a damaged file is not of another model.
+        // Reported only once the checksum is known to be right: a damaged file is not one of another model.
         if let Err(error) = expected.check(&header) {
             reader.verify_rest()?;
             return Err(error);
@@ -70,18 +70,18 @@ pub(super) fn read(path: &Path, expected: &Expected<'_>) -> Result<Contents, Ses
     })
 }
 
-/// Reads a file once from start to end, hashing what goes through.
+/// Reads a file once from start to end, hashing what it reads.
 struct Reader {
     file: BufReader<File>,
     hasher: Sha256,
     file_bytes: u64,
-    /// Bytes before the checksum that were not read yet.
+    /// Number of bytes before the checksum that have not been read yet.
     remaining: u64,
 }
 
 impl Reader {
     fn open(path: &Path) -> Result<Self, SessionError> {
-        // Looked at before it is opened: opening a pipe would wait for a writer.
+        // Checked before it is opened: opening a pipe would wait for a writer.
         check_regular(&fs::metadata(path).map_err(|error| not_readable(&error))?)?;
         let file = File::open(path).map_err(|error| not_readable(&error))?;
         let state = file.metadata().map_err(|error| not_readable(&error))?;
@@ -105,7 +105,7 @@ impl Reader {
         Header::decode(&json, self.file_bytes)
     }
 
-    /// What a file is that has no room for a header.
+    /// The error about a file without room for a header.
     fn too_short(&mut self) -> SessionError {
         let mut start = [0; MAGIC.len()];
         let len = start.len().min(self.file_bytes as usize);

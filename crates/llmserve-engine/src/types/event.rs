@@ -1,35 +1,35 @@
-//! What a request gives back: accepted, started, deltas, and exactly one terminal event.
+//! The events of a request: accepted, started, deltas, and exactly one terminal event.
 
 use std::time::Duration;
 
 use super::error::Error;
 use super::ids::TokenId;
 
-/// One thing that happened to a request.
+/// An event of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The request has its place in the queue.
     Accepted {
-        /// Tokens of the prompt.
+        /// Number of prompt tokens.
         num_prompt_tokens: usize,
     },
     /// The request left the queue and its prompt is being computed.
     Started {
-        /// Prompt tokens whose cells were reused.
+        /// Number of prompt tokens whose cells were reused.
         num_cached_tokens: usize,
     },
     /// New output.
     Delta(Delta),
     /// The end: nothing follows.
     Finished(Finished),
-    /// The end by a fault: nothing follows.
+    /// The end because of a fault: nothing follows.
     Failed(Error),
 }
 
 /// Output of one or more steps.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Delta {
-    /// One record for each drawn token, the end-of-generation token included.
+    /// One record for each drawn token, including the end-of-generation token.
     pub tokens: Vec<TokenRecord>,
 }
 
@@ -108,11 +108,11 @@ impl FinishReason {
 /// Token counts of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens of the prompt, cached ones included.
+    /// Number of prompt tokens, including cached ones.
     pub num_prompt_tokens: usize,
-    /// Prompt tokens whose cells were reused.
+    /// Number of prompt tokens whose cells were reused.
     pub num_cached_tokens: usize,
-    /// Drawn tokens, the end-of-generation token included.
+    /// Number of drawn tokens, including the end-of-generation token.
     pub num_completion_tokens: usize,
     /// Tokens that a drafter proposed.
     pub num_draft_tokens: usize,

@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn each_generation_has_its_own() {
         let values = PerProcess::<Mutex<u8>>::new();
-        // As a fork finds it, whose parent holds the lock.
+        // The state that a fork finds whose parent has the lock.
         let parent = values.own.get_or_init(|| (Owner::of_another_process(), Mutex::new(1)));
         let held = parent.1.lock().unwrap();
         *values.get().lock().unwrap() = 2;

@@ -1,4 +1,4 @@
-//! What belongs to one process. A forked child has none of the engine's threads, and a lock that one of
+//! Values that belong to one process. A forked child has none of the engine's threads, and a lock that one of
 //! them held at the fork is never released there: the child must not even try.
 
 use std::mem;
@@ -39,7 +39,7 @@ impl Owner {
 #[derive(Clone)]
 pub struct OwnedByProcess<T> {
     owner: Owner,
-    /// `None` once it was taken out.
+    /// `None` once the value was taken out.
     value: Option<T>,
 }
 

@@ -16,7 +16,7 @@ use super::pattern::Patterns;
 use super::source::{Link, Rules, Source, SourceId};
 use fields::{Fields, kind};
 
-/// Subschemas that are read; llguidance takes as many.
+/// Maximum number of subschemas that are read; llguidance has the same limit.
 const MAX_SOURCES: usize = 50_000;
 
 /// A schema that has been read: all subschemas that its documents can meet.
@@ -29,7 +29,7 @@ pub(super) struct Schema {
     pub(super) patterns: Patterns,
 }
 
-/// Reads `root` and all that it refers to.
+/// Reads `root` and everything that it refers to.
 ///
 /// # Errors
 /// The first keyword that is malformed or cannot be honoured.

@@ -20,7 +20,7 @@ pub(super) struct RawContext {
     weights: Arc<Weights>,
 }
 
-/// What llama.cpp could not make.
+/// The thing that llama.cpp could not make.
 pub(super) enum Missing {
     Context,
     Batch,
@@ -74,13 +74,13 @@ impl RawContext {
         self.batch.as_ptr()
     }
 
-    /// Gives the memory of a sequence's cells back to the system, where each sequence has its own.
+    /// Gives the memory of a sequence's cells back to the system, if each sequence has its own.
     ///
     /// # Safety
     /// The sequence, one of `num_sequences`, has no cells.
     pub(super) unsafe fn give_back(&self, sequence: usize, num_sequences: usize) {
         for tensor in &self.cache {
-            // SAFETY: the context is live, and the caller's word for the rest.
+            // SAFETY: the context is live; the caller promises the rest.
             unsafe { tensor.give_back(sequence, num_sequences) };
         }
     }

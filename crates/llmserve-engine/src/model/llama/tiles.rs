@@ -8,8 +8,8 @@ use crate::model::Row;
 
 /// Rows of a tile.
 pub(super) const TILE: usize = 64;
-/// Sequences of up to this many rows are computed together: decode rows with their drafts, whose cost is that of reading
-/// the weights. More rows gain nothing from company: llama.cpp would compute unequal ones in parts.
+/// Sequences of up to this many rows are computed together: decode rows with their drafts, whose cost is that of
+/// reading the weights. More rows gain nothing from company: llama.cpp would compute unequal ones in parts.
 const MAX_TOGETHER: usize = 16;
 
 /// The rows of each sequence by their index, for a call each.
@@ -23,7 +23,7 @@ pub(super) fn sequences(rows: &[Row]) -> Vec<Vec<usize>> {
 }
 
 /// The rows of each call by their index, in the order of the calls. Rows of a sequence are adjacent and in order.
-/// `is_deterministic`: none of a sequence are in a call with another's.
+/// `is_deterministic`: no call has rows of several sequences.
 pub(super) fn parts(rows: &[Row], is_deterministic: bool) -> Vec<Vec<usize>> {
     let max_together = if is_deterministic { 0 } else { MAX_TOGETHER };
     let mut together = Vec::new();

@@ -118,7 +118,7 @@ class LlamatikApi:
         summary="Set parameters",
         description=(
             "Merges the given fields into the parameters of all sessions. Sampling fields apply from "
-            "the next request on; load options reload the model for this dialect, and running requests finish. "
+            "the next request on; load options reload the model for this dialect; running requests finish. "
             "Nothing changes if a field is wrong or the model cannot be loaded like that."
         ),
         responses=responses_with(OkAnswer, _OK, {409: Content("`shutdown` came in between.", ERROR)}),
