@@ -87,7 +87,7 @@ const FAULT: &str = "fault";
 /// The text at which the prepare threads and the test wait for each other.
 const BARRIER: &str = "barrier";
 
-/// As many as the embedder starts.
+/// The number of prepare threads that the embedder starts.
 fn num_prepare_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).clamp(3, 8)
 }

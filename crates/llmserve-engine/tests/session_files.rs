@@ -334,7 +334,7 @@ fn a_state_that_the_context_refuses_is_dropped() {
         let saved = Saved::new();
         let expected = go_on(&saved.engine, &saved.session, " more", 10);
         let mut parts = Parts::of(&saved.bytes);
-        // Of another number of tokens than the header says.
+        // A state of another number of tokens than the header says.
         parts.state.truncate(40);
         parts.header["state"]["num_bytes"] = json!(40);
         let path = saved.folder.write("wrong state", &parts.bytes());
