@@ -8,7 +8,7 @@ from importlib import metadata
 
 @cache
 def version() -> str:
-    """The version in the package's metadata; ``0+unknown`` in a tree that was never installed."""
+    """As in the package's metadata; ``0+unknown`` in a tree that was never installed."""
     try:
         return metadata.version("llmserve")
     except metadata.PackageNotFoundError:
