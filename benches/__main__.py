@@ -91,7 +91,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--rates", type=_numbers, default=(0.4, 0.8), help="trace: requests a second (default 0.4,0.8)"
     )
     parser.add_argument(
-        "--seconds", type=float, default=60.0, help="trace: how long they arrive (default 60)"
+        "--seconds", type=float, default=60.0, help="trace: for how many seconds requests arrive (default 60)"
     )
     parser.add_argument(
         "--busy",
@@ -100,10 +100,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         help="contended: numbers of busy processes (default two and four for each core)",
     )
     parser.add_argument(
-        "--limit-s", type=float, default=120.0, help="contended: when a request is dropped (default 120)"
+        "--limit-s",
+        type=float,
+        default=120.0,
+        help="contended: seconds after which a request is dropped (default 120)",
     )
-    parser.add_argument("--quick", action="store_true", help="does it run? one round, less of everything")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to FILE, too")
+    parser.add_argument("--quick", action="store_true", help="smoke test: one round, and less of everything")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result to FILE")
     options = parser.parse_args(arguments)
     if options.quick:
         less = {"runs": 1, "sequences": (1, 4), "rates": (0.8,), "seconds": 10.0, "limit_s": 10.0}

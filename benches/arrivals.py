@@ -17,7 +17,7 @@ CELLS = 2048
 SHORT_WORDS = (20, 60)
 LONG_WORDS = (600, 900)
 TOKENS = (64, 128)
-# Of so many requests in a row one is long.
+# One request in this many is long.
 GROUP = 4
 FIRST_TOKEN_S, GAP_S = 2.0, 0.5
 LONG_GOAL = Goal(1.2)
@@ -69,7 +69,7 @@ def run(setting: Setting) -> list[Figure]:
 
 
 def requests(rate: float, seconds: float, number: int) -> list[Request]:
-    """The trace of the round `number`: `rate` requests a second for so many seconds."""
+    """The trace of the round `number`: `rate` requests a second for `seconds`."""
     chance = random.Random(f"{rate:g} a second, round {number}")  # noqa: S311 - no secret
     trace: list[Request] = []
     long_one = 0

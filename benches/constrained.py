@@ -84,7 +84,7 @@ async def _constrained(engine: Engine, streams: int, number: int) -> tuple[list[
 
 
 async def _free(engine: Engine, number: int, tokens: list[int]) -> float:
-    """Seconds for so many tokens of each free text."""
+    """Seconds for the given number of tokens of each free text."""
     params = SamplingParams(ignore_eos=True, cache_prompt=False)
     prompts = _prompts(len(tokens), number)
     started = time.perf_counter()

@@ -16,7 +16,7 @@ IDLE_LIMIT_S = 60.0
 IDLE_LOOK_S = 0.3
 IDLE_SHARE = 0.1
 
-# It ends by itself, also when this program was killed and can end nothing.
+# The process ends by itself, even if this program was killed and cannot end it.
 _BUSY = """
 import os, time
 end, parent = time.monotonic() + {limit_s}, {parent}
@@ -61,7 +61,7 @@ def await_idle(pid: int) -> None:
 
 @contextmanager
 def busy_processes(count: int, limit_s: float) -> Iterator[None]:
-    """`count` processes that compute all the time meanwhile, each for `limit_s` seconds at most."""
+    """`count` processes that compute all the time, each for `limit_s` seconds at most."""
     code = _BUSY.format(limit_s=limit_s, parent=os.getpid())
     with ExitStack() as stack:
         started = []

@@ -72,7 +72,7 @@ def run_plan(
         streams: requests (`Server.completion`); each is sent `after_s` seconds from now, at once without, and
             is dropped after `limit_s`, if it has that.
         arrival: a request that is sent while they run; they are dropped once it is answered.
-        arrival_after: when each stream has had so many chunks.
+        arrival_after: the arrival is sent when each stream has had this many chunks.
         poll_path: a path that is asked for every 20 ms meanwhile.
 
     Raises:

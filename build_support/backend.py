@@ -23,7 +23,7 @@ Settings = Mapping[str, Any]
 
 
 def get_requires_for_build_wheel(config_settings: Settings | None = None) -> list[str]:
-    """Nothing beyond `build-system.requires`; says first of all what the machine lacks."""
+    """Nothing beyond `build-system.requires`; first of all reports what the machine lacks."""
     _check()
     return []
 

@@ -110,7 +110,7 @@ def _code_variables() -> list[str]:
 
 
 def _python_abi(tools: Path) -> dict[str, str]:
-    """What pyo3 is to know of Python: the stable ABI, whichever interpreter and environment asks.
+    """What pyo3 gets to know about Python: the stable ABI, whichever interpreter and environment asks.
 
     Without it pyo3 would look at the interpreter, and be compiled anew for each virtual environment
     and between cargo and maturin. Windows (import library) and free-threaded Python (no stable ABI

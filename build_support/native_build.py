@@ -1,4 +1,4 @@
-"""Compile the extension module and llama.cpp with cargo, and show how far that is.
+"""Compile the extension module and llama.cpp with cargo, and show the progress.
 
 ``make build`` runs this before pip installs the package: cargo alone says nothing during the minutes
 in which llama.cpp is compiled. On a terminal the last line moves each second; elsewhere a line comes

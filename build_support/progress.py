@@ -82,7 +82,7 @@ class ProgressReporter:
         self._thread.join()
 
     def line(self) -> str:
-        """What is to be said now."""
+        """The line to write now."""
         build = running_build(self._target)
         what = build.describe() if build else "compiling"
         return f"llmserve: {what}, {elapsed(time.monotonic() - self._started_s)}"

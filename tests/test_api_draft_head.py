@@ -183,7 +183,7 @@ async def test_requests_go_on_while_drafting_comes_and_goes(engine: Engine) -> N
 async def test_the_head_of_another_engine_is_refused(engine: Engine, tiny_models: Path) -> None:
     async with await Engine.load(tiny_models / DRAFT_HEAD_FILE, config(context_length=256)) as other:
         drafting = await other.open_drafting("mtp")
-        with pytest.raises(InvalidParameterError, match=r"^drafting: must be of the engine") as raised:
+        with pytest.raises(InvalidParameterError, match=r"^drafting: must belong to the engine") as raised:
             await complete(engine, drafting=drafting)
         assert raised.value.field == "drafting"
         lookup = await other.open_drafting("prompt_lookup")

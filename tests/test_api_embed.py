@@ -159,7 +159,7 @@ async def test_lengths_around_the_batch_and_the_context(tiny_models: Path) -> No
         assert (error.index, error.prompt_tokens, error.context_length) == (1, CONTEXT + 1, CONTEXT)
         with pytest.raises(InputTooLongError, match=r"input\[0\]: 1000000 tokens"):
             await embedder.embed([[1] * 1_000_000])
-        # Many blanks are no tokens, and a long word that is not known is one.
+        # Many blanks make no tokens, and a long unknown word makes one.
         assert (await embedder.embed([" " * 10_000, "☃" * 10_000])).num_tokens == (2, 3)
 
 

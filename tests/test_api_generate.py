@@ -193,7 +193,7 @@ async def test_unknown_overrides_name_the_closest(engine: Engine) -> None:
         TypeError, match="`temprature` is not a sampling parameter; the closest are `temperature`"
     ):
         await engine.generate(PROMPT, temprature=1)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="known are `max_tokens`, `temperature`"):
+    with pytest.raises(TypeError, match="there are `max_tokens`, `temperature`"):
         engine.stream(PROMPT, zzzzz=1)  # type: ignore[call-arg]
 
 

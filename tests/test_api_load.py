@@ -273,7 +273,7 @@ async def test_a_bad_option_is_named(options: dict[str, object], message: str, t
 @pytest.mark.anyio
 async def test_too_long_a_context_is_refused_with_the_numbers(tiny_model: Path) -> None:
     with pytest.raises(
-        LoadError, match=r"needs \d+ MiB and \d+ MiB are free; lower `context_length`"
+        LoadError, match=r"needs \d+ MiB, but only \d+ MiB are free; lower `context_length`"
     ) as failure:
         await Engine.load(tiny_model, ModelConfig(context_length=1 << 26, max_sequences=16))
     assert failure.value.reason == "not_enough_memory"

@@ -103,7 +103,7 @@ async def test_what_did_not_come_off_leaves_the_session_as_it_was(tiny_model: Pa
         assert exceeded.value.prompt_tokens == len(before) + 480
         with pytest.raises(InvalidParameterError, match="token 999999"):
             await engine.generate([999_999], session=session)
-        with pytest.raises(InvalidParameterError, match="session: must be of the engine"):
+        with pytest.raises(InvalidParameterError, match="session: must belong to the engine"):
             await other.generate(PROMPT, session=session)
         for append in (None, 1, "yes"):
             with pytest.raises(InvalidParameterError, match="append"):

@@ -29,7 +29,7 @@ async def test_greedy_tokens_equal_those_of_llama_cpp(model_path: Path) -> None:
 
 
 async def parts_at_a_near_tie(engine: Engine, recorded: dict[str, Any]) -> bool:
-    """False: the texts are equal. A parting that is no near-tie fails the test."""
+    """False: the texts are equal. A divergence other than a near-tie fails the test."""
     completion = await engine.generate(
         recorded["prompt"], max_tokens=RECORDED["max_tokens"], logprobs=2, cache_prompt=False
     )

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.anyio
 
 # About borders of tiles, and between them.
 LENGTHS = (50, 63, 64, 65, 90, 127, 128, 129, 190, 200, 256, 257, 300, 321, 400, 450, 511, 513, 900, 2000)
-# Those of the default model, whose prompts take seconds.
+# Lengths for the default model, whose prompts take seconds.
 FEW_LENGTHS = (50, 64, 65, 129, 190, 200, 321, 513)
 TOKENS = 8
 # Streams and other prompts run beside the one that is looked at.
 NUM_BESIDE = 3
-# Beyond so many tokens flash attention splits a lone row over the threads, with sums of 16-bit numbers: there
+# Beyond this length, flash attention splits a lone row over the threads, with sums of 16-bit numbers: there
 # company changes more, up to 0.3.
 SPLIT_FROM = 256
 
@@ -103,7 +103,8 @@ def drawn(completion: Completion) -> list[tuple[int, float]]:
 
 
 def largest_difference(one: Completion, other: Completion) -> float:
-    """Of the log-probabilities as far as the texts are equal; where they part, two tokens were as likely."""
+    """The largest difference of the log-probabilities, up to where the texts diverge: there, two tokens were
+    equally likely."""
     largest = 0.0
     for (token, here), (second, there) in zip(drawn(one), drawn(other), strict=True):
         largest = max(largest, abs(here - there))

@@ -21,7 +21,7 @@ from synthetic import KINDS, VOCABULARY, Kind, main_file, write_all
 TOKENS = 48
 MARGIN = 0.04
 
-# Over so many tokens, the margins of these four of the eight prompts stay above 0.007.
+# Over this many tokens, the margins of these four of the eight prompts stay above 0.007.
 LONG_TOKENS = 150
 LONG_PROMPTS = (0, 1, 3, 4)
 MAX_ROUNDS = 20

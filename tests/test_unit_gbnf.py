@@ -70,7 +70,7 @@ def test_the_notation(gbnf: str, texts: list[str], others: list[str]) -> None:
         ('root ::= "a"{}', "line 1, column 13: a repetition must be {m}, {m,}, {,n} or {m,n}"),
         ('root ::= "a"{2001}', "line 1, column 13: a repetition may have at most 2000 rounds"),
         ('root ::= "a"' + "*" * 5, "more than 3 repetitions of one item"),
-        ("root ::= " + "(" * 51, "line 1, column 60: groups may be nested 50 deep"),
+        ("root ::= " + "(" * 51, "line 1, column 60: groups may be nested at most 50 deep"),
         ("root ::= (=x)", "line 1, column 11: unexpected '='"),
         ("root ::= <[7]>", "line 1, column 10: unexpected '<'"),
         ('root ::= "a" root', "the rule 'root' matches no finite text"),

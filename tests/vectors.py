@@ -25,5 +25,5 @@ def matrix(embeddings: Embeddings) -> Matrix:
 
 
 def letters(num_tokens: int) -> str:
-    """A text that the synthetic BERT reads as so many tokens, with the two that are put around it."""
+    """A text that the synthetic BERT reads as `num_tokens`, including the two that are put around it."""
     return " ".join("abcdefgh"[number % 8] for number in range(num_tokens - 2))

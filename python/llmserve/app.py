@@ -18,7 +18,7 @@ class BrokenApplication:
         self._reason = reason
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Fails the lifespan; without one, fails each request."""
+        """Fails the lifespan, or each request if there is no lifespan."""
         if scope["type"] != "lifespan":
             raise SettingsError(self._reason)
         await receive()

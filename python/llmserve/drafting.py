@@ -111,7 +111,7 @@ class DefaultDrafting:
     __slots__ = ("_current", "_last_set", "_lock", "_num_calls")
 
     def __init__(self) -> None:
-        # Held for a few instructions only.
+        # The lock is held for a few instructions only.
         self._lock = threading.Lock()
         self._num_calls = 0
         self._last_set = 0

@@ -70,7 +70,7 @@ class LoadError(LlmserveError):
     `reason` is a stable name: `not_found`, `not_readable`, `not_gguf`, `unsupported_version`, `truncated`,
     `damaged`, `missing_part`, `wrong_part`, `unsupported`, `not_enough_memory`, `invalid_option`,
     `cancelled`, `wrong_kind`, `probe_failed` or `load_failed`. `field` names the option that is an
-    `invalid_option`. `detail` holds llama.cpp's own words, for logs; it is no part of `str()`.
+    `invalid_option`. `detail` holds llama.cpp's own words, for logs; it is not part of `str()`.
     """
 
     code = "load_failed"

@@ -51,5 +51,5 @@ def _time(seconds: int) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
-        # The checksum says that it was written so, not that it makes sense.
+        # The checksum shows that the value was written like this, not that it makes sense.
         return f"{seconds} s after 1970"

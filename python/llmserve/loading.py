@@ -36,15 +36,15 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
 
     # A coroutine, so that `asyncio.run`, tasks and `trio.run` take it.
     def send(self, value: Any) -> Any:
-        """Go on, for the event loop."""
+        """Continue the load, for the event loop."""
         return self._coroutine().send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise in it, for the event loop."""
+        """Raise an exception in the load, for the event loop."""
         return self._coroutine().throw(*error)
 
     def close(self) -> None:
-        """End it, for the event loop."""
+        """End the load, for the event loop."""
         self._coroutine().close()
         self._cancel()
 
@@ -64,7 +64,7 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
         return progress
 
     async def aclose(self) -> None:
-        """Cancel the load, if it is not over, and end the iteration. A fetched engine stays open."""
+        """Cancel the load, if it is not over, and end the iteration. A model that was fetched stays open."""
         self._cancel()
 
     async def __aenter__(self) -> ModelT:

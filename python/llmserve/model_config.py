@@ -42,7 +42,7 @@ class ModelConfig:
     """Total number of KV cells (tokens) of all sequences, for the layout `unified`. By default as many as fit
     into half of the free memory."""
     kv_layout: KvLayout = "auto"
-    """A pool of KV cells for each sequence, or one for all. `auto`: one for each, if half of the free memory
+    """A pool of KV cells for each sequence, or one for all. `auto`: one for each if half of the free memory
     can hold all sequences at full length."""
     batch_size: int = 512
     """Maximum number of rows (tokens) in one step."""

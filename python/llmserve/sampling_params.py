@@ -79,7 +79,7 @@ class SamplingParams:
         if self.json_schema is not None:
             object.__setattr__(self, "json_schema", schema_text(self.json_schema))
         _core.check_params(self)
-        # Copies, so that what was checked cannot change.
+        # Copies, so that the checked values cannot change.
         object.__setattr__(self, "stop", tuple(self.stop))
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))
@@ -96,4 +96,4 @@ class SamplingParams:
 def _unknown(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3)
     names = ", ".join(f"`{n}`" for n in close or known)
-    return f"`{name}` is not a sampling parameter; {'the closest are' if close else 'known are'} {names}"
+    return f"`{name}` is not a sampling parameter; {'the closest are' if close else 'there are'} {names}"

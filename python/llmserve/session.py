@@ -69,7 +69,7 @@ class AnySession(Waiting):
         await self._done(lambda listener: self.core.load(path, listener))
 
     async def _done(self, begin: Callable[[_core.Listener], _core.SessionJob]) -> None:
-        """Wait for a call, which a cancelled task, or Ctrl-C, gives up."""
+        """Wait for a call; a cancelled task, or Ctrl-C, gives it up."""
         mailbox = self._mailbox()
         job = begin(mailbox.listener)
         try:
@@ -100,6 +100,6 @@ class Session(AnySession, Awaited):
 
 
 class SyncSession(AnySession, Blocking):
-    """`Session` without an event loop; its methods mean the same and raise the same."""
+    """`Session` without an event loop; its methods mean and raise the same."""
 
     __slots__ = ()

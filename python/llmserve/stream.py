@@ -32,7 +32,7 @@ class AnyStream(Waiting):
         try:
             self._request = submit(self._inbox.listener)
         except ContextExceededError as error:
-            # It comes out where the engine's own refusals do.
+            # It is raised where the engine's own refusals are.
             self._transcript.error = error
 
     @operation
@@ -165,7 +165,7 @@ class SyncStream(AnyStream, Blocking):
         return self
 
     def __next__(self) -> Delta:
-        """The next output; raises what that of `Stream` raises."""
+        """The next output; raises the same as that of `Stream`."""
         delta = run(self._next())
         if delta is None:
             raise StopIteration

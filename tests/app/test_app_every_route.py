@@ -26,9 +26,9 @@ class Route:
     path: str
     max_tokens: str
     text: Callable[[Any], str]
-    """Of a whole answer."""
+    """The text of a whole answer."""
     delta: Callable[[Any], str]
-    """Of an event."""
+    """The text of an event."""
     seed: str = "seed"
     prompt: Callable[[str], dict[str, Any]] = lambda prompt: {"model": MODEL, "prompt": prompt}
 

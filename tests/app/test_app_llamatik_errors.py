@@ -120,7 +120,7 @@ def test_required_fields_are_named(api: Llamatik, route: str, field: str) -> Non
         ({"maxTokens": -1}, "maxTokens must be at least 1, got -1"),
         ({"topP": 1.5}, "topP must be at most 1, got 1.5"),
         ({"repeatPenalty": 0}, "repeatPenalty: must be a number above 0, got 0"),
-        ({"stop": [""]}, "stop: must not hold an empty string"),
+        ({"stop": [""]}, "stop: must not contain an empty string"),
         ({"seed": 2**64}, "seed must be at most 18446744073709551615, got 18446744073709551616"),
         ({"sessionId": 5}, "sessionId must be a string, got the number 5"),
         ({"sessionId": "a b"}, "sessionId must be 1 to 128 of A-Z a-z 0-9 . _ -, got 'a b'"),

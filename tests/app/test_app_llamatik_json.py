@@ -84,7 +84,7 @@ def budget_of(api: Llamatik, schema: Any) -> int:
         return 1
     assert answer.status == 400
     found = re.fullmatch(
-        r"maxTokens: the shortest document takes (\d+) tokens, and 1 may .*", answer.json["error"]
+        r"maxTokens: the shortest document takes (\d+) tokens, but only 1 may .*", answer.json["error"]
     )
     assert found is not None, answer.text
     return int(found[1])

@@ -211,7 +211,7 @@ def test_another_model_replaces_the_first_when_its_requests_end(
             assert api.whole("generate", prompt="sea", maxTokens=2)["usage"]["completionTokens"] == 2
             assert rest(lines)[-1]["event"] == "done"
         wait_until(lambda: running.states() == ["ready"])
-        # A session belongs to its model: the first one's is no beginning for the second.
+        # A session belongs to its model: the first one's does not begin the second's.
         assert api.get("model/finetuneType").json == {"finetuneType": None}
         # What fails to load leaves the model that there is.
         assert api.post("init", {"modelPath": str(tmp_path / "no.gguf")}).status == 400

@@ -125,7 +125,7 @@ def test_after_a_context_continue_is_the_next_turn(api: Llamatik) -> None:
         assert again["text"] == expected["text"]
         assert again["usage"]["promptTokens"] == expected["usage"]["promptTokens"]
         assert again["usage"]["cachedTokens"] > 0
-        # What a user writes is no control token.
+        # What a user writes never is a control token.
         assert second["usage"]["promptTokens"] > again["usage"]["promptTokens"] + 1
         # And so on: the mode stays.
         further = api.whole("continue", prompt="More?", maxTokens=1, **GREEDY)

@@ -51,10 +51,10 @@ JSON_FORMAT: dict[str, Any] = {"type": "json_object"}
     ("body", "message"),
     [
         ({"grammar": GBNF, "response_format": JSON_FORMAT}, "grammar cannot be used with response_format"),
-        ({"grammar": "root ::= ("}, "grammar is no GBNF: "),
+        ({"grammar": "root ::= ("}, "grammar is not valid GBNF: "),
         ({"grammar": "start: ("}, "grammar: "),
         ({"grammar": "neither"}, "grammar: "),
-        ({"grammar": "root ::= root"}, "grammar is no GBNF: the rule 'root' matches no finite text"),
+        ({"grammar": "root ::= root"}, "grammar is not valid GBNF: the rule 'root' matches no finite text"),
         ({"grammar": 'root ::= "' + "x" * 70_000 + '"'}, "grammar must have at most 65536 bytes, got 70011"),
         ({"grammar": 5}, "grammar must be a string, got the number 5"),
         ({"grammar": 'root ::= "\ud800"'}, ""),

@@ -69,7 +69,7 @@ TOOLS = [tool("get_weather"), tool("get_time")]
 
 
 def calling(num_calls: int) -> list[dict[str, Any]]:
-    """A conversation in which the assistant has made so many calls in each turn."""
+    """A conversation in which the assistant has made the given number of calls in each turn."""
     messages: list[dict[str, Any]] = []
     for turn, (city, weather) in enumerate([("Rome", "sunny"), ("Oslo", "cold"), ("Lima", "dry")]):
         ids = [f"call{turn}000{number}" for number in range(num_calls)]

@@ -175,7 +175,11 @@ def test_a_grammar_is_greedy_unless_a_temperature_is_given(generate: Any) -> Non
         ({"grammar": {"ebnf": "start: ("}}, "grammar.ebnf", ""),
         ({"grammar": {"regex": "("}}, "grammar.regex", ""),
         ({"grammar": {"json_schema": {"type": "nothing"}}}, "grammar.json_schema", "type"),
-        ({"grammar": {"json_schema": CITY}, "max_new_tokens": 3}, "max_new_tokens", "3 may be generated"),
+        (
+            {"grammar": {"json_schema": CITY}, "max_new_tokens": 3},
+            "max_new_tokens",
+            "only 3 may be generated",
+        ),
         ({"stop": ["a"] * 65}, "stop", ""),
     ],
 )

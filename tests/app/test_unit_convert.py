@@ -167,7 +167,7 @@ def test_progress_is_written_as_the_contract_writes_it() -> None:
         (12, 3, 3, "options.max_kv_size must be at least the prompt's 12 tokens, got 3"),
         (12, 8, 0, "too long"),
         (12, 8, 100, "too long"),
-        # Of two equal limits, the one that leaves no room.
+        # Of two equal limits, the one that leaves no room is named.
         (8, 8, 8, "too long"),
     ],
 )

@@ -18,7 +18,7 @@ from llmserve.server.web.writing import ClientStalledError
 
 
 class Reader:
-    """A client that reads so many bytes of a body and then stops."""
+    """A client that reads some bytes of a body and then stops."""
 
     def __init__(self, num_bytes: int) -> None:
         self._num_bytes = num_bytes
@@ -60,7 +60,7 @@ def test_a_client_that_stops_reading_a_whole_answer_is_cut_off_too() -> None:
 
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_a_client_that_takes_not_even_the_head_is_cut_off(is_stream: bool) -> None:
-    """As one does that has sent its requests at once and read none of the answers."""
+    """Like a client that has sent its requests at once and read none of the answers."""
 
     async def send(message: Message) -> None:
         assert message["type"] == "http.response.start"

@@ -152,7 +152,7 @@ def test_wrong_fields_are_named(body: dict[str, Any], message: str) -> None:
     ("body", "message"),
     [
         ({"repeatPenalty": 0}, "repeatPenalty: must be a number above 0, got 0"),
-        ({"stop": [""]}, "stop: must not hold an empty string"),
+        ({"stop": [""]}, "stop: must not contain an empty string"),
         ({"stop": ["x"] * 65}, "stop: must have at most 64 strings, got 65"),
     ],
 )

@@ -24,7 +24,7 @@ def test_both_ends_must_be_loopback_addresses(end: End) -> None:
 def test_unix_sockets_are_local() -> None:
     assert is_local({"server": UNIX, "client": None})
     assert is_local({"server": UNIX, "client": ("", None)})
-    # As a server may have read it from a header.
+    # An address as a server may have read it from a header.
     assert not is_local({"server": UNIX, "client": ("192.0.2.1", 0)})
     assert not is_local({"server": LOOPBACK, "client": ("", None)})
 

@@ -191,7 +191,7 @@ def test_wrong_fields_are_named(body: dict[str, Any], message: str) -> None:
         ({"tools": [function("a b")]}, "tools[0].function.name must be 1 to 128 of"),
         ({"tools": [function("<|im_end|>")]}, "tools[0].function.name must be 1 to 128 of"),
         ({"tools": [{"type": "function"}]}, "tools[0].name is required"),
-        ({"tools": [function("a"), function("a")]}, "tools[1] has the name of another one, a"),
+        ({"tools": [function("a"), function("a")]}, "tools[1] has the name of another tool, a"),
         ({"tools": [function("a", parameters=5)]}, "tools[0].function.parameters must be an object"),
         (
             {"tools": [function("a", parameters={"type": "string"})]},
@@ -306,8 +306,11 @@ def test_input_items_are_messages() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"previous_response_id": "r"}, "previous_response_id is not kept here"),
-        ({"conversation": "c"}, "conversation is not kept here"),
+        (
+            {"previous_response_id": "r"},
+            "previous_response_id is not supported, because responses are not stored",
+        ),
+        ({"conversation": "c"}, "conversation is not supported, because responses are not stored"),
         ({"background": True}, "background must be false"),
         ({"input": []}, "input must have at least one item"),
         ({"input": [{"type": "item_reference"}]}, "input[0].type must be message"),

@@ -341,7 +341,9 @@ def test_a_copy_takes_the_tokens_of_the_engines_vocabulary_only(tiny_models: Pat
         ):
             session = large.session()
             await large.generate("Once upon a time", max_tokens=1, session=session)
-            with pytest.raises(InvalidParameterError, match=r"^session: must hold tokens of this vocabulary"):
+            with pytest.raises(
+                InvalidParameterError, match=r"^session: must contain tokens of this vocabulary"
+            ):
                 small.session(copy=session)
 
     asyncio.run(main())

@@ -135,7 +135,7 @@ SERVICE_LINKS = {
     "LLMSERVE_PORT_8082_TCP_PORT": "8082",
     "LLMSERVE_PORT_8082_TCP_ADDR": "10.0.0.1",
     "LLMSERVE_PORT_53_UDP": "udp://10.0.0.1:53",
-    # Of the Services `llmserve-gateway` and `llmserve-grpc`: the last one has a setting's name.
+    # Variables of the Services `llmserve-gateway` and `llmserve-grpc`: the last one has a setting's name.
     "LLMSERVE_GATEWAY_SERVICE_HOST": "10.0.0.2",
     "LLMSERVE_GATEWAY_PORT": "tcp://10.0.0.2:80",
     "LLMSERVE_GATEWAY_PORT_80_TCP_ADDR": "10.0.0.2",

@@ -229,6 +229,6 @@ def test_seeds_with_a_sign_differ_from_those_without() -> None:
 def test_lark_stays_as_it_is_and_gbnf_names_the_place_of_a_mistake() -> None:
     lark = 'start: "a" /b+/'
     assert asyncio.run(read_grammar(lark, "grammar.ebnf")) == lark
-    with pytest.raises(FieldError, match=r"^grammar.ebnf is no GBNF: line 2, column 3: ") as raised:
+    with pytest.raises(FieldError, match=r"^grammar.ebnf is not valid GBNF: line 2, column 3: ") as raised:
         asyncio.run(read_grammar('root ::= "a"\n  )', "grammar.ebnf"))
     assert code_of(fault_of(raised.value, DIALECT)) == "invalid_request"

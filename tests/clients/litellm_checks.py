@@ -125,7 +125,7 @@ def check_errors() -> None:
 
 
 def check_the_server_is_a_litellm_provider() -> None:
-    """Its name for OpenAI-compatible servers that run on the own machine."""
+    """LiteLLM's name for OpenAI-compatible servers that run on one's own machine."""
     answer = ask(model=f"hosted_vllm/{MODEL}", top_k=20, seed=7, stop=["\n"])
     assert answer.choices[0].message.content
 

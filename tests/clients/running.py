@@ -11,7 +11,7 @@ from pathlib import Path
 from serving.process import environment
 
 HERE = Path(__file__).resolve().parent
-# Of a whole program: it ends one that hangs.
+# Time limit for a whole program, which ends one that hangs.
 LIMIT_S = 600
 # No telemetry, no price lists from the network.
 QUIET = {

@@ -64,7 +64,7 @@ def _describe(writer: gguf.GGUFWriter) -> None:
     writer.add_key_length(HEAD_SIZE)
     writer.add_value_length(HEAD_SIZE)
     writer.add_rope_dimension_count(HEAD_SIZE)
-    # Of text all sections have the same position.
+    # For text, all sections have the same position.
     writer.add_rope_dimension_sections([11, 11, 10, 0])
     writer.add_rope_freq_base(ROPE_BASE)
     writer.add_uint32("qwen35.full_attention_interval", NUM_LAYERS)

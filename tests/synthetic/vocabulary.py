@@ -72,7 +72,7 @@ def _vocabulary() -> Vocabulary:
     merged, merges = _merged(letters)
     tokens = [*letters, *merged, BOS, EOS, IM_START, IM_END]
     types = [gguf.TokenType.NORMAL] * (256 + len(merged)) + [gguf.TokenType.CONTROL] * 4
-    # Only whole characters: random single bytes above ASCII would make text that is no UTF-8.
+    # Only whole characters: random single bytes above ASCII would make invalid UTF-8.
     values = {letter: byte for byte, letter in enumerate(letters)}
     live = [0x0A, *range(0x20, 0x7F)]
     for number, token in enumerate(merged, start=256):

@@ -38,7 +38,7 @@ fn prompt(index: usize, len: usize) -> Vec<TokenId> {
     (0..len).map(|at| TokenId(((index * 31 + at * at) % 200) as i32)).collect()
 }
 
-/// Decode steps of so many sequences, 200 tokens each: time per token.
+/// Time per token of decode steps of several sequences with 200 tokens each.
 fn steps(criterion: &mut Criterion) {
     const TOKENS: u32 = 200;
     let mut group = criterion.benchmark_group("decode step on the fake model");
@@ -56,7 +56,7 @@ fn steps(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One request of one token whose prompt is found among so many cached prefixes of 4,000 tokens.
+/// A request for one token whose prompt is found among many cached prefixes of 4,000 tokens.
 fn prefix_lookup(criterion: &mut Criterion) {
     const LEN: usize = 4000;
     let mut group = criterion.benchmark_group("request with a cached prefix of 4,000 tokens");

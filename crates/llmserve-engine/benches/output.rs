@@ -1,6 +1,6 @@
 //! What a step costs beside the decode: 64 sequences draw from rows of a large vocabulary.
 //!
-//! The time is the engine's own count of what its steps took beyond the decode, so it holds the pool's
+//! The time is the engine's own count of what its steps took beyond the decode, so it includes the pool's
 //! hand-over too, and the events.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a bench that fails panics")]
 
@@ -15,7 +15,7 @@ use llmserve_engine::{
     SamplingParams, SchedulerConfig, SlotId, StopParams, TokenId,
 };
 
-/// That of `Qwen2.5`.
+/// The vocabulary size of `Qwen2.5`.
 const VOCABULARY: usize = 151_936;
 const SEQUENCES: usize = 64;
 const TOKENS: u32 = 200;

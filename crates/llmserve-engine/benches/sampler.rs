@@ -8,7 +8,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use llmserve_engine::sampler::{Bans, Sampler, Scratch};
 use llmserve_engine::{SamplingParams, TokenId};
 
-/// Those of `SmolLM2` and `Qwen2.5`.
+/// Vocabulary sizes of `SmolLM2` and `Qwen2.5`.
 const VOCABULARIES: [usize; 2] = [49_152, 151_936];
 
 /// Noise of a standard deviation of `spread` as the bulk, and a head of a hundred tokens whose

@@ -24,7 +24,7 @@ bool llama_memory_seq_rm(llama_memory_i *, int32_t seq, int32_t p0, int32_t p1);
 void llama_memory_seq_cp(llama_memory_i *, int32_t src, int32_t dst, int32_t p0, int32_t p1);
 }
 
-// Of llama-ext.h, which has no C linkage.
+// Functions of llama-ext.h, which has no C linkage.
 void llama_set_embeddings_nextn(llama_context *, bool value, bool masked);
 void llama_set_embeddings_layer_inp(llama_context *, uint32_t layer, bool value);
 float * llama_get_embeddings_nextn(llama_context *);
@@ -97,7 +97,7 @@ bool llmserve_seq_cp(llama_memory_i * mem, int32_t src, int32_t dst, char * err,
 
 void llmserve_set_hidden_rows(llama_context * ctx, bool value, bool masked) {
     llama_set_embeddings_nextn(ctx, value, masked);
-    // Has the graphs made anew: llama.cpp would go on with one of before where a batch has the shape of the last.
+    // Has the graphs made again: llama.cpp would reuse an earlier one for a batch of the same shape as the last.
     llama_set_embeddings_layer_inp(ctx, 0, false);
 }
 

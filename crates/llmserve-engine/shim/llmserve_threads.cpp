@@ -6,7 +6,7 @@
 // A barrier that sleeps at once, on the other hand, costs most of the speed on an idle machine. So a wait spins about
 // as long as going to sleep and being woken would take; and where a team mostly waits, half of its threads are left
 // out for a while, since a thread alone loses nothing to the others. The team stays as large: its members then share
-// the threads and take turns at barriers. So no result depends on how crowded the machine is, as it else would
+// the threads and take turns at barriers. So no result depends on how crowded the machine is, as it otherwise would
 // (ggml's flash attention adds up one part for each member).
 //
 // All symbols are hidden: whoever else in the process uses OpenMP keeps libgomp.
@@ -79,7 +79,7 @@ struct alignas(64) gate {
         return is_open(seen);
     }
 
-    // Waits until the count is another than `seen`; says for how long, 0 for hardly.
+    // Waits until the count differs from `seen`; returns for how long, about 0 if hardly at all.
     int64_t wait(uint32_t seen) {
         if (pause_until_open(seen, first_pauses)) {
             return 0;
@@ -105,19 +105,19 @@ struct team {
     explicit team(int size) : size(size) {}
 
     int size;
-    // That its members share.
+    // Number of threads, which its members share.
     int num_threads = 1;
     gate barrier;
     alignas(64) std::atomic<int> num_arrived{ 0 };
     std::atomic<unsigned> num_singles{ 0 };
-    // What its threads have waited for each other.
+    // How long its threads have waited for each other.
     std::atomic<int64_t> waited_ns{ 0 };
     // The loop whose iterations are being handed out.
     std::mutex loop_mutex;
     unsigned num_loops = 0;
     long next = 0, end = 0, step = 1;
 
-    // Waits for the other threads; says for how long.
+    // Waits for the other threads; returns for how long.
     int64_t meet() {
         const uint32_t seen = barrier.count.load(std::memory_order_acquire);
         if (num_arrived.fetch_add(1, std::memory_order_acq_rel) == num_threads - 1) {
@@ -161,10 +161,10 @@ struct member {
     long chunk = 1;
 };
 
-// The one that this thread runs now.
+// The member that this thread runs now.
 thread_local member self;
 
-// As much as a thread's; only what is used takes memory.
+// The same stack size as a thread's; only what is used takes memory.
 constexpr size_t stack_bytes = 8 << 20;
 constexpr size_t guard_bytes = 64 << 10;
 
@@ -233,7 +233,7 @@ thread_local turns own_turns;
 
 void run_other() {
     own_turns.function(own_turns.data);
-    // Never comes back: the next region starts the fiber anew.
+    // Never returns: the next region starts the fiber again.
     own_turns.give_turn();
 }
 
@@ -264,9 +264,9 @@ class crowding {
   public:
     int num_threads_of(int all) const { return std::max(all >> num_halvings, 1); }
 
-    // Takes in how a region went.
+    // Records how a region went.
     void note(int num_threads, int64_t took_ns, int64_t waited_ns) {
-        // Where one thread works and the others wait for it, this would be `took_ns` for each of them.
+        // If one thread works and the others wait for it, this would be `took_ns` for each of them.
         const bool is_crowded = waited_ns > least_ns && waited_ns > (num_threads - 1) * took_ns * 2 / 5;
         if (is_crowded) {
             patience = is_trial ? std::min(2 * patience, most_patience) : patience;
@@ -288,7 +288,7 @@ class crowding {
   private:
     // Regions before more threads are tried again: more, the more often that failed.
     static constexpr int least_patience = 2, most_patience = 64;
-    // Less is noise, or the end of a short region.
+    // A shorter wait is noise, or the end of a short region.
     static constexpr int64_t least_ns = 2'000'000;
 
     int num_halvings = 0;
@@ -305,7 +305,7 @@ struct pool : team {
     };
 
     const int wanted;
-    // As many as the system gives.
+    // As many threads as the system gives.
     std::vector<std::unique_ptr<worker>> workers;
     crowding crowd;
     void (*function)(void *) = nullptr;
@@ -375,7 +375,7 @@ extern "C" {
 HIDDEN void GOMP_parallel(void (*function)(void *), void * data, unsigned num_threads, unsigned /* flags */) {
     const int size = num_threads == 0 ? num_cores() : static_cast<int>(num_threads);
     if (size == 1 || self.of != nullptr) {
-        // Calls of a thread that is in no team are those of a team of one.
+        // A thread outside any team counts as a team of one.
         const member before = self;
         self = {};
         function(data);

@@ -1,4 +1,4 @@
-//! What the engine thread is told.
+//! The commands for the engine thread.
 
 use crossbeam_channel::Sender;
 
@@ -9,7 +9,7 @@ use crate::queue::Place;
 use crate::sequence::Prepared;
 use crate::session::CellsThread;
 
-/// What the engine thread is told.
+/// A command for the engine thread.
 pub(crate) enum Command {
     /// A request that was accepted, with its place in the queue.
     Submit(Box<Prepared>, Place),
@@ -17,16 +17,16 @@ pub(crate) enum Command {
     Wake,
     /// The cells of a session are to be written to its file.
     CopyCells(CopyCells),
-    /// Cells out of a session's file.
+    /// Cells from a session's file.
     Park(Box<LoadedCells>),
     /// The draft context is wanted.
     OpenHead {
-        /// Gets what holds it open.
+        /// Receives what keeps it open.
         result: JobSender<Head>,
-        /// Where the holder says that it is done.
+        /// The way for the holder to say that it is done.
         commands: Sender<Command>,
     },
-    /// One of those who wanted it does not any more.
+    /// One of those who wanted the draft context no longer does.
     CloseHead,
     /// End everything.
     ShutDown,

@@ -1,4 +1,4 @@
-//! What tells the weights of one model from those of another.
+//! Fingerprints that tell the weights of one model from those of another.
 //!
 //! Hashing whole files would take longer than loading them, so the header (metadata and tensor table), the
 //! size and a sample of the data are hashed: parts that are spread evenly over each file. Models of one

@@ -3,14 +3,14 @@
 /// Memory in bytes that this process can take without being stopped: on Linux the smaller of the
 /// system's `MemAvailable` and what each cgroup above the process leaves (version 1 and 2).
 ///
-/// Elsewhere the system tells no such thing in a common way: then it is the physical memory on
-/// other Unix systems, and 8 GiB where that is unknown too.
+/// Elsewhere there is no common way to know that: it is the physical memory on other Unix systems,
+/// and 8 GiB if that is unknown too.
 #[must_use]
 pub(crate) fn available_bytes() -> u64 {
     system::available_bytes()
 }
 
-/// Taken where nothing is known.
+/// The size that is assumed if nothing is known.
 #[cfg_attr(target_os = "linux", allow(dead_code))]
 const FALLBACK_BYTES: u64 = 8 << 30;
 
@@ -30,7 +30,7 @@ mod system {
         free.into_iter().chain(left).min().unwrap_or(FALLBACK_BYTES)
     }
 
-    /// What a group's limit leaves; `None` where it has none.
+    /// What a group's limit leaves; `None` if it has no limit.
     fn headroom(group: &Group) -> Option<u64> {
         let file = |name: &str| read(group.directory.join(name));
         let limit = cgroup::limit(&file(group.version.limit_file())?)?;

@@ -1,12 +1,12 @@
-//! Opens a file that was not seen before in a process of its own.
+//! Opens an unknown file in a process of its own.
 //!
 //! llama.cpp ends the process on many contradictions of a file, or of a file and the options that it
 //! is loaded with. So a file is opened once with its options in a short-lived process, without
-//! allocating its tensors; when that ends well, both are remembered for the life of this process.
+//! allocating its tensors; if that succeeds, both are remembered for the life of this process.
 //!
 //! Protocol: the command gets the path and the options as JSON as its last arguments. It exits with
 //! 0 when the file opens, and with 3 when it was refused, after the line `reason-code<TAB>message` on
-//! its standard output and llama.cpp's words on the other one. Every other end means that the file
+//! its standard output and llama.cpp's messages on its standard error. Every other end means that the file
 //! would have ended this process.
 
 mod capture;
@@ -34,14 +34,14 @@ use crate::worker::PerProcess;
 pub const EXIT_REFUSED: i32 = 3;
 /// How long a probe may take. A file opens within seconds even from a slow disk.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// How often a cancellation is looked for.
+/// How often a cancellation is checked for.
 const POLL: Duration = Duration::from_millis(20);
-/// Characters of a refusal's message.
+/// Maximum number of characters in a refusal's message.
 const LONGEST_MESSAGE: usize = 2000;
-/// Passes that are remembered; beyond, all are forgotten.
+/// Maximum number of remembered passes; beyond that, all are forgotten.
 const MOST_PASSED: usize = 4096;
 
-/// What passed: the parts of the model and its adapters, and the options as JSON.
+/// A pass: the parts of the model and its adapters, and the options as JSON.
 type Pass = (Vec<FileIdentity>, String);
 
 static PASSED: PerProcess<Mutex<HashSet<Pass>>> = PerProcess::new();
@@ -51,14 +51,14 @@ static PASSED: PerProcess<Mutex<HashSet<Pass>>> = PerProcess::new();
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProbeOptions {
-    /// Of the weights.
+    /// Options of the weights.
     pub weights: WeightsConfig,
-    /// Of the context.
+    /// Options of the context.
     pub context: ContextConfig,
 }
 
 impl ProbeOptions {
-    /// Those of a model.
+    /// The options of a model.
     #[must_use]
     pub fn of(config: &ModelConfig) -> Self {
         let default = WeightsConfig::default();
@@ -81,26 +81,26 @@ impl ProbeOptions {
     }
 }
 
-/// What is to be opened.
+/// A model that is to be opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// The model.
     pub file: &'a ModelFile,
     /// The adapters that the options name.
     pub adapters: &'a [ModelFile],
-    /// How it is opened.
+    /// The options with which it is opened.
     pub options: &'a ProbeOptions,
 }
 
-/// Makes sure that the candidate was opened by a probe once, in its present state.
+/// Makes sure that a probe has opened the candidate once, in its present state.
 ///
 /// Runs `command` with path and options, unless they are known; without a command nothing is done
 /// and nothing remembered. Blocks until the probe has ended, which `is_cancelled` cuts short.
 ///
 /// # Errors
-/// The reason that the probe gave; `Damaged` where it died (its last words are in the detail);
-/// `InvalidOption` where the file opens without the options; `ProbeFailed` where it could not be
-/// started, was killed or took more than 60 s; `Cancelled`; `NotReadable` where the file changed
+/// The reason that the probe gave; `Damaged` if it died (its last words are in the detail);
+/// `InvalidOption` if the file opens without the options; `ProbeFailed` if it could not be
+/// started, was killed or took more than 60 s; `Cancelled`; `NotReadable` if the file changed
 /// meanwhile.
 pub fn ensure_probed(
     candidate: Candidate<'_>,
@@ -144,7 +144,7 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// Who is to blame for a damage: a file that opens without the options is whole.
+    /// Finds the cause of a damage: a file that opens without the options is intact.
     fn blamed(self, error: LoadError, command: &[OsString], is_cancelled: &dyn Fn() -> bool) -> LoadError {
         let options = &ProbeOptions::default();
         let plain = Candidate { adapters: &[], options, ..self };
@@ -160,7 +160,7 @@ impl Candidate<'_> {
     }
 }
 
-/// What a probe process does: opens the file with the options, which are JSON, and tells the outcome
+/// What a probe process does: opens the file with the options, which are JSON, and reports the outcome
 /// by the module's protocol. Returns the code to exit with.
 ///
 /// The process may be ended by llama.cpp inside `open`; it leaves no core file.
@@ -182,7 +182,7 @@ pub fn run_probe(
         .write_all(line.as_bytes())
         .and_then(|()| output.flush())
         .and_then(|()| io::stderr().write_all(error.detail.as_bytes()));
-    // The parent takes any other code for a crash, which is what lost words amount to.
+    // The parent takes any other code for a crash, which is what a lost message amounts to.
     if written.is_ok() { EXIT_REFUSED } else { 1 }
 }
 
@@ -277,7 +277,7 @@ fn verdict(outcome: &Outcome) -> Result<(), LoadError> {
     }
 }
 
-/// The error that a probe's first line tells.
+/// The error in a probe's first line.
 fn refusal(output: &str) -> Option<LoadError> {
     let (code, message) = output.lines().next()?.split_once('\t')?;
     Some(LoadError::new(LoadErrorReason::from_code(code)?, one_line(message)))
@@ -298,7 +298,7 @@ fn signal(status: ExitStatus) -> String {
     status.signal().map_or_else(|| "unknown end".to_owned(), |signal| format!("signal {signal}"))
 }
 
-/// Whether the process ended itself. Another process may have killed it, for want of memory for one.
+/// Whether the process ended itself. Another process may have killed it, for example for lack of memory.
 #[cfg(unix)]
 fn is_crash(status: ExitStatus) -> bool {
     use rustix::process::Signal;
@@ -318,7 +318,7 @@ fn is_crash(status: ExitStatus) -> bool {
     status.code().is_some_and(|code| code.cast_unsigned() >= 0xC000_0000)
 }
 
-/// A failure leaves core files on, which harms nothing.
+/// If this fails, core files stay enabled, which does no harm.
 #[cfg(unix)]
 fn disable_core_files() {
     use rustix::process::{Resource, Rlimit, setrlimit};

@@ -23,7 +23,7 @@ pub(crate) struct Prepared {
     pub(crate) output: Output,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) drafter: Option<Box<dyn Drafter>>,
-    /// Its turn in its session.
+    /// The sequence's turn in its session.
     pub(crate) turn: Option<SessionTurn>,
     /// Held as long as the sequence is.
     pub(crate) head: Option<Head>,
@@ -42,15 +42,15 @@ pub(crate) struct Sequence {
     pub(crate) num_prompt: usize,
     pub(crate) num_computed: usize,
     pub(crate) slot: Option<SlotId>,
-    /// Its cells, while it has no slot because others needed it.
+    /// The sequence's cells, while it has no slot because others needed it.
     pub(crate) suspended: Option<Suspended>,
-    /// What it uses cells by that came out of a file of its session.
+    /// The key by which it uses cells from a file of its session.
     pub(crate) session_key: Option<SessionKey>,
     /// Order of arrival: the largest is the youngest.
     pub(crate) arrival: u64,
-    /// Its prompt chunks end here, since others wait to share what is before.
+    /// Prompt chunks end here, since others wait to share what is before.
     pub(crate) share_at: Option<usize>,
-    /// Its prompt chunks end here, since its state is to be kept.
+    /// Prompt chunks end here, since the state is to be kept.
     pub(crate) checkpoint_at: Option<usize>,
     seed: u64,
     pub(crate) output: Output,
@@ -102,7 +102,7 @@ impl Sequence {
         self.tokens.len() - self.num_computed
     }
 
-    /// Tokens of its prompt that were not cached when it was admitted.
+    /// Number of the prompt's tokens that were not cached when it was admitted.
     pub(crate) fn num_new(&self) -> usize {
         self.num_prompt - self.usage.num_cached_tokens
     }
@@ -111,7 +111,7 @@ impl Sequence {
         self.tokens.len() - self.num_prompt
     }
 
-    /// The most tokens of prompt and output together.
+    /// Maximum number of tokens in prompt and output together.
     pub(crate) fn max_tokens(&self) -> usize {
         self.output.max_tokens()
     }
@@ -139,7 +139,7 @@ impl Sequence {
         self.max_tokens().saturating_sub(self.tokens.len() + 1)
     }
 
-    /// What the model's own head is asked for, if it drafts for this sequence.
+    /// The request to the model's own head, if it drafts for this sequence.
     pub(crate) fn draft_request(&self, max: usize) -> Option<DraftRequest> {
         self.drafts.as_ref().filter(|drafts| drafts.is_head())?;
         let position = self.num_computed as u32;
@@ -176,7 +176,7 @@ impl Sequence {
     /// Completes a constrained document that its client gave up: its last output.
     ///
     /// # Errors
-    /// What [`Output::close`] fails with.
+    /// Those of [`Output::close`].
     pub(crate) fn close_document(&mut self, vocabulary: &dyn Vocabulary) -> Result<Delta, Error> {
         let delta = self.output.close(Text { tokens: &mut self.tokens, vocabulary })?;
         if !delta.tokens.is_empty() {
@@ -185,7 +185,7 @@ impl Sequence {
         Ok(delta)
     }
 
-    /// Ends its turn in its session, which goes on from here if there was any output.
+    /// Ends its turn in its session, which continues from here if there was any output.
     pub(crate) fn end_turn(&mut self) {
         if let Some(turn) = self.turn.take()
             && self.num_generated() > 0

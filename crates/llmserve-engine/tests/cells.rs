@@ -10,7 +10,7 @@ use llmserve_engine::*;
 const KINDS: [Memory; 3] = [Memory::Attention, Memory::SlidingWindow(16), Memory::Recurrent];
 const LAYOUTS: [KvLayout; 2] = [KvLayout::PerSequence, KvLayout::Unified];
 
-/// A prompt of so many letters of which it shares the first with every other one.
+/// A prompt of `len` letters, of which it shares the first with every other prompt.
 fn letters(seed: usize, len: usize) -> String {
     let letter = |index: usize| char::from(b'b' + ((index * (seed + 3) + index / 7 + seed) % 25) as u8);
     std::iter::once('a').chain((1..len).map(letter)).collect()

@@ -124,12 +124,12 @@ fn contradictions_are_refused_by_name() {
         (model().without("general.architecture"), Damaged, "general.architecture"),
         (model().with("general.architecture", Meta::U32(1)), Damaged, "general.architecture"),
         (model().with("general.alignment", Meta::U32(0)), Damaged, "general.alignment` is 0"),
-        (model().with("general.alignment", Meta::U32(24)), Damaged, "is 24, it must be a power of two"),
-        (model().with("general.alignment", Meta::U64(32)), Damaged, "type u64, it must be u32"),
-        (model().with("general.alignment", Meta::U32(256)), Damaged, "expected is"),
+        (model().with("general.alignment", Meta::U32(24)), Damaged, "is 24, but must be a power of two"),
+        (model().with("general.alignment", Meta::U64(32)), Damaged, "type u64, but must be u32"),
+        (model().with("general.alignment", Meta::U32(256)), Damaged, ", expected "),
         (model().with("test.nested", Meta::Nested), Unsupported, "array of arrays"),
         (model().with("llama.context_length", Meta::U32(0)), Damaged, "context_length` is 0"),
-        (model().with("llama.rope.dimension_count", Meta::U32(7)), Damaged, "is 7, it must be even"),
+        (model().with("llama.rope.dimension_count", Meta::U32(7)), Damaged, "is 7, but must be even"),
         (model().with("llama.attention.layer_norm_rms_epsilon", Meta::F32(-1.0)), Damaged, "is -1"),
         (model().with("tokenizer.ggml.bos_token_id", Meta::U32(5)), Damaged, "has 5 tokens"),
         (model().with("general.type", text("adapter")), InvalidOption, "LoRA adapter"),
@@ -166,7 +166,7 @@ fn doubled_and_ill_named_entries_are_damage() {
 #[test]
 fn tensor_types_that_cannot_be_computed_are_unsupported() {
     let directory = TempDir::new();
-    for (index, kind, words) in [(1, 1, "type f16, it must be f32"), (2, 26, "type i32, which weights")] {
+    for (index, kind, words) in [(1, 1, "type f16, but must be f32"), (2, 26, "type i32, which weights")] {
         let mut file = Gguf::model();
         file.tensors[index].kind = kind;
         let error = checked(&directory, &file.write().bytes).unwrap_err();

@@ -305,10 +305,10 @@ fn what_cannot_draft_says_so() {
     let other = with_head(Memory::Attention, KvLayout::PerSequence).start();
     let foreign = by_head(&head_of(&other), 3);
     let error = collect(&submit(&engine, "text", 5, foreign)).unwrap_err();
-    assert_eq!(error.to_string(), "drafting: must be of the engine that it is used with");
+    assert_eq!(error.to_string(), "drafting: must belong to the engine that it is used with");
     let without_head = (by_head(&head_of(&other), 3).0, None);
     let error = collect(&submit(&engine, "text", 5, without_head)).unwrap_err();
-    assert_eq!(error.to_string(), "drafting: must have a head of the engine, which holds the draft context");
+    assert_eq!(error.to_string(), "drafting: needs a head of the engine, which keeps the draft context open");
     for draft_len in [0, 9] {
         let drafting = Some(by_lookup(draft_len).0);
         let error = GenerationRequest::new(RequestParts { drafting, ..RequestParts::text("text", 5) });

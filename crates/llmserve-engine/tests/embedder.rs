@@ -87,7 +87,7 @@ const FAULT: &str = "fault";
 /// The text at which the prepare threads and the test wait for each other.
 const BARRIER: &str = "barrier";
 
-/// As many as the embedder starts.
+/// The number of prepare threads that the embedder starts.
 fn num_prepare_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).clamp(3, 8)
 }
@@ -249,7 +249,7 @@ fn lengths_around_the_limits_give_vectors_or_the_reason() {
 fn what_cannot_be_embedded_is_named() {
     let rig = Rig::running(SchedulerConfig::default());
     assert_eq!(refusal(&rig.embed(&["a", ""])).to_string(), "input[1]: must have at least one token");
-    assert_eq!(refusal(&rig.embed(&[])).to_string(), "inputs: must hold at least one input");
+    assert_eq!(refusal(&rig.embed(&[])).to_string(), "inputs: must have at least one input");
     let ids = EmbeddingRequest::tokens([vec![TokenId(1)], vec![TokenId(258)]]);
     assert_eq!(
         refusal(&rig.embedder.embed(ids, None)).to_string(),

@@ -1,4 +1,4 @@
-//! Files that are no models, split models, adapters, and overridden metadata.
+//! Files that are not models, split models, adapters, and overridden metadata.
 #![allow(clippy::unwrap_used, reason = "a test fails this way")]
 
 mod support;
@@ -16,7 +16,7 @@ use support::gguf_writer::{Gguf, Meta, text};
 use support::temp_dir::TempDir;
 
 #[test]
-fn what_is_no_gguf_file_is_told_so() {
+fn a_file_that_is_not_gguf_is_refused_with_its_kind() {
     let directory = TempDir::new();
     let cases: [(&[u8], LoadErrorReason, &str); 6] = [
         (b"", Truncated, "empty"),
@@ -113,8 +113,8 @@ fn parts_of_other_models_are_refused() {
         (part(0), "says that it is part 1"),
         (part(1).with("split.count", Meta::U16(3)), "split.count"),
         (part(1).with("general.architecture", text("qwen2")), "general.architecture"),
-        (repeated, "in an earlier part too"),
-        (fewer, "hold 4 tensors"),
+        (repeated, "also in an earlier part"),
+        (fewer, "contain 4 tensors"),
     ];
     for (second, words) in others {
         let path = write_parts(&directory, &part(0), &second);

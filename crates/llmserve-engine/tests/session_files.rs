@@ -256,7 +256,7 @@ fn every_flipped_bit_is_refused() {
 fn foreign_and_impossible_files_are_refused_by_name() {
     let saved = Saved::new();
     assert_eq!(
-        saved.refused(b"just a text file, of some length, that is no session at all"),
+        saved.refused(b"just a text file, of some length, that is not a session at all"),
         "not_a_session"
     );
     assert_eq!(saved.refused(&[0; 1000]), "not_a_session");
@@ -334,7 +334,7 @@ fn a_state_that_the_context_refuses_is_dropped() {
         let saved = Saved::new();
         let expected = go_on(&saved.engine, &saved.session, " more", 10);
         let mut parts = Parts::of(&saved.bytes);
-        // Of another number of tokens than the header says.
+        // A state of another number of tokens than the header says.
         parts.state.truncate(40);
         parts.header["state"]["num_bytes"] = json!(40);
         let path = saved.folder.write("wrong state", &parts.bytes());

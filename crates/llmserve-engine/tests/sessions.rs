@@ -322,7 +322,7 @@ fn the_session_may_be_dropped_while_its_requests_run() {
 fn a_session_of_another_engine_is_refused() {
     let (engine, other) = (FakeEngine::default().start(), FakeEngine::default().start());
     let error = collect(&submit(&engine, &other.new_session(), "x", 1)).unwrap_err();
-    assert_eq!(error.to_string(), "session: must be of the engine that it is used with");
+    assert_eq!(error.to_string(), "session: must belong to the engine that it is used with");
 }
 
 #[test]

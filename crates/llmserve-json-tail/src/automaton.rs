@@ -11,7 +11,7 @@ use regex_automata::{Anchored, MatchKind};
 const NFA_BYTES: usize = 1 << 20;
 const DFA_BYTES: usize = 1 << 20;
 const DETERMINIZE_BYTES: usize = 4 << 20;
-/// No match can be reached.
+/// The distance of a state from which no match can be reached.
 pub(super) const FAR: u32 = u32::MAX;
 const DEAD: u32 = u32::MAX;
 
@@ -27,7 +27,7 @@ pub(super) struct Automaton {
     next: Vec<State>,
     accepts: Vec<bool>,
     distance: Vec<u32>,
-    /// For each state the states that lead nearer to a match or keep away from none, each once,
+    /// For each state, the states that lead nearer to a match or keep away from none, each once,
     /// with the most readable byte that leads there.
     moves: Vec<Vec<(u8, State)>>,
 }
@@ -36,7 +36,7 @@ impl Automaton {
     /// The state in front of all bytes.
     pub(super) const START: State = 0;
 
-    /// `None` where the expression is too large for a table, or cannot be one.
+    /// `None` if the expression is too large for a table, or cannot be one.
     pub(super) fn new(expression: &str) -> Option<Self> {
         let dfa = dense::Builder::new()
             .configure(
@@ -82,7 +82,7 @@ impl Automaton {
         Self { class, num_classes: bytes.len(), next, accepts, distance, moves }
     }
 
-    /// The state after `byte`; `None` where no match can follow.
+    /// The state after `byte`; `None` if no match can follow.
     pub(super) fn step(&self, state: State, byte: u8) -> Option<State> {
         let class = usize::from(self.class[usize::from(byte)]);
         let next = self.next[state as usize * self.num_classes + class];
@@ -102,7 +102,7 @@ impl Automaton {
         self.run(Self::START, text.as_bytes()).is_some_and(|state| self.accepts(state))
     }
 
-    /// The fewest bytes to a match, or [`FAR`].
+    /// Minimum number of bytes to a match, or [`FAR`].
     pub(super) fn distance(&self, state: State) -> u32 {
         self.distance[state as usize]
     }

@@ -1,4 +1,4 @@
-//! Numeric bounds as llguidance honours them: drawn in a little where it would take them for others.
+//! Numeric bounds as llguidance honours them: narrowed a little where it would misread them.
 //! Every document of the drawn-in schema is one of the schema.
 
 use serde_json::{Map, Number, Value};

@@ -10,17 +10,17 @@ use super::scan::Scanner;
 use super::shape::{NodeId, Record, Shape};
 use super::walk::{Expect, Open, Thread, Walk};
 
-/// Ways to read the document that are closed.
+/// Maximum number of ways to read the document that are closed.
 const MAX_THREADS: usize = 32;
-/// Closings that are given.
+/// Maximum number of closings.
 const MAX_CLOSINGS: usize = 32;
-/// Ways to go on that are tried at one place.
+/// Maximum number of continuations that are tried at one place.
 const MAX_WAYS: usize = 4;
-/// A longer tail is never of use.
+/// A longer tail is never useful.
 const MAX_BYTES: usize = 1 << 20;
 
 impl Walk {
-    /// Texts that may close the document, shortest first; of an empty one whole documents. These are
+    /// Texts that may close the document, shortest first; for an empty one, whole documents. These are
     /// guesses: a matcher judges them.
     pub fn closings(&mut self) -> Vec<Vec<u8>> {
         let mut content = self.take_content();
@@ -39,7 +39,7 @@ impl Walk {
         closings
     }
 
-    /// What closes all frames but the innermost.
+    /// The text that closes all frames but the innermost.
     fn outer(&self, thread: &Thread) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         let mut next = thread.top.and_then(|top| self.frame(top).around);
@@ -51,7 +51,7 @@ impl Walk {
     }
 }
 
-/// Writes what an array or object still needs, and its end.
+/// Writes the rest of an array or object, and its end.
 fn finish(outline: &Outline, open: &Open, out: &mut Vec<u8>) -> Option<()> {
     match open {
         Open::List { list, count } => {
@@ -170,7 +170,7 @@ impl Local<'_> {
         values.into_iter().map(|value| [value, rest.clone()].concat()).collect()
     }
 
-    /// A new member behind a comma: the next required one, else any.
+    /// A new member after a comma: the next required one, or any other.
     fn new_key(&mut self) -> Vec<Vec<u8>> {
         let Some(Open::Record { record, state }) = self.top else { return Vec::new() };
         let required = record.next_required[state.at];
@@ -226,7 +226,7 @@ impl Local<'_> {
             let mut names = FreeNames { patterns: &outline.patterns, record, extra, taken: &state.taken };
             let mut endings = names.after(begun, self.content, 2);
             if endings.is_empty() {
-                // A name that cannot be but one that is taken.
+                // A name that can only be one that is taken.
                 names.taken = &none;
                 endings = names.after(begun, self.content, 2);
             }

@@ -1,13 +1,13 @@
-//! Which subschemas hold for a value at once, for each way to choose among branches.
+//! Which subschemas apply to a value together, for each way to choose among branches.
 
 use super::error::SchemaError;
 use super::read::Schema;
 use super::source::{Link, Rules, Source, SourceId, Types};
 
-/// Ways to choose that are followed for one place.
+/// Maximum number of ways to choose that are followed for one place.
 const MAX_COMBINATIONS: usize = 10_000;
 
-/// Bounds the work and the memory that a whole schema takes: everything that is looked at or kept
+/// Bounds the work and the memory that a whole schema takes: everything that is visited or kept
 /// is paid for.
 #[derive(Debug)]
 pub(super) struct Budget(usize);
@@ -64,7 +64,7 @@ enum Step<'s> {
     Choose(&'s [SourceId], usize),
 }
 
-/// All ways to choose for a value that has to keep `sources`; none where they contradict.
+/// All ways to choose for a value that has to match `sources`; none if they contradict each other.
 ///
 /// # Errors
 /// There are too many ways.
@@ -133,7 +133,7 @@ impl<'s> Open<'s> {
         End::Whole
     }
 
-    /// Takes in the rules of `id`. False where nothing can keep them: the types contradict, or a
+    /// Takes in the rules of `id`. False if nothing can match them: the types contradict each other, or a
     /// branch leads back to its own choice.
     fn draw(&mut self, id: SourceId, from: Option<usize>, rules: &'s Rules) -> bool {
         if self.drawn.iter().any(|(drawn, _)| *drawn == id) {

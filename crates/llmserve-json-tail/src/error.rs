@@ -4,11 +4,11 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{keyword}` at `{path}`: {reason}")]
 pub struct SchemaError {
-    /// The keyword at fault, `schema` where a schema as a whole is.
+    /// The keyword at fault, or `schema` if a whole schema is.
     pub keyword: String,
-    /// JSON pointer to the schema that holds the keyword; empty for the root.
+    /// JSON pointer to the schema with the keyword; empty for the root.
     pub path: String,
-    /// What is wrong, with the value met and the limit where there is one.
+    /// What is wrong, with the actual value and the limit, if there is one.
     pub reason: String,
 }
 

@@ -12,8 +12,7 @@ const UUID: &str = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 /// The names of all formats, for messages.
 pub(super) const NAMES: &str = "date-time, time, date, duration, email, hostname, ipv4, ipv6, uuid, uri";
 
-/// The expression of the format `name`: `None` where it is not known, an empty one where it asks
-/// for nothing.
+/// The expression of the format `name`: `None` if it is unknown, empty if it asks for nothing.
 pub(super) fn expression(name: &str) -> Option<String> {
     Some(match name {
         "date-time" => format!("{DATE}[tT]{TIME}"),

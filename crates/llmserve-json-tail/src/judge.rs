@@ -6,7 +6,7 @@ pub trait ByteJudge {
     /// Which bytes may come next.
     fn allowed(&mut self) -> [bool; 256];
 
-    /// Goes on by one byte; false, and no change, where it may not come.
+    /// Advances by one byte; false, and no change, if it may not come.
     fn push(&mut self, byte: u8) -> bool;
 
     /// Takes back the last `n` bytes.

@@ -1,30 +1,30 @@
-//! The keywords of JSON Schema, once: what each holds and what becomes of it.
+//! The one table of JSON Schema's keywords: what each contains, and how it is treated.
 
 use serde_json::{Map, Value};
 
-/// What the value of a keyword holds.
+/// What the value of a keyword contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     NoSchema,
     Schema,
     /// A list of schemas.
     Schemas,
-    /// One, or a list in older drafts.
+    /// One schema, or a list in older drafts.
     SchemaOrSchemas,
     /// Schemas by name.
     Named,
 }
 
-/// What becomes of a keyword.
+/// How a keyword is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It speaks of the value itself, not through another schema.
+    /// The keyword constrains the value itself, not through another schema.
     Own,
-    /// It draws in other schemas, or constants, for the same value.
+    /// The keyword applies other schemas, or constants, to the same value.
     InPlace,
-    /// It would have to be honoured and cannot be.
+    /// The keyword would have to be honoured and cannot be.
     Refused,
-    /// It asks for nothing.
+    /// The keyword asks for nothing.
     Note,
 }
 
@@ -80,7 +80,7 @@ const KEYWORDS: [(&str, Role, Holds); 48] = [
     ("contentSchema", Role::Note, Holds::Schema),
 ];
 
-/// What becomes of the keyword `name`; unknown ones are annotations.
+/// How the keyword `name` is treated; unknown ones are annotations.
 pub(super) fn role(name: &str) -> Role {
     find(name).0
 }

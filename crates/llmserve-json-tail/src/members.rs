@@ -1,4 +1,4 @@
-//! Which members an object still needs, and names for those that are free.
+//! The members that an object still needs, and names for free ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// With one more member, whose name is `free` if it is a free one; members before `at` are done.
+    /// The members with one more, whose name is `free` if it is a free one; members before `at` are done.
     pub(super) fn with_member(mut self, record: &Record, at: usize, free: Option<&[u8]>) -> Self {
         self.at = at;
         let is_new = match free {
@@ -40,12 +40,12 @@ impl State {
 /// A member to write.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
-    /// With quotes.
+    /// The member's name, with quotes.
     pub(super) key: Vec<u8>,
     pub(super) node: NodeId,
 }
 
-/// The members that `record` needs before it can be closed. `None` where one of them has no known
+/// The members that `record` needs before it can be closed. `None` if one of them has no known
 /// document.
 pub(super) fn missing(
     witnesses: &Witnesses,
@@ -126,7 +126,7 @@ pub(super) struct FreeNames<'a> {
     pub(super) patterns: &'a Patterns,
     pub(super) record: &'a Record,
     pub(super) extra: &'a Extra,
-    /// Those that cannot come again, quotes included.
+    /// Names that cannot come again, quotes included.
     pub(super) taken: &'a HashSet<Vec<u8>>,
 }
 
@@ -184,7 +184,7 @@ impl FreeNames<'_> {
     }
 }
 
-/// Endings of a name that needs to keep no pattern: the `round`-th suffix.
+/// Endings of a name that need not match any pattern: the `round`-th suffix.
 fn suffixed(patterns: &Patterns, content: &mut Content, round: usize) -> Vec<Vec<u8>> {
     let mut suffix = Vec::new();
     let mut rest = round;

@@ -1,6 +1,6 @@
-//! From subschemas to places: what all subschemas that hold for one value say together.
+//! Turns subschemas into places: what all subschemas that apply to one value say together.
 //!
-//! A place is the list of subschemas that a value there has to keep. Its members and items are
+//! A place is the list of subschemas that a value there has to match. Its members and items are
 //! places again, made when they are first met, so recursive schemas come to an end; the number of
 //! places is bounded.
 
@@ -16,7 +16,7 @@ use super::shape::{Extra, List, Name, NodeId, Record, Shape};
 use super::source::{Link, RecordRule, Rules, Source, SourceId, Types};
 use super::text::TextRule;
 
-/// Places of a schema.
+/// Maximum number of places in a schema.
 const MAX_NODES: usize = 20_000;
 
 /// All places that documents of a schema can reach; the first one is the document itself.
@@ -49,7 +49,7 @@ struct Builder<'s> {
 }
 
 impl Builder<'_> {
-    /// The place of `sources`; those that allow anything count for nothing.
+    /// The place of `sources`; those that allow anything are left out.
     fn node(&mut self, sources: Vec<SourceId>) -> NodeId {
         let mut key: Vec<SourceId> = Vec::new();
         let mut seen = HashSet::new();
@@ -120,7 +120,7 @@ impl Builder<'_> {
         }
     }
 
-    /// `None` where no length is allowed.
+    /// `None` if no length is allowed.
     fn list(&mut self, rules: &[&Rules]) -> Option<List> {
         let rules: Vec<_> = rules.iter().map(|rules| &rules.list).collect();
         let num_prefix = rules.iter().map(|rule| rule.prefix.len()).max().unwrap_or(0);
@@ -136,7 +136,7 @@ impl Builder<'_> {
         Some(List { prefix, items: self.node(items), min })
     }
 
-    /// `None` where no number of members is allowed.
+    /// `None` if no number of members is allowed.
     fn record(&mut self, rules: &[&Rules]) -> Option<Record> {
         let rules: Vec<_> = rules.iter().map(|rules| &rules.record).collect();
         let required: HashSet<&String> = rules.iter().flat_map(|rule| &rule.required).collect();
@@ -156,7 +156,7 @@ impl Builder<'_> {
         Some(Record { min, ..Record::new(names, extras) })
     }
 
-    /// What one object schema says of the member `name`.
+    /// What one object schema says about the member `name`.
     fn member(&self, rule: &RecordRule, name: &str) -> Vec<SourceId> {
         let matching = rule.patterns.iter().filter(|(pattern, _)| {
             self.schema.patterns.table(*pattern).is_some_and(|table| table.matches(name))
@@ -191,7 +191,7 @@ impl Builder<'_> {
     }
 }
 
-/// What a shape takes, for the budget: about a unit for 20 bytes.
+/// The cost of a shape, for the budget: about a unit for 20 bytes.
 fn size(shape: &Shape) -> usize {
     match shape {
         Shape::Word(_) => 1,

@@ -1,10 +1,10 @@
-//! What a number has to keep, and how one that is cut anywhere can be ended.
+//! The rules of a number, and how a number that is cut anywhere can be ended.
 
-/// Digits that are appended at most.
+/// Maximum number of digits that are appended.
 const MAX_DIGITS: usize = 20;
-/// Digits that a double keeps.
+/// Number of digits that a double keeps.
 const EXACT_DIGITS: usize = 15;
-/// Endings given for one number.
+/// Maximum number of endings for one number.
 const MAX_ENDINGS: usize = 4;
 
 /// `digits` x 10^-`exponent`.
@@ -15,7 +15,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// The whole number that `value` is, or the decimal number that it prints as; `None` where it has
+    /// The whole number that `value` is, or the decimal number that it prints as; `None` if it has
     /// too many digits.
     pub(super) fn new(value: f64) -> Option<Self> {
         if value.fract() == 0.0 && value.abs() < 1e30 {
@@ -47,7 +47,7 @@ impl Decimal {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bound {
     pub(super) value: f64,
-    /// The same, exact; `None` beyond the numbers that are counted with.
+    /// The exact value; `None` beyond the numbers that are computed with.
     pub(super) decimal: Option<Decimal>,
     pub(super) exclusive: bool,
 }
@@ -96,7 +96,7 @@ impl NumberRule {
         };
     }
 
-    /// Whether a whole number text keeps the range and the kind.
+    /// Whether the text of a complete number is within the range and of the kind.
     pub(super) fn admits(&self, text: &str) -> bool {
         if let Some(literals) = &self.literals {
             return literals.iter().any(|literal| literal == text);
@@ -110,7 +110,7 @@ impl NumberRule {
         self.min.is_none_or(above) && self.max.is_none_or(below)
     }
 
-    /// What can follow `begun`, shortest first; the empty text where it is whole.
+    /// What can follow `begun`, shortest first; the empty text if it is complete.
     pub(super) fn endings(&self, begun: &str) -> Vec<String> {
         if let Some(literals) = &self.literals {
             let rests = literals.iter().filter_map(|text| text.strip_prefix(begun));
@@ -139,7 +139,7 @@ impl NumberRule {
         endings
     }
 
-    /// As [`Self::endings`] with the sign settled.
+    /// [`Self::endings`] with the sign settled.
     fn signed(&self, begun: &str) -> Vec<String> {
         let (negative, digits) = match begun.strip_prefix('-') {
             Some(digits) => (true, digits),
@@ -195,7 +195,7 @@ struct Begun<'t> {
 }
 
 impl<'t> Begun<'t> {
-    /// `None` where there are too many digits to count with.
+    /// `None` if there are too many digits to compute with.
     fn new(text: &'t str) -> Option<Self> {
         let (whole, point) = match text.split_once('.') {
             Some((whole, fraction)) => (whole, Some(fraction)),
@@ -240,7 +240,7 @@ fn extensions(has_point: bool, whole: bool) -> impl Iterator<Item = (usize, usiz
     })
 }
 
-/// Guesses where there are more digits than are counted with.
+/// Guesses if there are more digits than can be computed with.
 fn overlong(begun: &str) -> Vec<String> {
     let tails: &[&str] = if begun.ends_with('.') { &["0", "5"] } else { &["", "0", "5"] };
     tails.iter().map(|tail| (*tail).to_owned()).collect()

@@ -25,7 +25,7 @@ impl Outline {
     /// Reads a schema (draft 2020-12, and the forms of older drafts).
     ///
     /// # Errors
-    /// A keyword is malformed or cannot be honoured, no document can keep the schema, the schema is
+    /// A keyword is malformed or cannot be honoured, no document can match the schema, the schema is
     /// too large, or its shortest document is.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let schema = read::read(schema)?;
@@ -40,7 +40,7 @@ impl Outline {
         Ok(Self { nodes, patterns: schema.patterns, witnesses, has_multiples, has_minimum, dearest_frame })
     }
 
-    /// Whether a `multipleOf` stands anywhere.
+    /// Whether there is a `multipleOf` anywhere.
     #[must_use]
     pub fn has_multiples(&self) -> bool {
         self.has_multiples
@@ -93,7 +93,7 @@ fn culprit(nodes: &Nodes, witnesses: &Witnesses) -> (NodeId, &'static str) {
         let next = shapes.flat_map(needed).find(|&child| witnesses.length(child) == witness::NONE);
         match next {
             Some(child) => node = child,
-            None => return (node, "no value can keep it: its keywords contradict each other"),
+            None => return (node, "no value can match it: its keywords contradict each other"),
         }
     }
 }

@@ -12,9 +12,9 @@ use super::format;
 /// Index of a pattern.
 pub(super) type PatternId = usize;
 
-/// All tables of one schema together; patterns beyond are left to the guided search.
+/// Maximum size of all tables of one schema; patterns beyond that are left to the guided search.
 const TABLE_BYTES: usize = 16 << 20;
-/// Patterns too large for a table cost the most time: after so many no more are tried.
+/// Patterns too large for a table cost the most time: after this many no more are tried.
 const MAX_FAILURES: usize = 8;
 
 /// The compiled patterns of a schema.
@@ -30,23 +30,23 @@ impl Patterns {
     /// A JSON Schema `pattern`, which may match anywhere in the string.
     ///
     /// # Errors
-    /// What the parser says of an ill-formed expression.
+    /// The parser's message about an ill-formed expression.
     pub(super) fn search(&mut self, pattern: &str) -> Result<PatternId, String> {
         if repeats_an_anchor(pattern) {
-            return Err("a quantifier stands behind `^` or `$`, which cannot be repeated".to_owned());
+            return Err("a quantifier follows `^` or `$`, which cannot be repeated".to_owned());
         }
         let pattern = from_ecma(pattern);
         syntax::parse(&pattern).map_err(|error| reason(&error.to_string()))?;
         Ok(self.add(format!("(?s:.*)(?:{pattern})(?s:.*)")))
     }
 
-    /// A `format`; `Ok(None)` where it asks for nothing, `Err(())` where it is not known.
+    /// A `format`; `Ok(None)` if it asks for nothing, `Err(())` if it is unknown.
     pub(super) fn format(&mut self, name: &str) -> Result<Option<PatternId>, ()> {
         let expression = format::expression(name).ok_or(())?;
         Ok((!expression.is_empty()).then(|| self.add(expression)))
     }
 
-    /// The table; `None` where the pattern is too large for one.
+    /// The table; `None` if the pattern is too large for one.
     pub(super) fn table(&self, id: PatternId) -> Option<&Automaton> {
         self.tables[id].as_ref()
     }
@@ -65,13 +65,13 @@ impl Patterns {
     }
 }
 
-/// A JSON Schema pattern (ECMA-262) in the words of Rust's parser: what `.`, `\d`, `\w` and `\s` mean
-/// differs. One that cannot be translated stays as it is.
+/// A JSON Schema pattern (ECMA-262) in the syntax of Rust's parser, in which `.`, `\d`, `\w` and `\s` have other
+/// meanings. A pattern that cannot be translated is left unchanged.
 pub(super) fn from_ecma(pattern: &str) -> String {
     to_rust_regex(pattern).map_or_else(|()| pattern.to_owned(), Cow::into_owned)
 }
 
-/// As in `^+x`: some parsers take it, JSON Schema's regular expressions know no such thing.
+/// Whether an anchor is repeated, as in `^+x`: some parsers take it, JSON Schema's regular expressions do not.
 fn repeats_an_anchor(pattern: &str) -> bool {
     let (mut in_class, mut after_anchor) = (false, false);
     let mut chars = pattern.chars();

@@ -8,14 +8,14 @@ use super::pattern::PatternId;
 pub(super) struct Content {
     /// Whole escapes decoded; may end inside a UTF-8 character.
     pub(super) decoded: Vec<u8>,
-    /// Bytes that it was read from.
+    /// Number of bytes that it was read from.
     pub(super) num_raw: usize,
-    /// Characters begun in it.
+    /// Number of characters begun in it.
     pub(super) num_characters: usize,
     /// An escape that is not whole, from its backslash on. A high surrogate waits here for its
     /// low one.
     pub(super) escape: Vec<u8>,
-    /// It cannot be part of a JSON string, whatever follows.
+    /// Whether the text cannot be part of a JSON string, whatever follows.
     pub(super) is_wrong: bool,
     /// For each pattern that was asked about: how much of the content its table has followed, and to
     /// which state.
@@ -23,7 +23,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// The content of what stands behind an opening quote.
+    /// The content of the text after an opening quote.
     #[cfg(test)]
     pub(super) fn of(raw: &[u8]) -> Self {
         let mut content = Self::default();
@@ -58,7 +58,7 @@ impl Content {
         }
     }
 
-    /// The state of the pattern's table after the content and `more`; `None` where no match can follow.
+    /// The state of the pattern's table after the content and `more`; `None` if no match can follow.
     /// What was followed before is not followed again.
     pub(super) fn run(&mut self, id: PatternId, table: &Automaton, more: &[u8]) -> Option<State> {
         let at = self.runs.iter().position(|run| run.0 == id).unwrap_or_else(|| {
@@ -75,9 +75,9 @@ impl Content {
 /// Why an escape gives no character.
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
-    /// It may go on.
+    /// The string may go on.
     Cut,
-    /// It is none, whatever follows.
+    /// The text is not a string, whatever follows.
     Wrong,
 }
 
@@ -128,7 +128,7 @@ fn code(raw: &[u8]) -> Result<u32, Fault> {
     Ok(value)
 }
 
-/// Ways to make a cut escape whole: what has to be written, and the character it then means.
+/// Ways to complete a cut escape: what has to be written, and the character that it then means.
 pub(super) fn escape_endings(cut: &[u8]) -> Vec<(Vec<u8>, char)> {
     if cut.len() < 2 {
         let mut endings: Vec<_> =
@@ -165,7 +165,7 @@ fn pair_ending(cut: &[u8]) -> Option<(Vec<u8>, char)> {
     Some((tail, pair(first, second)?))
 }
 
-/// Writes `bytes` as they stand inside a JSON string.
+/// Writes `bytes` as the content of a JSON string.
 pub(super) fn quote_into(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         match byte {
@@ -181,7 +181,7 @@ pub(super) fn quote_into(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The shortest bytes that make the last character of `bytes` whole.
+/// The shortest bytes that complete the last character of `bytes`.
 pub(super) fn finish_character(bytes: &[u8]) -> Vec<u8> {
     let Some(start) = bytes.iter().rposition(|byte| byte & 0xc0 != 0x80) else {
         return Vec::new();

@@ -8,7 +8,7 @@ use super::keywords::change_subschemas;
 use super::pattern::from_ecma;
 
 /// The schema to compile in place of `schema`: it has the same documents, without white space between
-/// tokens and without some numbers at the very ends of their ranges. `schema` is one that [`super::Outline`] took, so an object or `true`.
+/// tokens and without some numbers at the very ends of their ranges. `schema` is one that [`super::Outline`] accepted, so an object or `true`.
 #[must_use]
 pub fn for_grammar(schema: &Value) -> Value {
     let mut schema = if schema.is_object() { schema.clone() } else { json!({}) };

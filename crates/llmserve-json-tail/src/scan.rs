@@ -1,6 +1,6 @@
 //! The scanner of JSON texts, byte by byte.
 
-/// Where in a token a text ends.
+/// The position inside a token at which a text ends.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scanner {
     #[default]
@@ -15,10 +15,10 @@ pub(crate) enum Scanner {
     },
 }
 
-/// What a byte is.
+/// The role of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The byte is no part of the number in front of it, which has ended.
+    /// The byte is not part of the number in front of it, which has ended.
     pub(crate) ends_number: bool,
     pub(crate) part: Part,
 }
@@ -63,12 +63,12 @@ fn begin(byte: u8) -> (Scanner, Part) {
         b'"' => (Scanner::Text { is_escaped: false }, Part::Begin),
         b'-' | b'0'..=b'9' => (Scanner::Number, Part::Begin),
         b'f' => (Scanner::Word { left: 4 }, Part::Begin),
-        // What is no word of JSON ends somewhere, and is refused then.
+        // Anything but a word of JSON ends somewhere, and is refused then.
         _ => (Scanner::Word { left: 3 }, Part::Begin),
     }
 }
 
-/// The numbers of a JSON text, as they are written.
+/// The numbers of a JSON text, as written.
 pub fn numbers(text: &str) -> impl Iterator<Item = &str> {
     let mut scanner = Scanner::default();
     let mut start = 0;

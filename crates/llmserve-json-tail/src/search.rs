@@ -5,18 +5,18 @@ use super::walk::Walk;
 
 /// Steps between two looks at the outline's guesses.
 const GUESSES_PER_LOOK: usize = 8;
-/// States kept at once by the breadth-first search, and its depth in bytes.
+/// Maximum number of states in the breadth-first search, and its depth in bytes.
 const BREADTH: usize = 16;
 const DEPTH: usize = 24;
 /// Bytes between two such searches, and the fuel of each.
 const STRIDE: usize = 8;
-/// The longest text that a search writes in bytes: what a step of the matcher costs grows with the text.
+/// Maximum length in bytes of a text that a search writes: the cost of a step of the matcher grows with the text.
 const MAX_TEXT: usize = 16 << 10;
 const MAX_NEAREST: usize = 200;
 
 /// A text that completes the document of `judge`'s state, which `walk` has followed: the outline's guesses
 /// first, then a search to its end. `fuel` bounds the questions to the judge, `goes_on` says whether to go on
-/// asking. The states stay. `None` where no text was found.
+/// asking. The states stay. `None` if no text was found.
 pub fn find_tail(
     judge: &mut dyn ByteJudge,
     mut walk: Option<&mut Walk>,
@@ -49,7 +49,7 @@ fn guessed(judge: &mut dyn ByteJudge, walk: Option<&mut Walk>, count: usize) -> 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Smallest,
-    /// Those used least often in this tail.
+    /// Members used least often in this tail first.
     Fresh,
     Largest,
 }
@@ -57,12 +57,12 @@ enum Order {
 /// A search for a tail, beyond the guesses, which can pause and go on.
 #[derive(Debug)]
 pub struct Search {
-    /// Those to be tried: each finds what another one runs past for ever.
+    /// The orders to be tried: each finds what another one runs past for ever.
     orders: Vec<Order>,
     /// Fuel of each.
     share: usize,
     fuel: usize,
-    /// What has been pushed.
+    /// The bytes that have been pushed.
     text: Vec<u8>,
     used: [u32; 256],
     nearest: Option<Nearest>,
@@ -71,11 +71,11 @@ pub struct Search {
 /// How far a search has come.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// This completes the document.
+    /// A text that completes the document.
     Found(Vec<u8>),
-    /// All ways were tried.
+    /// All ways were tried in vain.
     Nothing,
-    /// It may go on. Until then judge and walk are not where they were.
+    /// The search may go on. Until then judge and walk are not where they were.
     Paused,
 }
 
@@ -231,7 +231,7 @@ struct Nearest {
     level: Vec<Vec<u8>>,
     next: Vec<Vec<u8>>,
     depth: usize,
-    /// What is left to the other ways to go on.
+    /// The fuel that is left to the other continuations.
     reserve: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The kinds of value that a place in a document may hold.
+//! The kinds of value that a place in a document may have.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::number::NumberRule;
 use super::pattern::PatternId;
 use super::text::TextRule;
 
-/// Index of a place in the schema: the set of subschemas that a value there has to keep.
+/// Index of a place in the schema: the set of subschemas that a value there has to match.
 pub(super) type NodeId = usize;
 
 /// One alternative of a place.
@@ -34,13 +34,13 @@ impl List {
     }
 }
 
-/// An object. Its members stand in one order only: the named ones first, then the others.
+/// An object. Its members have a fixed order: the named ones first, then the others.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) names: Vec<Name>,
-    /// By the name as it is written, quotes included.
+    /// Places in `names`, by the name as it is written, quotes included.
     pub(super) index: HashMap<Vec<u8>, usize>,
-    /// For each place in `names` the next one that is required; `names.len()` where none is.
+    /// For each place in `names`, the next one that is required; `names.len()` if none is.
     pub(super) next_required: Vec<usize>,
     pub(super) extras: Vec<Extra>,
     pub(super) min: usize,
@@ -48,7 +48,7 @@ pub(super) struct Record {
 
 #[derive(Debug)]
 pub(super) struct Name {
-    /// With quotes and escapes.
+    /// The name with quotes and escapes.
     pub(super) quoted: Vec<u8>,
     pub(super) node: NodeId,
     pub(super) required: bool,
@@ -72,7 +72,7 @@ impl Record {
         Self { names, index, next_required, extras, min: 0 }
     }
 
-    /// Whether the named member at `place` may be the next one where all before `at` are done.
+    /// Whether the named member at `place` may be the next one if all before `at` are done.
     pub(super) fn may_come(&self, at: usize, place: usize) -> bool {
         at <= place && place <= self.next_required[at]
     }

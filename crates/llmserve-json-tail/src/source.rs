@@ -1,4 +1,4 @@
-//! Subschemas as they stand in the text, one entry for each place, keywords read and typed.
+//! The subschemas of a text, one entry for each place, with keywords read and typed.
 
 use std::collections::HashMap;
 use std::ops::BitAnd;
@@ -69,7 +69,7 @@ pub(super) enum Source {
     Any,
     /// No value.
     Never,
-    /// Values that keep these rules.
+    /// Values that match these rules.
     Rules(Box<Rules>),
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Rules {
     pub(super) text: TextRule,
     pub(super) list: ListRule,
     pub(super) record: RecordRule,
-    /// In the order of the text, which is the order in which llguidance merges properties.
+    /// The links in the order of the text, in which llguidance merges properties.
     pub(super) links: Vec<Link>,
 }
 
@@ -101,7 +101,7 @@ impl Default for Rules {
 /// How a subschema draws on others for the same value.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// Its own keywords.
+    /// The source's own keywords.
     Own,
     /// `$ref`, or one entry of `allOf`.
     Also(SourceId),
@@ -118,7 +118,7 @@ pub(super) struct ListRule {
 }
 
 impl ListRule {
-    /// What the item at `index` has to keep.
+    /// The rules of the item at `index`.
     pub(super) fn item(&self, index: usize) -> Option<SourceId> {
         self.prefix.get(index).copied().or(self.items)
     }

@@ -1,4 +1,4 @@
-//! What a string has to keep, and how one that is cut anywhere can be ended.
+//! The rules of a string, and how a string that is cut anywhere can be ended.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -7,15 +7,15 @@ use super::automaton::{Automaton, State};
 use super::pattern::{PatternId, Patterns};
 use super::quoting::{Content, escape_endings, finish_character, quote_into};
 
-/// Steps of one search for the end of a string.
+/// Maximum number of steps in one search for the end of a string.
 const MAX_STEPS: usize = 20_000;
-/// Endings given for one string.
+/// Maximum number of endings for one string.
 const MAX_ENDINGS: usize = 4;
 
 /// The string keywords of a schema.
 #[derive(Debug, Default, Clone)]
 pub(super) struct TextRule {
-    /// In characters.
+    /// Minimum length in characters.
     pub(super) min: usize,
     pub(super) max: Option<usize>,
     pub(super) patterns: Vec<PatternId>,
@@ -43,7 +43,7 @@ impl TextRule {
         };
     }
 
-    /// Takes out the literals that break the other rules.
+    /// Removes the literals that break the other rules.
     pub(super) fn settle(&mut self, patterns: &Patterns) {
         let literals = self.literals.take();
         self.literals = literals.map(|mut literals| {
@@ -52,7 +52,7 @@ impl TextRule {
         });
     }
 
-    /// Whether a string of this content keeps the rule, as far as the tables tell.
+    /// Whether a string of this content matches the rule, as far as the tables tell.
     pub(super) fn admits(&self, patterns: &Patterns, content: &mut Content) -> bool {
         let length = content.num_characters;
         if content.is_wrong || length < self.min || self.max.is_some_and(|max| length > max) {
@@ -184,7 +184,7 @@ impl Search<'_> {
             Some(Place { states: states.collect::<Option<_>>()?, length, from, byte })
         };
         let moves = |(table, &state): (&&Automaton, &State)| table.moves(state).to_vec();
-        // The table with the fewest ways on proposes bytes, and with several tables all do.
+        // The table with the fewest continuations proposes bytes, and with several tables all do.
         let mut bytes: Vec<_> = self.tables.iter().zip(&place.states).flat_map(moves).collect();
         if self.tables.len() > 1 {
             bytes.dedup_by_key(|(byte, _)| *byte);
@@ -197,7 +197,7 @@ impl Search<'_> {
         accepted && place.length >= self.rule.min
     }
 
-    /// Bytes that are still needed at least.
+    /// Minimum number of bytes that are still needed.
     fn bound(&self, place: &Place) -> usize {
         let distances = self.tables.iter().zip(&place.states);
         let farthest = distances.map(|(table, &state)| table.distance(state) as usize).max();

@@ -12,7 +12,7 @@ use super::quoting::Content;
 use super::scan::{Part, Scanner};
 use super::shape::{List, NodeId, Record, Shape};
 
-/// Threads that are followed at once; a document that leaves more open is followed by the first.
+/// Maximum number of threads that are followed at once; in a document with more, only the first are followed.
 const MAX_THREADS: usize = 256;
 
 /// A document that is being written, and all ways to read it.
@@ -26,14 +26,14 @@ pub struct Walk {
     /// All arrays and objects of all threads in all their states; threads point into it.
     frames: Vec<Frame>,
     now: Moment,
-    /// Before each piece of text.
+    /// The moment before each piece of text.
     before: Vec<Moment>,
-    /// Of the string that is open, where its byte is `content_start`.
+    /// The content of the open string from its byte `content_start` on.
     content: Content,
     content_start: usize,
 }
 
-/// What is restored when text is taken back.
+/// The state that is restored when text is taken back.
 #[derive(Debug, Clone)]
 struct Moment {
     len: usize,
@@ -69,11 +69,11 @@ pub(super) enum Open {
     Record { record: Arc<Record>, state: State },
 }
 
-/// What may come next.
+/// The things that may come next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Value(NodeId),
-    /// The same, or the end of the array.
+    /// An item, or the end of the array.
     FirstItem(NodeId),
     /// A member, or the end of the object.
     FirstKey,
@@ -90,14 +90,14 @@ enum Event {
     Close,
     Comma,
     Colon,
-    /// A scalar that is whole.
+    /// A complete scalar.
     Text,
     Number,
     Word,
 }
 
 impl Walk {
-    /// At the beginning of a document.
+    /// A walk at the beginning of a document.
     #[must_use]
     pub fn new(outline: Arc<Outline>) -> Self {
         let now = Moment {
@@ -120,7 +120,7 @@ impl Walk {
         }
     }
 
-    /// Goes on by a piece of text.
+    /// Advances by a piece of text.
     pub fn feed(&mut self, piece: &[u8]) {
         self.before.push(self.now.clone());
         for &byte in piece {
@@ -130,7 +130,7 @@ impl Walk {
         self.now.num_frames = self.frames.len();
     }
 
-    /// Takes the last `n` pieces back, as far as there are so many.
+    /// Takes the last `n` pieces back, or all if there are fewer.
     pub fn rollback(&mut self, n: usize) {
         let left = self.before.len().saturating_sub(n);
         let Some(then) = self.before.drain(left..).next() else { return };
@@ -160,13 +160,13 @@ impl Walk {
         matches!(self.now.scanner, Scanner::Text { .. })
     }
 
-    /// Bytes of the number that the text ends in.
+    /// Number of bytes of the number at the end of the text.
     #[must_use]
     pub fn number_len(&self) -> usize {
         if self.now.scanner == Scanner::Number { self.token().len() } else { 0 }
     }
 
-    /// Arrays and objects that are open.
+    /// Number of open arrays and objects.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.now.depth
@@ -185,7 +185,7 @@ impl Walk {
         is_spoiled
     }
 
-    /// The bytes of the token that is open; of a string what is behind the quote.
+    /// The bytes of the open token; for a string, those after the quote.
     pub(super) fn token(&self) -> &[u8] {
         if self.now.scanner == Scanner::Between { &[] } else { &self.text[self.now.token..] }
     }
@@ -202,7 +202,7 @@ impl Walk {
         &self.frames[id]
     }
 
-    /// What the string that is open says so far; taken out for use, to be put back.
+    /// The content of the open string so far; taken out for use, to be put back.
     pub(super) fn take_content(&mut self) -> Content {
         if !self.is_in_text() {
             return Content::default();
@@ -379,7 +379,7 @@ impl Follower<'_> {
         self.frames.len() - 1
     }
 
-    /// The innermost frame with one more item, where it is an array.
+    /// The innermost frame with one more item, if it is an array.
     fn enter_value(&mut self, top: Option<FrameId>) -> Option<FrameId> {
         let frame = &self.frames[top?];
         let Open::List { list, count } = &frame.open else { return top };

@@ -1,4 +1,4 @@
-//! For each place a shortest document that keeps it.
+//! For each place, a shortest document that keeps to it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,9 +9,9 @@ use super::pattern::Patterns;
 use super::quoting::Content;
 use super::shape::{NodeId, Record, Shape};
 
-/// No document is known.
+/// The length if no document is known.
 pub(super) const NONE: u64 = u64::MAX;
-/// The longest document that is written out, in bytes.
+/// Maximum length of a document that is written out, in bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
 
 /// The shortest known documents.
@@ -19,7 +19,7 @@ pub(super) const MAX_BYTES: u64 = 1 << 20;
 pub(super) struct Witnesses {
     /// Bytes of each shape's shortest document, or [`NONE`].
     lengths: Vec<Vec<u64>>,
-    /// The shape of each place with the shortest one.
+    /// The shape of each place with the shortest document.
     best: Vec<Option<usize>>,
     /// The documents of numbers and strings.
     leaves: HashMap<(NodeId, usize), Vec<u8>>,
@@ -74,7 +74,7 @@ impl Witnesses {
         }
     }
 
-    /// Computes a place anew; whether its shortest document became shorter.
+    /// Computes a place again; returns whether its shortest document became shorter.
     fn improve(&mut self, nodes: &Nodes, patterns: &Patterns, node: NodeId) -> bool {
         let before = self.length(node);
         for (index, shape) in nodes.shapes[node].iter().enumerate() {
@@ -128,7 +128,7 @@ impl Witnesses {
         order.into_iter().filter_map(|index| writer.shape(node, index)).collect()
     }
 
-    /// Writes the shortest document of a place; false where there is none or it is too long.
+    /// Writes the shortest document of a place; false if there is none or it is too long.
     pub(super) fn write(&self, nodes: &Nodes, patterns: &Patterns, node: NodeId, out: &mut Vec<u8>) -> bool {
         let Some(best) = self.best[node] else { return false };
         let writer = Writer { witnesses: self, nodes, patterns };
@@ -223,7 +223,7 @@ impl Writer<'_> {
     }
 }
 
-/// For each place those whose documents may contain one of it.
+/// For each place, the places whose documents may contain one of it.
 fn parents(nodes: &Nodes) -> Vec<Vec<NodeId>> {
     let mut parents = vec![Vec::new(); nodes.shapes.len()];
     for (node, shapes) in nodes.shapes.iter().enumerate() {

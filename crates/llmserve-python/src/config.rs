@@ -1,4 +1,4 @@
-//! `ModelConfig` as the engine's configuration.
+//! Converts `ModelConfig` to the engine's configuration.
 
 use llmserve_engine::{
     ContextConfig, FlashAttention, KvLayout, KvType, LoraAdapter, MetadataValue, ModelConfig, RopeConfig,
@@ -31,7 +31,7 @@ const ROPE_SCALINGS: &[(&str, RopeScaling)] = &[
     ("longrope", RopeScaling::LongRope),
 ];
 
-/// Reads a `llmserve.ModelConfig`. What does not fit raises `LoadError` (`invalid_option`).
+/// Reads a `llmserve.ModelConfig`. Values that do not fit raise `LoadError` (`invalid_option`).
 pub(crate) fn model_config(config: &Bound<'_, PyAny>) -> PyResult<ModelConfig> {
     let fields = Fields::new(config, invalid_option);
     Ok(ModelConfig { weights: weights(&fields)?, context: context(&fields)?, scheduler: scheduler(&fields)? })
@@ -51,7 +51,7 @@ fn weights(fields: &Fields<'_>) -> PyResult<WeightsConfig> {
     })
 }
 
-/// Python's `True` is an `int` too, and a whole `float` is none: the order decides.
+/// Python's `True` is an `int` too, and a whole `float` is not: the order decides.
 fn metadata_value(value: &Field<'_>) -> PyResult<MetadataValue> {
     if value.is_bool() {
         return value.bool().map(MetadataValue::Bool);

@@ -9,7 +9,7 @@ use crate::errors::{exception, invalid_parameter};
 use crate::fields::Field;
 use crate::jobs;
 
-/// Keeps the draft context of an engine open. It goes with the last head and the last request that has it.
+/// Keeps the draft context of an engine open. It is freed with the last head and the last request that has one.
 #[pyclass(frozen, name = "Head", module = "llmserve._core")]
 pub(crate) struct PyHead(OwnedByProcess<Head>);
 
@@ -25,7 +25,7 @@ impl HeadJob {
 
 #[pymethods]
 impl HeadJob {
-    /// The head, once; `None` before. Raises what it failed with.
+    /// The head, once; `None` before. Raises its failure.
     fn take(&self, py: Python<'_>) -> PyResult<Option<PyHead>> {
         let taken = |job: &Mutex<Option<Job<Head>>>| {
             job.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Job::take)

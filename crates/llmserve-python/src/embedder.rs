@@ -81,7 +81,7 @@ impl PyEmbedder {
         info::stats(py, &self.held.get(py)?.stats())
     }
 
-    /// What is known of the model: the fields of `llmserve.ModelInfo`.
+    /// Facts about the model: the fields of `llmserve.ModelInfo`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         info::model_info(py, self.held.get(py)?.info())
     }
@@ -147,22 +147,22 @@ impl InputBuffer {
 /// Vectors as bytes of native `float32`, values of one vector, and tokens of each input.
 type Taken<'py> = (Bound<'py, PyBytes>, usize, Vec<usize>);
 
-/// Inputs that are waiting or being computed. Dropping it gives up what is not computed.
+/// Inputs that are waiting or being computed. Dropping it gives up those that have not been computed.
 #[pyclass(frozen, module = "llmserve._core")]
 pub(crate) struct EmbedJob {
     job: OwnedByProcess<Job<Embeddings>>,
-    /// A model that nobody else holds stays open until its requests are read.
+    /// A model without other holders stays open until its requests are read.
     _embedder: Py<PyEmbedder>,
 }
 
 #[pymethods]
 impl EmbedJob {
-    /// The vectors, once; `None` while the job runs. Raises what it failed with.
+    /// The vectors, once; `None` while the job runs. Raises its failure.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Taken<'py>>> {
         jobs::take(py, &self.job)?.map(|embeddings| taken(py, embeddings)).transpose()
     }
 
-    /// Gives up what is not computed. A cancelled task may live on in the traceback of its exception.
+    /// Gives up inputs that have not been computed. A cancelled task may live on in the traceback of its exception.
     fn cancel(&self) {
         if let Ok(job) = self.job.get() {
             job.cancel();
@@ -202,7 +202,7 @@ fn json_vector(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 + values.len() * 12);
     for (index, value) in values.iter().enumerate() {
         text.push(if index == 0 { '[' } else { ',' });
-        // With a point or an exponent where needed: JSON, and a float to every reader.
+        // With a point or an exponent if needed, so that it is JSON and every reader takes it for a float.
         write!(text, "{:?}", f32::from_ne_bytes(*value)).unwrap_or(());
     }
     text.push(']');

@@ -17,7 +17,7 @@ use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
 use crate::wakeup::PyListener;
 use crate::{events, exit, info};
 
-/// What a request is made of, beside its parameters.
+/// The parts of a request, beside its parameters.
 type Input<'py> = (PromptArgument<'py>, Option<SessionArgument<'py>>, Option<DraftingArgument<'py>>);
 
 /// A loaded model.
@@ -40,9 +40,9 @@ impl PyEngine {
 #[pymethods]
 impl PyEngine {
     /// Submits a request; a refusal by the engine arrives as an event. `input` is (prompt, session or
-    /// `None`, drafting or `None`): the prompt is (text or token ids, `add_special`, `special`: plain, control or marked), the session (session, what
-    /// the prompt is to it, `templated`),
-    /// the drafting (head or `None` for prompt lookup, `draft_len`, `adaptive`). With `at_end` there are wake-ups for acceptance and the end only.
+    /// `None`, drafting or `None`): the prompt is (text or token ids, `add_special`, `special`: plain, control or
+    /// marked), the session (session, relation of the prompt to it, `templated`), the drafting (head or `None` for
+    /// prompt lookup, `draft_len`, `adaptive`). With `at_end`, only acceptance and the end wake the receiver.
     fn submit(
         slf: &Bound<'_, Self>,
         input: Input<'_>,
@@ -112,7 +112,7 @@ impl PyEngine {
         info::stats(py, &self.held.get(py)?.stats())
     }
 
-    /// What is known of the model: the fields of `llmserve.ModelInfo`.
+    /// Facts about the model: the fields of `llmserve.ModelInfo`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         info::model_info(py, self.held.get(py)?.info())
     }
@@ -143,9 +143,9 @@ impl PyEngine {
 #[pyclass(frozen, module = "llmserve._core")]
 pub(crate) struct Request {
     handle: OwnedByProcess<RequestHandle>,
-    /// What was fetched from the engine and not taken yet. Held for a few instructions only.
+    /// Events that were fetched from the engine and not taken yet. Locked for a few instructions only.
     pending: Mutex<Pending>,
-    /// An engine that nobody else holds stays open until its requests are read.
+    /// An engine without other holders stays open until its requests are read.
     _engine: Py<PyEngine>,
 }
 

@@ -16,7 +16,7 @@ use crate::errors::exception;
 /// event loop may stand still.
 #[derive(Default)]
 pub(crate) struct Pending {
-    /// What is left of a delta; it comes before the events.
+    /// The rest of a delta; it comes before the events.
     tokens: IntoIter<TokenRecord>,
     events: VecDeque<Event>,
 }

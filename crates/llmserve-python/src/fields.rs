@@ -1,5 +1,5 @@
-//! Reads the attributes of a Python dataclass. What does not fit is refused with the attribute's
-//! name and the value met; nothing is rounded, cut or taken for something else.
+//! Reads the attributes of a Python dataclass. Values that do not fit are refused with the attribute's
+//! name and the value; nothing is rounded, cut or taken for something else.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyMapping, PyString};
@@ -25,7 +25,7 @@ pub(crate) struct Field<'py> {
 
 /// Unsigned integers of the engine's types.
 pub(crate) trait Unsigned: TryFrom<u64> {
-    /// The largest one.
+    /// The largest value.
     const MAX: u64;
 }
 
@@ -90,7 +90,7 @@ impl<'py> Field<'py> {
         self.value.is_instance_of::<PyBool>()
     }
 
-    /// An integer that fits; `True` is none.
+    /// An integer that fits; `True` does not count as one.
     pub(crate) fn uint<T: Unsigned>(&self) -> PyResult<T> {
         let value = (!self.is_bool()).then(|| self.value.extract::<u64>().ok()).flatten();
         value
@@ -136,7 +136,7 @@ impl<'py> Field<'py> {
         })
     }
 
-    /// The items of an iterable that is no text; each bears this field's name.
+    /// The items of an iterable other than a text; each bears this field's name.
     pub(crate) fn items(&self) -> PyResult<Vec<Self>> {
         let is_text = self.value.is_instance_of::<PyString>();
         let items = (!is_text).then(|| self.value.try_iter().ok()).flatten();

@@ -1,4 +1,4 @@
-//! A loaded model as a Python object holds it: until it is closed, or in a child process not at all.
+//! The hold of a Python object on a loaded model: until it is closed, and not at all in a child process.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl<T: Deref<Target = Handle> + Send + 'static> Held<T> {
         Ok(model)
     }
 
-    /// The model, also after its shutdown, unless this is a forked child.
+    /// The model, even after its shutdown, unless this is a forked child.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
         self.model.get().map_err(|error| exception(py, &error))
     }

@@ -1,4 +1,4 @@
-//! Snapshots of an engine as dicts of keyword arguments for `ModelInfo` and `Stats`.
+//! Converts snapshots of an engine to dicts of keyword arguments for `ModelInfo` and `Stats`.
 
 use llmserve_engine::{ModelInfo, SessionInfo, Stats};
 use pyo3::prelude::*;

@@ -6,12 +6,12 @@ use pyo3::prelude::*;
 use crate::errors::exception;
 use crate::exit;
 
-/// The result of a job, once; `None` while it runs. Raises what it failed with.
+/// The result of a job, once; `None` while it runs. Raises its failure.
 pub(crate) fn take<T>(py: Python<'_>, job: &OwnedByProcess<Job<T>>) -> PyResult<Option<T>> {
     taken(py, job.get().map(Job::take))
 }
 
-/// What was taken from a job, for the caller: at the end of the interpreter never.
+/// Returns what was taken from a job to the caller, except at the end of the interpreter.
 pub(crate) fn taken<T>(
     py: Python<'_>,
     result: Result<Option<Result<T, Error>>, Error>,

@@ -1,5 +1,5 @@
 //! `llmserve._core`: conversions between Python and the engine crate, and the wake-ups of event
-//! loops. To the engine it adds which Python object keeps a model open, and what must end before the
+//! loops. It adds to the engine which Python object keeps a model open, and what must end before the
 //! interpreter does. The classes that programs use are in the Python package.
 
 mod config;

@@ -41,14 +41,14 @@ pub(crate) fn load(
 }
 
 /// What a probe process runs: opens a model file with its options (JSON) without allocating its tensors,
-/// tells the outcome on the standard output and returns the code to exit with. llama.cpp may end the
+/// reports the outcome on the standard output and returns the code to exit with. llama.cpp may end the
 /// process.
 #[pyfunction]
 pub(crate) fn probe(py: Python<'_>, path: PathBuf, options: &str) -> i32 {
     py.detach(move || llmserve_engine::probe::run_probe(&path, options, llmserve_engine::probe_model))
 }
 
-/// What the model in a file would be for if it were loaded so, by its header, which is read without the GIL:
+/// What the model in a file would be for with these options, by its header, which is read without the GIL:
 /// `generation` or `embedding`. Raises `LoadError`.
 #[pyfunction]
 pub(crate) fn model_kind(path: PathBuf, config: &Bound<'_, PyAny>) -> PyResult<&'static str> {
@@ -67,7 +67,7 @@ pub(crate) struct Load(OwnedByProcess<Arc<LoadHandle>>);
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // An engine that was loaded and not fetched goes with it.
+        // An engine that was loaded and not fetched is dropped with it.
         if let Some(handle) = self.0.take() {
             registry::release(handle);
         }

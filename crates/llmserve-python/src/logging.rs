@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::exit;
 
-/// The most lines that are kept; further ones are counted and dropped.
+/// Maximum number of lines that are kept; further ones are counted and dropped.
 const MAX_LINES: usize = 4096;
 /// How often a line tries for the lock. It is held for moments, except in a forked child, where
 /// it may be held for ever.
@@ -78,7 +78,7 @@ fn python_level(level: Level) -> u8 {
     }
 }
 
-/// Makes the bridge the sink of the `log` facade. Where the process has one already, that one
+/// Makes the bridge the sink of the `log` facade. If the process has a sink already, that one
 /// keeps the lines.
 pub(crate) fn install() {
     if log::set_logger(&BRIDGE).is_ok() {
@@ -86,7 +86,7 @@ pub(crate) fn install() {
     }
 }
 
-/// Drops lines below a level of Python's `logging` where they arise.
+/// Drops lines below a level of Python's `logging` at their source.
 #[pyfunction]
 pub(crate) fn set_log_level(level: u32) {
     log::set_max_level(match level {

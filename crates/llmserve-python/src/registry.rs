@@ -1,4 +1,4 @@
-//! The models and loads of this process: what is to end at exit.
+//! The models and loads of this process, which must end at exit.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -42,7 +42,7 @@ pub(crate) fn track_load(load: &Arc<LoadHandle>) {
     registry.has_loaded = true;
 }
 
-/// Drops a value whose drop may wait for an engine's thread, on a thread that is none of Python's.
+/// Drops a value whose drop may wait for an engine's thread, on a thread that does not belong to Python.
 pub(crate) fn release(value: impl Send + 'static) {
     let thread = Builder::new().name("llmserve-release".to_owned()).spawn(move || drop(value));
     match thread {
@@ -56,11 +56,11 @@ pub(crate) fn release(value: impl Send + 'static) {
     }
 }
 
-/// What is to end before the process does.
+/// The things that must end before the process does.
 pub(crate) struct Everything {
     models: Vec<Arc<Service>>,
     loads: Vec<Arc<LoadHandle>>,
-    /// Load threads may be running, also those of loads that nobody holds any more.
+    /// Load threads may be running, even those of loads that nobody waits for any more.
     has_loaded: bool,
     releases: Vec<JoinHandle<()>>,
 }
@@ -90,7 +90,7 @@ impl Everything {
         if self.has_loaded && !llmserve_engine::join_loads(LOAD_END) {
             log::warn!("the process ends while llama.cpp still loads a model");
         }
-        // Drops an engine that came after all and was not fetched.
+        // Drops an engine that arrived after all and was not fetched.
         for load in &self.loads {
             while let Some(LoadEvent::Progress(_)) = load.recv() {}
         }

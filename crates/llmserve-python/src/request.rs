@@ -1,4 +1,4 @@
-//! `SamplingParams` and prompts as the engine's request.
+//! Converts `SamplingParams` and prompts to the engine's request.
 
 use llmserve_engine::{
     ConstraintSpec, Delivery, Drafting, GenerationRequest, Prompt, RequestParts, SamplingParams, Special,
@@ -97,7 +97,7 @@ fn token_id(field: &Field<'_>) -> PyResult<TokenId> {
     id.map(TokenId).ok_or_else(|| field.refused("a token id"))
 }
 
-/// What `submit` takes as a prompt: the text or the token ids, whether BOS is added to a text, and
+/// The prompt argument of `submit`: the text or the token ids, whether BOS is added to a text, and
 /// what its control tokens become.
 #[derive(FromPyObject)]
 pub(crate) struct PromptArgument<'py>(Bound<'py, PyAny>, bool, SpecialArgument);

@@ -18,7 +18,7 @@ use crate::{info, jobs};
 #[pyclass(frozen, name = "Session", module = "llmserve._core")]
 pub(crate) struct PySession {
     session: OwnedByProcess<Session>,
-    /// An engine that nobody else holds stays open for its sessions.
+    /// An engine without other holders stays open for its sessions.
     _engine: Py<PyEngine>,
 }
 
@@ -40,7 +40,7 @@ impl PySession {
         Ok(self.get(py)?.num_tokens())
     }
 
-    /// Whether the tokens are of a chat template.
+    /// Whether the tokens come from a chat template.
     fn is_templated(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.get(py)?.is_templated())
     }
@@ -78,12 +78,12 @@ impl SessionJob {
 
 #[pymethods]
 impl SessionJob {
-    /// True once, when it is done; `None` before. Raises what it failed with.
+    /// True once, when it is done; `None` before. Raises its failure.
     fn take(&self, py: Python<'_>) -> PyResult<Option<bool>> {
         Ok(jobs::take(py, &self.0)?.map(|()| true))
     }
 
-    /// Gives a call up that waits. A cancelled task may live on in the traceback of its exception.
+    /// Gives up a waiting call. A cancelled task may live on in the traceback of its exception.
     fn cancel(&self) {
         if let Ok(job) = self.0.get() {
             job.cancel();
@@ -91,8 +91,8 @@ impl SessionJob {
     }
 }
 
-/// What `submit` takes as a session: the session, what the prompt is to it (True: it is appended, False: it
-/// replaces the session, or a `NextTurn`), and whether it is of a chat template afterwards.
+/// The session argument of `submit`: the session, the relation of the prompt to it (True: it is appended, False:
+/// it replaces the session, or a `NextTurn`), and whether it counts as templated afterwards.
 #[derive(FromPyObject)]
 pub(crate) struct SessionArgument<'py>(Bound<'py, PySession>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 

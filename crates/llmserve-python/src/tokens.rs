@@ -71,7 +71,7 @@ impl TokenizeJob {
 
 #[pymethods]
 impl TokenizeJob {
-    /// At most `limit` of the ids that were not taken yet: `None` while the job runs, an empty
+    /// At most `limit` of the ids that have not been taken yet: `None` while the job runs, an empty
     /// list after the last id.
     fn take(&self, py: Python<'_>, limit: usize) -> PyResult<Option<Vec<i32>>> {
         let next = |job: &Job<Vec<TokenId>>| {

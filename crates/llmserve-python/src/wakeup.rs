@@ -32,7 +32,7 @@ struct Channel {
 
 #[derive(Default)]
 struct State {
-    /// A set, so that a loop that stands still costs no more memory than it has handles.
+    /// A set, so that a blocked loop takes no more memory than it has handles.
     ready: HashSet<u64>,
     /// A signal was given and nobody has drained since. The pipe holds one byte exactly then:
     /// neither writing nor reading it under this lock can block.
@@ -85,7 +85,7 @@ impl Notify for Channel {
 }
 
 impl State {
-    /// At exit a loop in a daemon thread sleeps on: nothing may run in it any more.
+    /// At exit, a loop in a daemon thread stays asleep: nothing may run in it any more.
     #[cfg(unix)]
     fn write(&mut self) {
         if exit::is_exiting() {
@@ -128,13 +128,13 @@ impl Wakeup {
         }
     }
 
-    /// What a handle is submitted with: it names the handle by `key` here.
+    /// The listener that a handle is submitted with; it names the handle by `key` here.
     fn listener(&self, key: u64) -> PyListener {
         PyListener(Listener { notify: Arc::clone(&self.channel) as Arc<dyn Notify>, key })
     }
 
     /// The file descriptor that is readable while a signal waits. Raises `NotImplementedError`
-    /// where loops cannot watch one (Windows), `ValueError` when closed.
+    /// if loops cannot watch one (Windows), `ValueError` when closed.
     #[cfg(unix)]
     fn fileno(&self) -> PyResult<i32> {
         let mut state = self.channel.lock();

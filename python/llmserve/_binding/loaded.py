@@ -32,7 +32,7 @@ class LoadedModel(ModelHandle[_core.Engine]):
         super().__init__(core)
         self._chat_templates: ChatTemplates | None = None
         self._drafting = DefaultDrafting()
-        # Bytes of tokens that were asked for; bounded by the vocabulary.
+        # The bytes of tokens that were requested; bounded by the vocabulary.
         self._pieces: dict[int, bytes] = {}
 
     @property
@@ -66,7 +66,7 @@ class LoadedModel(ModelHandle[_core.Engine]):
 
     @property
     def drafting(self) -> Drafting | None:
-        """What requests draft with that do not say so themselves; `None`: they do not draft."""
+        """What requests draft with unless they choose for themselves; `None`: nothing."""
         return self._drafting.current
 
     def disable_drafting(self) -> None:
@@ -84,7 +84,7 @@ _DEFAULT_PARAMS = SamplingParams()
 
 
 def sampling_params(params: SamplingParams | None, overrides: Mapping[str, Any]) -> SamplingParams:
-    """Parameters with some fields replaced. Raises `TypeError` for a name that is no field."""
+    """Parameters with some fields replaced. Raises `TypeError` for an unknown field."""
     params = params or _DEFAULT_PARAMS
     return params.replace(**overrides) if overrides else params
 
@@ -92,7 +92,7 @@ def sampling_params(params: SamplingParams | None, overrides: Mapping[str, Any])
 def prompt_arguments(
     prompt: PromptT | ChatPrompt, add_special: bool, parse_special: bool
 ) -> tuple[PromptT | str, bool, Special]:
-    """A prompt as the engine takes it: what, whether BOS is added, what control tokens' text becomes."""
+    """A prompt for the engine: text or ids, whether BOS is added, and what control tokens' text becomes."""
     if isinstance(prompt, ChatPrompt):
         return prompt.marked, add_special, "marked"
     return prompt, add_special, "control" if parse_special else "plain"

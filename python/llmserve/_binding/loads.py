@@ -45,14 +45,14 @@ class Load(Waiting, Generic[T]):
         self._wanted: Wanted = wanted
         self._make = make
         self._on_progress = on_progress
-        # The first is always 0.
+        # The first progress is always 0.
         self._progress: deque[float] = deque([0.0])
         self._percent = 0
         self._model: T | None = None
         self._error: LoadError | None = None
         self._has_begun = False
         self._inbox: Mailbox | None = None
-        # None before it begins, and once it is over or closed.
+        # None before the load begins, and once it is over or closed.
         self._load: _core.Load | None = None
 
     def _begin(self) -> None:
@@ -94,7 +94,7 @@ class Load(Waiting, Generic[T]):
 
     def _add(self, event: _core._LoadEvent) -> None:
         if event[0] == "progress":
-            # llama.cpp tells of every tensor.
+            # llama.cpp reports every tensor.
             if (percent := int(event[1] * 100)) > self._percent:
                 self._percent = percent
                 self._progress.append(event[1])
@@ -106,7 +106,7 @@ class Load(Waiting, Generic[T]):
             self._error = event[1]
 
     def _cancel(self) -> None:
-        """Ends it, if it is not over."""
+        """Ends the load, if it is not over."""
         self._has_begun = True
         if self._load is not None:
             self._load.cancel()

@@ -16,7 +16,7 @@ __all__ = ["PIECE", "ModelHandle", "Special"]
 
 CoreT = TypeVar("CoreT", _core.Engine, _core.Embedder)
 Special: TypeAlias = Literal["plain", "control", "marked"]
-"""What the text of control tokens becomes."""
+"""What becomes of the text of control tokens."""
 
 PIECE = 16_384
 """Token ids that are converted at a time; between two pieces the event loop serves others."""
@@ -58,9 +58,9 @@ class ModelHandle(Waiting, Generic[CoreT]):
 
     @operation
     async def detokenize(self, tokens: Sequence[int], *, render_special: bool = False) -> str:
-        """The text of token ids; with `render_special` that of control tokens too.
+        """The text of token ids; with `render_special`, that of control tokens too.
 
-        Bytes that are no UTF-8 become U+FFFD. Raises `InvalidParameterError` for an unknown id.
+        Bytes that are not UTF-8 become U+FFFD. Raises `InvalidParameterError` for an unknown id.
         """
         return (await self._bytes_of(tokens, render_special)).decode(errors="replace")
 
@@ -77,7 +77,7 @@ class ModelHandle(Waiting, Generic[CoreT]):
         """
         self._let_go()
         self._core.shutdown()
-        # It ends within a step; its memory is not to be left behind by a cancelled task.
+        # The engine ends within a step; a cancelled task must not leave its memory behind.
         await self._in_thread(self._core.join, shield=True)
 
     def _let_go(self) -> None:

@@ -20,7 +20,7 @@ JsonSchema: TypeAlias = "str | bool | Mapping[str, Any] | type[BaseModel]"
 def schema_text(schema: JsonSchema) -> str:
     """The schema as JSON text; properties keep their order.
 
-    Raises `InvalidParameterError` for what is no schema. A text is not looked into: the engine compiles it.
+    Raises `InvalidParameterError` for anything but a schema. A text is passed on: the engine compiles it.
     """
     if isinstance(schema, str):
         return schema

@@ -26,7 +26,7 @@ class Transcript:
 
     def __init__(self) -> None:
         self.num_prompt_tokens: int | None = None
-        """Known once the request was accepted."""
+        """Known once the request has been accepted."""
         self.completion: Completion | None = None
         """Known at the end."""
         self.error: LlmserveError | None = None
@@ -37,11 +37,11 @@ class Transcript:
 
     @property
     def is_over(self) -> bool:
-        """Whether the terminal event came."""
+        """Whether the terminal event has come."""
         return self.completion is not None or self.error is not None
 
     def add(self, events: Iterable[_Event]) -> int:
-        """Take in the next events; the number of their tokens."""
+        """Take in the next events; returns the number of their tokens."""
         num_tokens = 0
         for event in events:
             if event[0] == "delta":
@@ -71,7 +71,7 @@ class Transcript:
         return not self._deltas
 
     def next_delta(self) -> Delta | None:
-        """The next delta that was not read yet."""
+        """The next delta that has not been read yet."""
         return self._deltas.popleft() if self._deltas else None
 
     def _add_delta(self, text: str, raw_tokens: tuple[_Token, ...]) -> None:

@@ -21,7 +21,7 @@ class Mailbox(ABC):
 
     @abstractmethod
     async def poll(self, take: Callable[[], T | None]) -> T | None:
-        """What `take` gives at once, else `None` after the next wake-up."""
+        """What `take` gives at once, or `None` after the next wake-up."""
 
     async def next(self, take: Callable[[], T | None]) -> T:
         """Wait until `take` gives something. For one task: another could take what it waits for."""

@@ -34,7 +34,7 @@ class Event(Protocol):
         """Wake the waiting tasks."""
 
     async def wait(self) -> object:
-        """Return once it is set."""
+        """Return once the event is set."""
 
 
 class Mailbox(waiting.Mailbox):
@@ -52,7 +52,7 @@ class Mailbox(waiting.Mailbox):
         self.listener = channel.add(self)
 
     def notify(self) -> None:
-        """Wake every task that waits. On the loop's thread."""
+        """Wake every task that waits. Called on the loop's thread."""
         event, self._event = self._event, self._new_event()
         event.set()
 
@@ -81,7 +81,7 @@ class _Channel:
         return self.wakeup.listener(key)
 
     def drain(self) -> None:
-        """Tell every mailbox that has something. On the loop's thread."""
+        """Tell every mailbox that has something. Called on the loop's thread."""
         self.deliver(self.wakeup.drain())
 
     def deliver(self, keys: list[int]) -> None:
@@ -112,7 +112,7 @@ def _in_trio_task() -> bool:
 
 def _watch_on_asyncio(loop: asyncio.AbstractEventLoop) -> _Channel:
     channel = _channels[loop] = _Channel(asyncio.Event)
-    # Not at exit: the descriptor goes with the process.
+    # Nothing to do at exit: the descriptor goes with the process.
     weakref.finalize(loop, channel.wakeup.close).atexit = False
     try:
         loop.add_reader(channel.wakeup.fileno(), channel.drain)

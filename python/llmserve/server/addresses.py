@@ -1,4 +1,4 @@
-"""Addresses and names as they stand in headers, and which of them are this machine's own."""
+"""Addresses and names as headers contain them, and which of them are this machine's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Authority:
     """Host and port of a ``Host`` header or an origin."""
 
     host: str
-    """In lower case, an IPv6 address without its brackets, a name without its last dot."""
+    """The host in lower case: an IPv6 address without its brackets, a name without its last dot."""
     port: int | None
 
     @classmethod
@@ -28,7 +28,7 @@ class Authority:
         return cls((address or name).lower().removesuffix("."), int(port) if port else None)
 
     def with_port(self, default: int) -> Authority:
-        """The same with a port, which is ``default`` where none was given."""
+        """The address with a port, which is ``default`` if none was given."""
         return self if self.port is not None else Authority(self.host, default)
 
 

@@ -1,4 +1,4 @@
-"""The keys that clients must know, where any are set."""
+"""The API keys that clients must know, if any are set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import sha256
 
 
 class ApiKeys:
-    """A set of keys of which one can only ask whether a text is among them.
+    """A set of keys that only tells whether a text is one of them.
 
     The keys themselves are not kept, so that no log, error or dump can show them.
     """
@@ -26,10 +26,10 @@ class ApiKeys:
         return f"<{len(self._digests)} API keys>"
 
     def authorize(self, candidate: str | None) -> bool:
-        """Whether a client that sent this as its key may go on; everybody may where no key is set.
+        """Whether a client that sent this as its key may continue; everybody may if no key is set.
 
-        How long it takes tells nothing of the keys: digests of equal length are compared in constant time,
-        and with each key.
+        The time that this takes reveals nothing about the keys: digests of equal length are compared in
+        constant time, and with each key.
         """
         if not self._digests:
             return True

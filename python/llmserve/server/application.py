@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
-# Now, so that no request waits while jinja2 is imported.
+# Imported now, so that no request waits for jinja2.
 import llmserve.templates  # noqa: F401
 from llmserve.server.apis.grpc.starting import GrpcStartError, create_server
 from llmserve.server.apis.llamacpp import routes as llamacpp
@@ -44,7 +44,7 @@ _DIALECTS = (
     sie.routes,
     unsupported.routes,
 )
-"""What is served beside health, metrics and documentation."""
+"""The dialects that are served beside health, metrics and documentation."""
 
 
 class Application:
@@ -77,10 +77,10 @@ class Application:
             await send({"type": "websocket.close", "code": 1000})
 
     async def startup(self) -> None:
-        """Begins to serve and to load the first model, where one is set.
+        """Begins to serve and to load the first model, if one is set.
 
         Raises:
-            SeveralWorkersError: This is one of several workers.
+            SeveralWorkersError: This process is one of several workers.
             GrpcStartError: The gRPC service cannot begin.
         """
         configure_logging(self.services.settings.log_level)
@@ -116,7 +116,7 @@ class Application:
         await self.services.registry.cancel_loads()
 
     async def shutdown(self) -> None:
-        """Ends what runs and frees the engines' memory."""
+        """Ends whatever runs and frees the engines' memory."""
         self.stop()
         if self._signals is not None:
             self._signals.restore()

@@ -37,7 +37,7 @@ class DrainingServer(uvicorn.Server):
 
     @property
     def bound_port(self) -> int | None:
-        """The port that is listened on, once it is."""
+        """The port that the server listens on, once it does."""
         for server in getattr(self, "servers", []):
             for sock in server.sockets:
                 return int(sock.getsockname()[1])
@@ -45,7 +45,7 @@ class DrainingServer(uvicorn.Server):
 
     @property
     def grpc_address(self) -> str:
-        """``host:port`` of the gRPC service, where there is one."""
+        """``host:port`` of the gRPC service, if there is one."""
         return self._app.grpc_address
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
@@ -62,7 +62,7 @@ class DrainingServer(uvicorn.Server):
         self._loop.call_soon_threadsafe(self.end)
 
     def end(self, status: int = 0) -> None:
-        """Drains and ends the server; called again, cancels what still runs."""
+        """Drains and ends the server; a second call cancels what still runs."""
         self.exit_status = self.exit_status or status
         if self._ending is None:
             logger.info("draining: no new requests; running ones have %g s", self._grace_s)

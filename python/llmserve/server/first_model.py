@@ -19,20 +19,20 @@ SERVER_PIN = "server"
 
 
 class StartObserver(Protocol):
-    """Is told how the load goes."""
+    """An observer of the load."""
 
     def on_progress(self, progress: float) -> None:
-        """It has come so far, 0 to 1."""
+        """The load has progressed to this share, 0 to 1."""
 
     def on_ready(self, model: Model) -> None:
-        """It is there."""
+        """The model is loaded."""
 
     def on_failed(self, error: Exception) -> None:
-        """It will not come."""
+        """The load has failed."""
 
 
 class FirstModel:
-    """The load of ``LLMSERVE_MODEL``. A failure is logged, told to the observer and shown by `/health`."""
+    """The load of ``LLMSERVE_MODEL``. A failure is logged, reported to the observer and in `/health`."""
 
     def __init__(self, services: Services, observer: StartObserver | None) -> None:
         self._services = services
@@ -40,13 +40,13 @@ class FirstModel:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins, where a model is set."""
+        """Begins the load, if a model is set."""
         if (model := self._services.settings.model) is not None:
             # The operator's own path: MODELS_DIR binds clients only.
             self._task = asyncio.create_task(self._load(Path(os.path.realpath(model))))
 
     async def wait(self) -> None:
-        """Waits until it has ended, well or not."""
+        """Waits until the load has ended, successfully or not."""
         if self._task is not None:
             await asyncio.wait({self._task})
 
@@ -67,7 +67,7 @@ class FirstModel:
     def _report_failure(self, error: Exception) -> None:
         if not isinstance(error, LoadError):
             logger.error("the first model failed", exc_info=error)
-        elif self._observer is None:  # which would tell it by itself
+        elif self._observer is None:  # an observer reports it by itself
             logger.error("the first model could not be loaded: %s", error)
         if self._observer is not None:
             self._observer.on_failed(error)

@@ -64,7 +64,7 @@ class Lifecycle:
 
     @property
     def next_change(self) -> asyncio.Event:
-        """Is set when the state, as it is now, changes."""
+        """An event that is set when the current state changes."""
         return self._change
 
     @contextmanager
@@ -81,7 +81,7 @@ class Lifecycle:
 
     @contextmanager
     def running(self, abort: Callable[[], object]) -> Iterator[None]:
-        """Has ``abort`` called when the server stops, at once if it does already."""
+        """Has ``abort`` called when the server stops, at once if it is stopping already."""
         self._aborts.add(abort)
         try:
             if self.is_stopping:

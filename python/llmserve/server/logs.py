@@ -14,7 +14,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"
 class OneLineFormatter(logging.Formatter):
     """Writes control characters and line ends of a message as escapes.
 
-    Messages quote clients, who could else write lines of their own, or to the operator's terminal.
+    Messages quote clients, who could otherwise write lines of their own, or to the operator's terminal.
     Tracebacks, which are below the message, keep their lines.
     """
 
@@ -31,20 +31,20 @@ def _escaped(character: str) -> str:
 
 
 class OncePerText(logging.Filter):
-    """Lets a warning that always has the same text pass once: clients can cause it as often as they like."""
+    """Lets a warning with the same text pass only once: clients can cause it as often as they like."""
 
     def __init__(self) -> None:
         super().__init__()
         self._passed: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record says something new."""
+        """Whether a record is new."""
         if record.levelno != logging.WARNING or record.args:
             return True
         text = record.getMessage()
         if text in self._passed:
             return False
-        # uvicorn has a handful of them.
+        # uvicorn has a handful of such warnings.
         self._passed.add(text)
         return True
 
@@ -59,7 +59,7 @@ def configure_logging(level: str) -> None:
     """
     logger = logging.getLogger("llmserve")
     logger.setLevel(level.upper())
-    # llama.cpp tells dozens of lines for each load: they are for those who look for something.
+    # llama.cpp logs dozens of lines for each load, which help only in a search for something.
     if logger.level > logging.DEBUG:
         logging.getLogger("llmserve.engine").setLevel(max(logger.level, logging.WARNING))
     if any(

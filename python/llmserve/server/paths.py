@@ -1,4 +1,4 @@
-"""Paths that clients send: where they start, what they may reach, and from where they are taken."""
+"""Paths that clients send: where they start, what they may reach, and from whom they are accepted."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from llmserve.server.refusals import PathNotAllowedError, PathNotLocalError
 from llmserve.server.trust.local import is_local
 
 MAX_PATH_BYTES = 4096
-"""The longest path that is looked at; Linux opens none that is longer. Links are followed on the event
-loop, with a system call for each part."""
+"""The longest path that is accepted; Linux opens no longer ones. Links are followed on the event loop, with a
+system call for each part."""
 
 
 def shown(name: str | Path) -> str:
-    """A name from the file system as Unicode text: its bytes that are no UTF-8 become U+FFFD."""
+    """A name from the file system as Unicode text: bytes that are not UTF-8 become U+FFFD."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedFolder:
-    """The folder of one kind of path, or none: then any path is taken from local requests."""
+    """The folder of one kind of path, or none: then any path is accepted from local requests."""
 
     folder: Path | None
     variable: str
@@ -35,7 +35,7 @@ class AllowedFolder:
         The file need not exist.
 
         Raises:
-            PathNotAllowedError: No path can be so (NUL, too long, no Unicode text).
+            PathNotAllowedError: The text cannot be a path (NUL, too long, not Unicode).
         """
         try:
             # The first comparison spares long texts the encoding.
@@ -49,7 +49,7 @@ class AllowedFolder:
         """The real path, if the request with this ASGI scope may use it.
 
         Raises:
-            PathNotAllowedError: It resolves, links followed, outside the folder.
+            PathNotAllowedError: The path resolves, links followed, outside the folder.
             PathNotLocalError: No folder is set and the request is not local.
         """
         if self.folder is None and not is_local(scope):

@@ -11,6 +11,6 @@ class RpcCounters:
     def __init__(self) -> None:
         self.num_open = 0
         self.requests: Counter[tuple[str, str]] = Counter()
-        """By method, as `proto.LLMServer/Predict`, and name of the status."""
+        """Number of calls by method, such as `proto.LLMServer/Predict`, and name of the status."""
         self.seconds: defaultdict[str, float] = defaultdict(float)
         """Time from a call's head to its status, by method."""

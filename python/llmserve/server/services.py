@@ -1,4 +1,4 @@
-"""What the routes of all dialects work with."""
+"""The services that the routes of all dialects work with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llmserve.server.web.counters import HttpCounters
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One of each for the process."""
+    """One of each service for the process."""
 
     settings: Settings
     registry: Registry
@@ -32,10 +32,10 @@ class Services:
 
     @classmethod
     def create(cls, settings: Settings) -> Services:
-        """Everything as the settings say.
+        """The services for the given settings.
 
         Raises:
-            SettingsError: The file of the catalogue is wrong.
+            SettingsError: The catalogue's file is wrong.
         """
         registry = Registry(settings.model_config)
         sessions = SessionTable(settings.session_ttl_s, settings.max_sessions)

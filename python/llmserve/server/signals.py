@@ -1,4 +1,4 @@
-"""Lets the application hear the signals that end a server which is not ours.
+"""Lets the application hear the signals that end a server other than ours.
 
 uvicorn, on SIGTERM, closes its listeners and waits for open streams without limit; it tells the application
 only after that. So the application puts its own handlers before uvicorn's.
@@ -35,7 +35,7 @@ class _Link:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.is_live:
-            with suppress(RuntimeError):  # the loop is closed: nothing is left to tell
+            with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
                 self._loop.call_soon_threadsafe(self._on_signal)
         self.previous(number, frame)
 
@@ -49,7 +49,7 @@ class SignalChain:
         self._links: dict[int, _Link] = {}
 
     def install(self) -> None:
-        """Chains the handlers that there are; only the main thread may, elsewhere nothing happens."""
+        """Chains the existing handlers; does nothing outside the main thread, which alone may."""
         if threading.current_thread() is not threading.main_thread():
             return
         self._limit_uvicorn()

@@ -1,7 +1,7 @@
 """Refuses to be one of several worker processes.
 
-Each worker would have its own models and sessions: twice the memory, and sessions that are there or not,
-depending on who answers.
+Each worker would have its own models and sessions: twice the memory, and sessions that exist or not,
+depending on which worker answers.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class OneWorkerLock:
     workers share an address: the first one locks a file named after it, and every other finds it locked.
     """
 
-    # By file name, for the whole process: several applications in one process are no workers.
+    # By file name, for the whole process: several applications in one process are not workers.
     _held: ClassVar[dict[str, int]] = {}
 
     def __init__(self) -> None:
         self._mine: list[str] = []
 
     def acquire(self) -> None:
-        """Takes the right.
+        """Acquires the right.
 
         Raises:
             SeveralWorkersError: Another worker has it, or uvicorn was told to run several.

@@ -24,7 +24,7 @@ def render(
     """The text that a template's source makes of messages, as transformers render it.
 
     Nothing is marked, and content and tool calls stay as they are. Raises `TemplateError` with the template's
-    own words where it has some.
+    own words if it has any.
     """
     # Transformers set these two whether or not they are given: `tools is defined` holds.
     given = {"tools": None, "documents": None, **variables}

@@ -17,7 +17,7 @@ __all__ = ["Capabilities", "EmptyContent", "capabilities"]
 EmptyContent: TypeAlias = Literal["null", "empty", "absent"]
 _Message: TypeAlias = dict[str, Any]
 
-# Words that no template writes by itself.
+# Words that no template contains.
 _WORD = "quokka"
 _NAME = "find_wombat"
 _KEY, _VALUE = "burrow", "numbat"
@@ -55,16 +55,16 @@ class Capabilities:
     takes_objects: bool
     """Arguments of tool calls are objects; else JSON text."""
     empty_content: EmptyContent
-    """What stands for no content beside tool calls."""
+    """What stands for missing content beside tool calls."""
 
     def hides(self, role: str) -> bool:
-        """Whether the template leaves messages of a role out without a word."""
+        """Whether the template silently leaves out messages of a role."""
         return role not in _ALWAYS_SHOWN and _hides(self.source, role)
 
 
 @functools.lru_cache(maxsize=64)
 def capabilities(source: str) -> Capabilities:
-    """What the template takes. Conversations that it refuses tell nothing, and ordinary use is assumed."""
+    """What the template takes. Conversations that it refuses prove nothing, and ordinary use is assumed."""
     with within_limits():
         return _found(source)
 
@@ -127,7 +127,7 @@ def _arguments(takes_objects: bool) -> Any:
 
 
 def _takes_parts(source: str, role: str) -> bool:
-    # Two, since some templates take the first and leave the rest.
+    # Two calls, since some templates take the first and leave out the rest.
     parts = [{"type": "text", "text": word} for word in (_WORD, _NAME)]
     conversations: dict[str, list[_Message]] = {
         "system": [{"role": "system", "content": parts}, _user("a")],
@@ -136,7 +136,7 @@ def _takes_parts(source: str, role: str) -> bool:
         "tool": [_user("a"), _call(_arguments(True), "empty"), _result(parts)],
     }
     text = _rendered(source, conversations[role])
-    # Python's or JSON's picture of the list would have the key in quotes.
+    # Python's or JSON's text of the list would have the key in quotes.
     is_picture = text is not None and ("'text'" in text or '"text"' in text)
     return text is not None and _WORD in text and _NAME in text and not is_picture
 
@@ -149,7 +149,8 @@ def _shows_tools(source: str) -> bool:
 
 
 def _tool_call_form(source: str) -> tuple[bool, EmptyContent] | None:
-    """The first form of a tool call that appears as it should: are arguments objects, what is no content."""
+    """The first form of a tool call that appears as it should: whether arguments are objects, and what stands
+    for missing content."""
     # Transformers leave null out, so that comes first.
     empties: tuple[EmptyContent, ...] = ("absent", "null", "empty")
     for takes_objects in (True, False):
@@ -166,7 +167,7 @@ def _tool_call_form(source: str) -> tuple[bool, EmptyContent] | None:
 def _shows_call(text: str, without: str) -> bool:
     """Whether name and arguments stand there as JSON or in the template's own form, and no `None`."""
     has_all = all(text.count(word) > without.count(word) for word in (_NAME, _KEY, _VALUE))
-    # Python's picture of a dict, and JSON text that was made JSON text again.
+    # Python's text of a dict, and JSON text that was encoded as JSON again.
     is_odd = f"'{_KEY}'" in text or f'\\"{_KEY}' in text or text.count("None") > without.count("None")
     return has_all and not is_odd
 
@@ -177,7 +178,7 @@ def _hides(source: str, role: str) -> bool:
     conversation = [message, _user("a")]
     if role == "tool":
         calls = _tool_call_form(source)
-        # Tool calls that the template does not show come as text.
+        # Tool calls that the template does not show are passed as text.
         call = _call(_arguments(calls[0]), calls[1]) if calls else {"role": "assistant", "content": "b"}
         conversation = [_user("a"), call, _result(_WORD)]
     with within_limits():

@@ -23,15 +23,15 @@ from llmserve.templates.sandbox import BoundedEnvironment, BoundedTokens
 __all__ = ["now", "render"]
 
 MAX_SOURCE_CHARACTERS = 256_000
-"""Of a template; the longest public ones have about 20,000."""
+"""Maximum length of a template; the longest public ones have about 20,000 characters."""
 MAX_MESSAGE_CHARACTERS = 1000
-"""Of a template's own error."""
+"""Maximum length of a template's own error."""
 
 
 def render(source: str, variables: Mapping[str, Any]) -> str:
     """What a template makes of its variables.
 
-    Raises `TemplateError` with the template's own words where it has some.
+    Raises `TemplateError` with the template's own words if it has any.
     """
     if len(source) > MAX_SOURCE_CHARACTERS:
         limit = f"{MAX_SOURCE_CHARACTERS} characters, it has {len(source)}"
@@ -46,7 +46,7 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
             raise _failure(compiled)
         try:
             return compiled.render(data)
-        # Whatever a template runs into on messages that it does not expect is its failure.
+        # Whatever a template raises on messages that it does not expect is its failure.
         except Exception as error:
             raise _failure(_reason(error)) from error
 
@@ -71,7 +71,7 @@ def _compile(source: str) -> jinja2.Template | str:
 
 @functools.lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
-    # Prompts are no HTML: nothing is to be escaped.
+    # Prompts are not HTML: nothing is to be escaped.
     environment = BoundedEnvironment(
         trim_blocks=True,
         lstrip_blocks=True,
@@ -144,7 +144,7 @@ def _to_json(
     encoder = json.JSONEncoder(
         ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
-    # With an indent each line repeats it, so that the pieces are counted as they come.
+    # Each line repeats an indent, so the pieces are counted as they come.
     text = encoder.encode(value) if indent is None else BoundedEnvironment.concat(encoder.iterencode(value))
     return unescape_marks(text) if ensure_ascii else text
 
@@ -163,5 +163,5 @@ def _strftime_now(pattern: str) -> str:
 
 
 def now() -> datetime.datetime:
-    """The time that templates are told: this machine's clock, in its time zone."""
+    """The time that templates get: this machine's clock, in its time zone."""
     return datetime.datetime.now().astimezone()

@@ -1,4 +1,4 @@
-"""How large a result may get, said before it is made: for what makes much of little."""
+"""How large a result may get, found before it is made: for operations that make much of little."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def binary(operator: str, left: Any, right: Any) -> int:
 
 
 def formatted(pattern: _Text, sign: str, *values: Any) -> int:
-    """At most so many characters, whichever widths and values the pattern asks for."""
+    """An upper bound of the characters, whichever widths and values the pattern asks for."""
     text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
     widths = [int(digits[:9]) for digits in _DIGITS.findall(text)]
     # A width or precision may be one of the values.
@@ -43,7 +43,7 @@ def formatted(pattern: _Text, sign: str, *values: Any) -> int:
 
 
 def replaced(text: _Text, old: Any, new: Any = "", *_: Any) -> int:
-    """Of `text.replace(old, new)`."""
+    """The size of `text.replace(old, new)`."""
     if not isinstance(old, type(text)):
         return len(text)
     return len(text) + text.count(old) * len(str(new))  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def joined(separator: Any, values: Sequence[Any]) -> int:
 
 
 def indented(text: _Text, width: Any = 4, *_: Any, **__: Any) -> int:
-    """Of the filter `indent`."""
+    """The size of the filter `indent`'s result."""
     width = len(width) if isinstance(width, str) else width
     return len(text) + (len(text.splitlines()) + 1) * _width(width)
 

@@ -19,34 +19,34 @@ __all__ = ["CONTAINERS", "budget", "check_number", "limited", "weight", "within_
 
 # A conversation that fills a context of a million tokens has about four million characters.
 MAX_CHARACTERS = 16_000_000
-"""Of one value: a text, or all texts in a list."""
+"""Characters in one value: a text, or all texts in a list."""
 MAX_TOTAL_CHARACTERS = 256_000_000
-"""Of all values that a render makes, which are mostly given back at once."""
+"""Characters in all values that a render makes, most of which are freed at once."""
 MAX_ITEMS = 1_000_000
-"""Of one value: lists, mappings, texts and numbers in it, those that it holds twice counted twice."""
+"""Items in one value: the lists, mappings, texts and numbers in it; what it contains twice counts twice."""
 # The longest public templates have about 2,400 tokens and 1,300 nodes. Python compiles what Jinja makes of
 # them in one go, in which no other thread runs.
 MAX_TOKENS = 10_000
-"""Of a template's source, without white space and comments."""
+"""Tokens of a template's source, without white space and comments."""
 MAX_NODES = 5_000
-"""Of a template's syntax tree."""
+"""Nodes of a template's syntax tree."""
 MAX_STEPS = 2_000_000
 """Rounds of loops, calls and comparisons."""
 MAX_CPU_S = 5.0
-"""Seconds of this thread."""
+"""Seconds of CPU time of this thread."""
 MAX_BITS = 4096
-"""Of an integer."""
+"""Bits of an integer."""
 
 _STEPS_BETWEEN_LOOKS = 64
 _WORK_BETWEEN_LOOKS = 100_000
 _WORK_OF_A_CALL = 1000
 
-# Data of the caller's has no other kinds (see `environment`).
+# The caller's data has no other kinds (see `environment`).
 CONTAINERS = (list, tuple, dict, jinja2.utils.Namespace)
 
 
 class Budget:
-    """What is left to one render."""
+    """What is left of the limits of one render."""
 
     __slots__ = ("_characters", "_end", "_steps", "_work")
 
@@ -103,7 +103,7 @@ def within_limits() -> Iterator[None]:
 
 
 def budget() -> Budget:
-    """The budget of the render that runs."""
+    """The budget of the running render."""
     return _current.get()
 
 
@@ -113,7 +113,7 @@ def limited(what: str) -> jinja2.TemplateRuntimeError:
 
 
 def weight(*values: Any) -> int:
-    """Characters and items in values, those counted twice that are held twice. Raises beyond the limits."""
+    """Characters and items in values; what they contain twice counts twice. Raises beyond the limits."""
     characters = 0
     items = 0
     stack: list[Any] = list(values)

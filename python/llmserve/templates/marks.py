@@ -2,7 +2,7 @@
 
 A mark, U+FDD0, goes after the first character of each control token's text. The engine reads control tokens
 where no mark breaks them and takes the marks out. A U+FDD0 of the user's own is doubled. Templates may trim,
-split and join marked text like any other; the mark is no white space.
+split and join marked text like any other; the mark is not white space.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MARK = "\ufdd0"
 _RUN = re.compile(f"{MARK}+")
 # Characters of a control token that a pattern looks for; the rest is compared afterwards.
 _SCANNED = 8
-# In JSON, or Python's `repr`: a backslash of the text, or marks.
+# In JSON, or in Python's `repr`: a backslash of the text, or marks.
 _ESCAPED = re.compile(r"\\\\|(?:\\ufdd0)+")
 
 
@@ -38,7 +38,7 @@ class Marker:
     def text(self, text: str) -> str:
         """Marks a text.
 
-        A control token's beginning at the end of the text is marked too: the next text could complete it.
+        A control token that begins at the end of the text is marked too: the next text could complete it.
         """
         places = {start + 1 for start in (*self._found(text), *self._begun_at_end(text))}
         pieces = []
@@ -80,7 +80,7 @@ def unmark(text: str) -> str:
 
 
 def unescape_marks(escaped: str) -> str:
-    """Text in which marks are escaped (`\\ufdd0`), as JSON and Python do it, with marks that are found again.
+    """Text in which marks are escaped (`\\ufdd0`), as JSON and Python do it, with the marks restored.
 
     The user's own U+FDD0 stays escaped.
     """

@@ -11,7 +11,7 @@ from llmserve.templates.capabilities import Capabilities
 
 __all__ = ["adapted", "normalized"]
 
-# Under these names an assistant's reasoning comes in; templates read the first, gpt-oss's the second.
+# The names under which an assistant's reasoning comes; templates read the first, gpt-oss's the second.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 # The names of text parts in the dialects of OpenAI.
@@ -22,7 +22,7 @@ def normalized(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The messages as transformers hand them to a template.
 
     Fields that are null are left out, and an assistant's reasoning stands under the names that templates
-    read. Raises `InvalidParameterError` for what is no message.
+    read. Raises `InvalidParameterError` for an invalid message.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise _refused("messages", "a list of messages", messages)
@@ -48,8 +48,8 @@ def adapted(messages: Sequence[Mapping[str, Any]], takes: Capabilities) -> list[
     - Arguments of tool calls, JSON text by OpenAI's habit, become objects, or text where the template wants
       text. For a template that does not show tool calls they go into the content as JSON.
 
-    Raises `InvalidParameterError` for what is no message or no text, and `TemplateError` for a message
-    that the template would leave out.
+    Raises `InvalidParameterError` for an invalid message or text, and `TemplateError` for a message that the
+    template would leave out.
     """
     pairs = zip(messages, normalized(messages), strict=True)
     return [_message(f"messages[{index}]", *pair, takes) for index, pair in enumerate(pairs)]
@@ -121,7 +121,7 @@ def _arguments(arguments: Any, takes_objects: bool) -> Any:
     try:
         return json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
-        # What a model wrote need not be JSON; the template shows it as it is, or refuses it.
+        # What a model wrote need not be JSON; the template shows it unchanged, or refuses it.
         return arguments
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["PLAIN_STOP", "PLAIN_TEMPLATE"]
 
-# Blocks of `Role: text` with a blank line between them; text is trimmed. The roles' names are no control
+# Blocks of `Role: text` with a blank line between them; text is trimmed. The roles' names are not control
 # tokens, so a user can write them.
 PLAIN_TEMPLATE = """\
 {%- set names = {'system': 'System', 'developer': 'System', 'user': 'User', 'assistant': 'Assistant'} -%}
@@ -22,5 +22,5 @@ PLAIN_TEMPLATE = """\
 {%- endif -%}
 """
 
-# A model that was not trained on a chat goes on with the user's next words.
+# A model that was not trained on chats would go on with the user's next words.
 PLAIN_STOP = ("\nUser:",)

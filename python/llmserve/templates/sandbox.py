@@ -61,12 +61,12 @@ class BoundedEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
         self.filters[name] = _counted(guard, function)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """An operator, after a look at what it would make."""
+        """An operator, after a check of what it would make."""
         budget().spend(growth.binary(operator, left, right))
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        """A call, after a look at what it would make. The names leave all others to keyword arguments."""
+        """A call, after a check of what it would make. Its parameters' names leave all others to `kwargs`."""
         budget().step()
         method = getattr(__obj, "__wrapped__", __obj)
         owner = getattr(method, "__self__", None)
@@ -93,7 +93,7 @@ class BoundedTokens(jinja2.ext.Extension):
     """Refuses a template with too many tokens while it is parsed."""
 
     def filter_stream(self, stream: jinja2.lexer.TokenStream) -> Iterator[jinja2.lexer.Token]:
-        """The tokens, as far as they may come."""
+        """The tokens, up to the limit."""
         for number, token in enumerate(stream):
             if number == MAX_TOKENS:
                 raise limited(f"has more than {MAX_TOKENS} tokens")
@@ -166,7 +166,7 @@ def _with_step(node: Any) -> jinja2.nodes.Node:
     return node  # type: ignore[no-any-return]
 
 
-# With a context they are not computed when the template is compiled.
+# With a context, they are not computed when the template is compiled.
 @jinja2.pass_context
 def _step(_: Context, value: Any) -> Any:
     budget().step()
@@ -189,7 +189,7 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, CONTAINERS):
         budget().spend(weight(value))
-        # Python's picture of a list has U+FDD0 escaped.
+        # Python's text of a list has U+FDD0 escaped.
         return unescape_marks(str(value))
     return str(value)
 
@@ -211,7 +211,7 @@ def _spent(value: Any) -> Any:
     if isinstance(value, str | bytes):
         budget().spend(len(value))
     elif isinstance(value, CONTAINERS):
-        # Only what holds several lists can be much larger than all that was there before.
+        # Only a value of several lists can be much larger than everything that was there before.
         held = value if isinstance(value, list | tuple) else ()
         is_flat = isinstance(value, list | tuple) and not _holds_several(held)
         budget().spend(_flat_weight(held) if is_flat else weight(value))
@@ -231,7 +231,7 @@ def _estimate(guard: Callable[..., int], *args: Any, **kwargs: Any) -> int:
     try:
         return guard(*args, **kwargs)
     except (TypeError, AttributeError, ValueError):
-        # Not what the method takes: it will say so itself.
+        # The method does not take these arguments, and will say so itself.
         return 0
 
 
@@ -243,7 +243,7 @@ def _counted(guard: Callable[..., int], function: Callable[..., Any]) -> Callabl
     @functools.wraps(function)
     def filter_(*args: Any, **kwargs: Any) -> Any:
         if guard is not _no_guard:
-            # What can be looked at once only is looked at here.
+            # An iterator can be read only once, so it is read here.
             args = tuple(list(arg) if isinstance(arg, Iterator) else arg for arg in args)
             budget().spend(_estimate(guard, *args[skipped:], **kwargs))
         return _spent(function(*args, **kwargs))

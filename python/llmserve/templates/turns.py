@@ -1,4 +1,4 @@
-"""How a templated conversation goes on: what stands between the assistant's words and its next turn."""
+"""How a templated conversation continues: the text between the assistant's words and its next turn."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def find_next_turn(render: Render, user_text: str, tokens: TokenTexts) -> NextTu
     begun = [{"role": "user", "content": "wombat"}, {"role": "assistant", "content": words}]
     tail = _after(render([*begun, {"role": "user", "content": user_text}], True), words)
     try:
-        # What closes the turn is what comes also where no other follows.
+        # What closes the turn comes even if no other turn follows.
         closing = _common_prefix(tail, _after(render(begun, False), words))
     except TemplateError:
-        # Some ask for a user's turn at the end.
+        # Some templates require a user's turn at the end.
         closing = ""
     # ChatGLM's turns have no closing, and the token that begins the user's is the one that ends a generation.
     end = tokens.end_of_first_end(closing) or tokens.end_at_start(tail)
@@ -77,7 +77,7 @@ class TokenTexts:
         return min(starts)[0] - min(starts)[1] if starts else 0
 
     def last_border(self, text: str) -> int:
-        """The length of the text without a control token's text that is only begun at its end."""
+        """The length of the text without an incomplete control token at its end."""
         longest = max(map(len, self._control), default=0)
         for start in range(max(0, len(text) - longest + 1), len(text)):
             rest = text[start:]

@@ -15,7 +15,7 @@ TOOL_USE = "tool_use"
 def choose(info: ModelInfo, name: str | None, has_tools: bool) -> str:
     """A template's source: a variant of the model's by name, or what is given if it is Jinja itself.
 
-    Without a name it is `tool_use` where there are tools and the model has that variant, then the default,
+    Without a name, it is `tool_use` if there are tools and the model has that variant, then the default,
     then the plain layout. Raises `TemplateError` for a name that the model does not have.
     """
     named = dict(info.chat_templates)

@@ -18,12 +18,12 @@ const END: u32 = 256;
 /// sequence and then tried out without touching the matcher that masks tokens.
 pub(crate) struct ByteMatcher {
     matcher: Matcher,
-    /// What it takes, where it is a sequence's own.
+    /// The memory that it takes, if it is a sequence's own.
     _memory: Option<Counted>,
 }
 
 impl ByteMatcher {
-    /// The factory for such matchers, made once; its limits can be set as those of any other.
+    /// The factory for such matchers, made once; its limits can be set like those of any other.
     ///
     /// # Errors
     /// llguidance cannot make it.
@@ -31,7 +31,7 @@ impl ByteMatcher {
         let mut words: Vec<Vec<u8>> = (0..=u8::MAX).map(|byte| vec![byte]).collect();
         words.push([&[TokTrie::SPECIAL_TOKEN_MARKER], b"<end>".as_slice()].concat());
         let trie = TokTrie::from(&TokRxInfo::new(END + 1, END), &words);
-        // Not a canonical one: llguidance would tokenize the forced bytes anew for each mask.
+        // Not canonical: llguidance would tokenize the forced bytes again for each mask.
         let environment = Arc::new(ApproximateTokEnv::new(trie));
         let mut factory = ParserFactory::new(&(environment as _), InferenceCapabilities::default(), &[])?;
         factory.quiet();
@@ -39,7 +39,7 @@ impl ByteMatcher {
     }
 
     /// # Errors
-    /// The grammar does not compile: llguidance's words.
+    /// The grammar does not compile; the reason is in llguidance's words.
     pub(crate) fn new(factory: &ParserFactory, grammar: GrammarInit) -> anyhow::Result<Self> {
         let matcher = Matcher::new(factory.create_parser_from_init_default(grammar));
         match matcher.get_error() {
@@ -48,7 +48,7 @@ impl ByteMatcher {
         }
     }
 
-    /// One in the same state, which shares nothing with this one and takes `memory`.
+    /// A copy in the same state, which shares nothing with this matcher and takes `memory`.
     ///
     /// # Errors
     /// llguidance failed.
@@ -57,13 +57,13 @@ impl ByteMatcher {
         Ok(Self { matcher: catch_unwind(clone)?, _memory: Some(memory) })
     }
 
-    /// Goes on by `bytes`; false where they may not come, and then the state is of no more use.
+    /// Advances by `bytes`; false if they may not come, and then the state is useless.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> bool {
         let tokens: Vec<u32> = bytes.iter().copied().map(u32::from).collect();
         self.matcher.try_consume_tokens(&tokens).is_ok_and(|count| count == tokens.len())
     }
 
-    /// Takes back the last `n` bytes; false where there are not so many.
+    /// Takes back the last `n` bytes; false if there are fewer.
     pub(crate) fn rollback(&mut self, n: usize) -> bool {
         let is_back = self.matcher.rollback(n).is_ok();
         // llguidance keeps a mask by row and lexer state, which another text may share.
@@ -71,7 +71,7 @@ impl ByteMatcher {
         is_back
     }
 
-    /// The matcher failed; what it says now means nothing.
+    /// Whether the matcher has failed; its answers are then meaningless.
     pub(crate) fn is_broken(&self) -> bool {
         self.matcher.is_error()
     }

@@ -1,4 +1,4 @@
-//! The compiled specifications that were used last.
+//! The most recently used compiled specifications.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::lock::lock;
 use crate::request::ConstraintSpec;
 
-/// How often those who wait look whether they are still to wait.
+/// How often waiting callers check whether they are still to wait.
 pub(super) const POLL: Duration = Duration::from_millis(20);
 
-/// The last used values by specification, the least recently used in front.
+/// The most recently used values by specification, the least recently used first.
 ///
 /// The lock is held to find a place only, never while something is compiled.
 pub(super) struct Cache<T> {
@@ -17,15 +17,15 @@ pub(super) struct Cache<T> {
     slots: Mutex<Vec<(ConstraintSpec, Arc<Slot<T>>)>>,
 }
 
-/// How much is kept. The value used last is kept whatever it weighs.
+/// How much is kept. The most recently used value is kept whatever its weight.
 pub(super) struct Bounds<T> {
     pub(super) num_values: usize,
     pub(super) bytes: usize,
-    /// What a value weighs in bytes; `None`: it is not worth keeping.
+    /// The weight of a value in bytes; `None`: it is not worth keeping.
     pub(super) weigh: fn(&T) -> Option<usize>,
 }
 
-/// A place for what is compiled once; who comes second waits for the first.
+/// A place for a value that is compiled once; the second caller waits for the first.
 struct Slot<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
@@ -34,16 +34,16 @@ struct Slot<T> {
 struct State<T> {
     value: Option<T>,
     num_waiting: usize,
-    /// It was given up before there was a value.
+    /// The value was given up before it was there.
     is_over: bool,
 }
 
 /// Why there is no value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotMade {
-    /// Who wanted it has stopped waiting.
+    /// The caller has stopped waiting.
     Stopped,
-    /// Nobody could be found to make it.
+    /// No thread could be started to make the value.
     Failed,
 }
 
@@ -76,7 +76,7 @@ impl<T: Clone> Cache<T> {
     }
 
     /// The value of a specification. If it is not there, `start` has it made on another thread, and returns
-    /// whether one could be started. Who waits gives up where `is_stopped`, which is asked now and then.
+    /// whether one could be started. A waiting caller gives up if `is_stopped`, which is asked now and then.
     pub(super) fn get_or_make(
         &self,
         spec: &ConstraintSpec,
@@ -98,7 +98,7 @@ impl<T: Clone> Cache<T> {
         }
     }
 
-    /// The slot of a specification, as one who waits for it; whether it is to be filled.
+    /// The slot of a specification, for a caller that waits for it, and whether it is to be filled.
     fn enter(&self, spec: &ConstraintSpec) -> (Arc<Slot<T>>, bool) {
         let mut slots = lock(&self.slots);
         let found = slots.iter().position(|(held, _)| held == spec);
@@ -129,13 +129,13 @@ impl<T: Clone> Cache<T> {
 }
 
 impl<T: Clone> Slot<T> {
-    /// One that its first user waits for.
+    /// A slot that its first user waits for.
     fn new() -> Self {
         let state = State { value: None, num_waiting: 1, is_over: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Counts one who waits in; false where nobody will come.
+    /// Counts one more waiting caller; false if no value will come.
     fn enter(&self) -> bool {
         let mut state = lock(&self.state);
         state.num_waiting += usize::from(!state.is_over);

@@ -1,4 +1,4 @@
-//! From a specification to a grammar.
+//! Compiles a specification to a grammar.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -19,20 +19,20 @@ use crate::lock::lock;
 use crate::model::Vocabulary;
 use crate::request::ConstraintSpec;
 
-/// What is kept for the next request: compiled grammars, and bytes of their lexers.
+/// The limits on what is kept for later requests: compiled grammars, and bytes of their lexers.
 const MAX_CACHED: usize = 32;
 const MAX_CACHED_BYTES: usize = 256 << 20;
-/// Longest texts in bytes.
+/// Maximum lengths of texts, in bytes.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
 const MAX_REGEX_BYTES: usize = 64 << 10;
 const MAX_GRAMMAR_BYTES: usize = 256 << 10;
-/// Alternatives of a grammar, all rules together.
+/// Maximum number of alternatives in all rules of a grammar.
 const MAX_ALTERNATIVES: usize = 10_000;
-/// Stack of the thread that compiles. A chain of rules recurses: some 4 KiB for each, and at most 25,000
+/// Stack size of the thread that compiles. A chain of rules recurses: some 4 KiB for each, and at most 25,000
 /// have room in a grammar. The pages are touched only when needed.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Compilations at once, given up ones included: each may take some 300 MB for a moment.
+/// Maximum number of simultaneous compilations, including abandoned ones: each may briefly take some 300 MB.
 const MAX_COMPILATIONS: usize = 4;
 
 type Compiled = Result<Arc<Grammar>, Error>;
@@ -44,7 +44,7 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    /// Cheap: what is needed of the vocabulary is made at the first use.
+    /// Creating a compiler is cheap: what it needs of the vocabulary is made at the first use.
     pub(crate) fn new(vocabulary: Arc<dyn Vocabulary>) -> Self {
         let bounds = Bounds { num_values: MAX_CACHED, bytes: MAX_CACHED_BYTES, weigh };
         let workshop = Workshop {
@@ -58,12 +58,12 @@ impl Compiler {
     }
 
     /// The grammar of a specification; one that is in use needs no compiling. `is_stopped` is asked now and
-    /// then, and ends the wait. What is compiled for nobody is given up, as soon as llguidance returns.
+    /// then, and ends the wait. A compilation that nobody wants is given up as soon as llguidance returns.
     ///
     /// # Errors
     /// [`Error::InvalidConstraint`] if the specification is malformed, uses what cannot be honoured,
     /// allows no text, or is too large. [`Error::ConstraintFailed`] if the vocabulary is unfit.
-    /// [`Error::QueueFull`] where constraints take too much memory. [`Error::ShutDown`] if stopped.
+    /// [`Error::QueueFull`] if constraints take too much memory. [`Error::ShutDown`] if stopped.
     pub(crate) fn compile(&self, spec: &ConstraintSpec, is_stopped: &dyn Fn() -> bool) -> Compiled {
         check_size(spec)?;
         self.workshop.memory.check()?;
@@ -85,7 +85,7 @@ fn not_compiled() -> Error {
     Error::ConstraintFailed { reason: "it could not be compiled" }
 }
 
-/// Where specifications are compiled. A compilation that nobody waits for may outlive its engine.
+/// Compiles specifications. A compilation that nobody waits for may outlive its engine.
 struct Workshop {
     vocabulary: Arc<dyn Vocabulary>,
     tools: OnceLock<Result<Tools, Error>>,
@@ -108,7 +108,7 @@ impl Workshop {
         }
         let compile = AssertUnwindSafe(|| self.compile(spec, &mut || making.is_wanted()));
         match catch_unwind(compile).unwrap_or_else(|_| Err(not_compiled())) {
-            // Nobody wants it: whoever does later begins anew.
+            // Nobody wants it: a later caller starts over.
             Err(Error::ShutDown) => drop(making),
             compiled => making.finish(compiled),
         }
@@ -181,7 +181,7 @@ impl Job<'_> {
         Ok(Arc::new(grammar))
     }
 
-    /// Takes one step of llguidance's, if there is still a reason to.
+    /// Takes one of llguidance's steps, if there is still a reason to.
     fn take<T>(
         &self,
         goes_on: &mut dyn FnMut() -> bool,
@@ -197,7 +197,7 @@ impl Job<'_> {
     }
 }
 
-/// A refusal is kept too: to find it may have taken as long.
+/// A refusal is kept too, since finding it may have taken as long.
 fn weigh(compiled: &Result<Arc<Grammar>, Error>) -> Option<usize> {
     match compiled {
         Ok(grammar) => Some(grammar.num_bytes()),
@@ -242,7 +242,7 @@ fn start(factory: &ParserFactory, grammar: GrammarInit) -> anyhow::Result<(Match
     Ok((Matcher::new(Ok(parser)), num_bytes))
 }
 
-/// A grammar without any text, or with too much of it, shows at the first step.
+/// A grammar without any text, or with too much text, shows at the first step.
 fn try_out(parser: &mut TokenParser) -> anyhow::Result<()> {
     parser.compute_mask()?;
     if let Some(&token) = parser.compute_ff_tokens().first() {
@@ -252,7 +252,7 @@ fn try_out(parser: &mut TokenParser) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bounds on what a grammar may cost. The lexer's take about a second and 150 MB where all is used; a mask
+/// Limits on the cost of a grammar. Those of the lexer amount to about a second and 150 MB at most; a mask takes
 /// at most some 15 ms. Each optional member that may come next is some items of a row.
 fn limits() -> ParserLimits {
     ParserLimits {
@@ -265,7 +265,7 @@ fn limits() -> ParserLimits {
     }
 }
 
-/// Refuses what a grammar may ask for and a sequence cannot do.
+/// Refuses features of grammars that a sequence cannot support.
 fn check_features(parser: &TokenParser) -> anyhow::Result<()> {
     let spec = parser.parser.grammar().lexer_spec();
     anyhow::ensure!(spec.can_rollback(), "`stop` and `max_tokens` are not supported; `suffix` is");
@@ -298,7 +298,7 @@ fn check_regex(regex: &str) -> Result<(), Error> {
     if regex.is_empty() {
         return Err(refuse(REGEX, "must not be empty"));
     }
-    // llguidance would drop it.
+    // llguidance would drop the backslash.
     let num_backslashes = regex.bytes().rev().take_while(|&byte| byte == b'\\').count();
     if num_backslashes % 2 == 1 {
         return Err(refuse(REGEX, "ends with a single backslash"));

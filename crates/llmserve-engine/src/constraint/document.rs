@@ -1,12 +1,12 @@
 //! The full check of a finished document: it is read by a JSON parser and judged by a JSON Schema
-//! validator, which share no code with what made the masks.
+//! validator, which share no code with the masks' source.
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
 use crate::error::Error;
 
-/// Bytes that a compiled pattern, and the cache of one, may take.
+/// Maximum size of a compiled pattern, and of its cache, in bytes.
 const PATTERN_BYTES: usize = 4 << 20;
 
 /// Judges a document.

@@ -12,7 +12,7 @@ use crate::model::Vocabulary;
 /// Texts are tokenized in pieces of this size: llama.cpp's pre-tokenizers recurse for each character,
 /// and the engine thread's stack is a small one.
 const CHUNK_BYTES: usize = 512;
-/// Of a longer forced text only the first tokens are asked for, since the rest is asked for again with
+/// Only the first tokens of a longer forced text are asked for, since the rest is asked for again with
 /// each step.
 const FORCED_BYTES: usize = 4096;
 /// The trie's nodes cannot be deeper than 1024; a token of this many bytes is never worth forcing.
@@ -39,7 +39,7 @@ struct Prefix {
 }
 
 impl TokenEnvironment {
-    /// Hundreds of milliseconds for a large vocabulary.
+    /// Takes hundreds of milliseconds for a large vocabulary.
     pub(super) fn new(vocabulary: Arc<dyn Vocabulary>) -> Self {
         let size = vocabulary.size();
         let words: Vec<Vec<u8>> = (0..size).map(|id| word(&*vocabulary, TokenId(id as i32))).collect();
@@ -129,7 +129,7 @@ impl TokenEnvironment {
         }) && rest.is_empty()
     }
 
-    /// `None` where texts need no prefix, or where none helps: then they are cut greedily.
+    /// `None` if texts need no prefix, or if none helps: then they are cut greedily.
     fn find_prefix(&self) -> Option<Prefix> {
         let fits = |prefix: &Prefix| {
             PROBES.iter().all(|probe| {
@@ -157,9 +157,9 @@ impl TokenizerEnv for TokenEnvironment {
             return self.tokenize(text);
         }
         let mut tokens = self.tokenize(&text[..FORCED_BYTES]);
-        // The cut may have gone through a word: its last tokens are no good guess.
+        // The cut may have gone through a word: its last tokens are a poor guess.
         tokens.truncate(tokens.len().saturating_sub(4));
-        // Tokens this long are not met; llguidance needs more than it may chop off again.
+        // Tokens of this length do not occur; llguidance needs more than it may chop off again.
         if tokens.len() < 16 { self.tokenize(text) } else { tokens }
     }
 
@@ -191,7 +191,7 @@ fn is_special(word: &[u8]) -> bool {
     word.first().is_none_or(|&byte| byte == TokTrie::SPECIAL_TOKEN_MARKER)
 }
 
-/// Cuts between characters where there are any.
+/// Cuts between characters if there are any.
 fn chunks(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! A compiled specification: what is kept of it, and the states that sequences start from.
+//! A compiled specification, and the states that sequences start from.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::lock::lock;
 
 /// Tokens by which a token may lengthen the tail of a text that is not JSON: a guess.
 const TAIL_GROWTH: usize = 64;
-/// Questions that the search for a tail may ask.
+/// Maximum number of questions that the search for a tail may ask.
 pub(super) const TAIL_FUEL: usize = 3000;
 
 /// A compiled specification.
@@ -34,15 +34,15 @@ pub(crate) struct Grammar {
     is_empty_whole: bool,
 }
 
-/// What [`Grammar`] is made of.
+/// The parts of a [`Grammar`].
 pub(super) struct Start {
     pub(super) tokens: Matcher,
     pub(super) bytes: ByteMatcher,
-    /// Memory that both take.
+    /// The memory that both take.
     pub(super) memory: Counted,
 }
 
-/// What is known of the texts of a grammar beside the grammar itself.
+/// What is known about the texts of a grammar, beside the grammar itself.
 pub(super) enum Rules {
     /// JSON documents of a schema.
     Json(Box<JsonRules>),
@@ -51,14 +51,14 @@ pub(super) enum Rules {
 }
 
 pub(super) struct JsonRules {
-    /// For the search for tails.
+    /// The outline in which tails are searched.
     pub(super) outline: Arc<Outline>,
-    /// For the full check of a document.
+    /// Checks complete documents.
     pub(super) validator: Validator,
 }
 
 impl Grammar {
-    /// Looks for the shortest text, for as long as `goes_on` says so.
+    /// Looks for the shortest text while `goes_on`.
     pub(super) fn new(
         environment: Arc<TokenEnvironment>,
         start: Start,
@@ -96,7 +96,7 @@ impl Grammar {
         self.is_empty_whole
     }
 
-    /// Memory that is kept for it, as far as it is known.
+    /// The memory that is kept for it, as far as it is known.
     pub(super) fn num_bytes(&self) -> usize {
         self.memory.num_bytes()
     }
@@ -128,7 +128,7 @@ impl Grammar {
         matches!(&self.rules, Rules::Json(rules) if rules.outline.has_multiples())
     }
 
-    /// Follows a document from its beginning, where the texts are documents.
+    /// Follows a document from its beginning, if the texts are documents.
     pub(super) fn walk(&self) -> Option<Walk> {
         match &self.rules {
             Rules::Json(rules) => Some(Walk::new(Arc::clone(&rules.outline))),
@@ -136,7 +136,7 @@ impl Grammar {
         }
     }
 
-    /// Whether the tokens may follow and make the text a whole one. The matcher is left as it was.
+    /// Whether the tokens may follow and make the text a whole one. The matcher is unchanged afterwards.
     pub(super) fn completes(&self, matcher: &mut Matcher, tokens: &[u32]) -> bool {
         let Some(end) = self.environment.end_tokens().next() else {
             return follows_whole(matcher, tokens);
@@ -145,13 +145,13 @@ impl Grammar {
         guarded(|| matcher.validate_tokens(&tokens)).is_ok_and(|n| n == tokens.len())
     }
 
-    /// A state of its own at the beginning, and its memory.
+    /// A fresh state at the beginning, and its memory.
     pub(super) fn fresh_matcher(&self) -> Result<(Matcher, Counted), Error> {
         let matcher = guarded(|| Ok(lock(&self.matcher).deep_clone())).map_err(|_| no_copy())?;
         Ok((matcher, self.memory.again(self.num_bytes() / 2)))
     }
 
-    /// The same over bytes.
+    /// A fresh matcher over bytes.
     pub(super) fn fresh_bytes(&self) -> Result<ByteMatcher, Error> {
         let memory = self.memory.again(self.num_bytes() / 2);
         lock(&self.bytes).deep_clone(memory).map_err(|_| no_copy())
@@ -170,7 +170,7 @@ fn no_copy() -> Error {
     Error::ConstraintFailed { reason: "its state could not be copied" }
 }
 
-/// As [`Grammar::completes`], for a vocabulary without a token that ends a generation.
+/// [`Grammar::completes`] for a vocabulary without a token that ends a generation.
 fn follows_whole(matcher: &mut Matcher, tokens: &[u32]) -> bool {
     if !guarded(|| matcher.validate_tokens(tokens)).is_ok_and(|n| n == tokens.len()) {
         return false;

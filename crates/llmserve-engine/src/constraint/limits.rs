@@ -4,13 +4,13 @@
 use llguidance::toktrie::SimpleVob;
 use llmserve_json_tail::Walk;
 
-/// A number that has so many characters takes no further digit: a double has 17 significant ones, and the
+/// A number of this many characters takes no further digit: a double has 17 significant ones, and the
 /// longest text that prints one takes 24 characters.
 pub(super) const MAX_LEN: usize = 24;
-/// The same where a schema asks for multiples, which readers compute in doubles.
+/// The limit for numbers if a schema asks for multiples, which readers compute in doubles.
 pub(super) const MAX_LEN_OF_MULTIPLES: usize = 12;
 
-/// In so many arrays and objects no further one begins: common parsers take 128 and more.
+/// Inside this many arrays and objects no further one begins: common parsers take 128 and more.
 const MAX_DEPTH: usize = 100;
 
 /// Tokens that would make a document unreadable, by where they stand.
@@ -23,7 +23,7 @@ pub(super) struct LimitedTokens {
     digits: SimpleVob,
     /// An array or object begins: outside strings.
     openers: SimpleVob,
-    /// The same after a quote: inside strings.
+    /// Openers after a quote: inside strings.
     openers_after_quote: SimpleVob,
 }
 

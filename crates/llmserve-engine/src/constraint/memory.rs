@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// Beyond so many bytes no further specification is taken, until requests have ended. A grammar takes at most
+/// Beyond this many bytes no further specification is taken, until requests have ended. A grammar takes at most
 /// some 300 MB.
 const MAX_BYTES: usize = 1 << 30;
 
@@ -29,7 +29,7 @@ impl Memory {
     }
 
     /// # Errors
-    /// [`Error::QueueFull`] where there is no room for more.
+    /// [`Error::QueueFull`] if there is no room for more.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.num_bytes() > MAX_BYTES {
             let retry_after = Duration::from_secs(1);
@@ -48,7 +48,7 @@ impl Counted {
         self.num_bytes
     }
 
-    /// The same memory once more.
+    /// Counts further bytes in the same memory.
     pub(super) fn again(&self, num_bytes: usize) -> Self {
         self.memory.count(num_bytes)
     }

@@ -26,7 +26,7 @@ pub(super) fn refuse_at(keyword: &str, pointer: &str, reason: &str) -> Error {
     refuse(JSON_SCHEMA, &format!("`{}` at {}: {reason}", short(keyword, 40), short(place, 120)))
 }
 
-/// What the metaschema, or the validator's compiler, says.
+/// The message of the metaschema, or of the validator's compiler.
 pub(super) fn from_validator(schema: &Value, error: &jsonschema::ValidationError<'_>) -> Error {
     let pointer = error.instance_path().as_str();
     let keyword = pointer.rsplit('/').find(|part| part.parse::<usize>().is_err()).unwrap_or_default();
@@ -37,12 +37,12 @@ pub(super) fn from_validator(schema: &Value, error: &jsonschema::ValidationError
     refuse_at(keyword, pointer, &reason)
 }
 
-/// What llguidance says of a regular expression or a grammar.
+/// llguidance's message about a regular expression or a grammar.
 pub(super) fn from_text(field: &'static str, message: &str) -> Error {
     refuse(field, known(message).unwrap_or("it could not be compiled"))
 }
 
-/// What llguidance says of a schema. It names keywords at best; the place is looked for.
+/// llguidance's message about a schema. It names keywords at best; the place is searched for.
 pub(super) fn from_schema(schema: &Value, message: &str) -> Error {
     let Some(message) = known(message) else {
         return refuse(JSON_SCHEMA, "the schema could not be compiled");
@@ -59,7 +59,7 @@ const NO_STEP: &str = "Value for 'multipleOf' has too many digits";
 /// Bounds below it are never the reason of [`NO_RANGE`].
 const LARGE_BOUND: f64 = 1e15;
 
-/// What is said in the words of the library's inside, in the client's.
+/// Messages in the library's internal terms, put in the client's.
 fn reworded(message: &str) -> &str {
     if message.starts_with(NO_RANGE) {
         "the number is too large for a grammar"

@@ -1,12 +1,12 @@
 //! The *rescue tail*, which keeps a sequence's document whole within a budget of tokens.
 //!
 //! A tail is a list of tokens that completes the document from where it is. At the start it is a
-//! shortest document, which the budget is known to hold. A sampled token whose own tail would not fit
+//! shortest document, which is known to fit into the budget. A sampled token whose own tail would not fit
 //! into what is left is not taken: the tail of the state before it is emitted instead, without
 //! decoding, and the document ends. So by induction a tail that fits exists at every token.
 //!
 //! A tail is looked for only when it could matter. One more token makes it longer by at most
-//! [`Grammar::max_tail_growth`], so after each look the next so many tokens need none. A look that takes
+//! [`Grammar::max_tail_growth`], so after each look some of the next tokens need none. A look that takes
 //! long is interrupted: the token waits ([`Settled::Later`]) while others go on, and since the search is
 //! bounded by what it asks, not by time, its result does not depend on the machine.
 
@@ -24,13 +24,13 @@ use crate::ids::TokenId;
 /// How long a search may hold up the other sequences of a step. Nobody notices a gap below some 100 ms; with
 /// this one twenty documents can end at once.
 ///
-/// None in tests: each look there takes one step, and all that waits does wait.
+/// Zero in tests: each look there takes one step, and all that waits does wait.
 const SLICE: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 4 });
 
 /// Bytes that are followed between two looks at the clock: about half a millisecond.
 const PIECE: usize = 512;
 
-/// Where no tail is found, so many times what the tail may need is left before the last known one is
+/// If no tail is found, this many times what the tail may need is left before the last known one is
 /// taken.
 const RESERVE_FACTOR: usize = 4;
 
@@ -40,19 +40,19 @@ const LOOKS_WITHOUT_TAIL: usize = 8;
 /// What becomes of a sampled token.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// It stands, and the constraint has moved on.
+    /// The token stands, and the constraint has moved on.
     Token,
     /// These tokens take its place and complete the document; the constraint has moved to the end.
     Tail(Vec<TokenId>),
-    /// That is not known yet: [`Constraint::settle_on`].
+    /// The outcome is not known yet: [`Constraint::settle_on`].
     Later,
 }
 
-/// What is known of ways to complete the text.
+/// What is known about ways to complete the text.
 pub(super) struct Rescue {
     /// Completes the document from its present state, if it is known.
     tail: Option<Vec<TokenId>>,
-    /// So many tokens may follow before the tail must be looked for.
+    /// How many tokens may follow before the tail must be looked for.
     num_unchecked: usize,
     /// The sampled token that waits for a search.
     settling: Option<Settling>,
@@ -112,7 +112,7 @@ impl Rescue {
     }
 }
 
-/// What came of a look.
+/// The outcome of a look.
 #[derive(Clone)]
 enum Look {
     /// The shortest tokens that were found to complete the text, if some were.
@@ -132,7 +132,7 @@ impl Constraint {
         self.settle_on()
     }
 
-    /// Goes on with the token that could not be settled at once.
+    /// Continues with the token that could not be settled at once.
     pub(crate) fn settle_on(&mut self) -> Result<Settled, Error> {
         let Some(mut settling) = self.rescue.settling.take() else {
             return Err(self.fail("there is no token to settle"));
@@ -157,7 +157,7 @@ impl Constraint {
                 self.rescue.settling = Some(Settling { before, ..settling });
                 Ok(Settled::Later)
             }
-            // Where nothing better is known, a later token may still complete it.
+            // If nothing better is known, a later token may still complete it.
             (Some(true), _) | (Some(false), None) => Ok(Settled::Token),
             (Some(false), Some(tail)) => {
                 self.rollback(1)?;
@@ -170,7 +170,7 @@ impl Constraint {
     /// Uses time that nobody waits for: goes on with an interrupted search, or computes the next mask.
     ///
     /// # Errors
-    /// As [`Self::mask`].
+    /// The errors are those of [`Self::mask`].
     pub(crate) fn work_ahead(&mut self) -> Result<(), Error> {
         if self.rescue.settling.is_none() {
             return self.mask().map(|_| ());
@@ -258,7 +258,7 @@ impl Constraint {
             // Nothing is promised of a grammar, whose tails are searched without knowing it.
             let goes_on = !self.is_json() || left > RESERVE_FACTOR * needed;
             if goes_on {
-                // A search that fails is the dearest: the next one has a while.
+                // A search that fails is the most expensive: the next one can wait.
                 self.rescue.num_unchecked = left / LOOKS_WITHOUT_TAIL;
             }
             return Some(goes_on);
@@ -304,7 +304,7 @@ impl Constraint {
             }
             self.rescue.search = Some((Search::new(TAIL_FUEL), self.written.text().len()));
         }
-        // At least one step, so that it comes to an end.
+        // At least one step, so that the search ends.
         let mut is_first = true;
         match self.search(&mut || std::mem::take(&mut is_first) || Instant::now() < end) {
             Progress::Paused => Look::Paused,
@@ -332,7 +332,7 @@ impl Constraint {
         is_whole.then(|| to_ids(&tokens))
     }
 
-    /// Goes on with the search.
+    /// Continues the search.
     fn search(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Progress {
         let Some((mut search, len)) = self.rescue.search.take() else { return Progress::Nothing };
         let Some(mut bytes) = self.rescue.bytes.take().or_else(|| self.grammar.fresh_bytes().ok()) else {

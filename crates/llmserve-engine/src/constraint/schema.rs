@@ -1,4 +1,4 @@
-//! A JSON schema on its way to a grammar: who reads it in which order, and who may refuse it.
+//! Turns a JSON Schema into a grammar: who reads it in which order, and who may refuse it.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ pub(super) const MAX_PROPERTIES: usize = 1500;
 const MAX_COUNTED_PROPERTIES: usize = 40;
 /// Patterns are compared with each other.
 const MAX_PATTERN_PROPERTIES: usize = 64;
-/// A double keeps so many digits.
+/// Number of digits that a double keeps.
 const MAX_DIGITS: usize = 17;
 /// A remainder is a state of the lexer: the largest divisor, without factors of ten.
 const MAX_DIVISOR: u64 = 100_000;
 
-/// A number of a JSON text that its reader would change: a whole one beyond 64 bits, another one with more
+/// A number of a JSON text that its reader would change: a whole number beyond 64 bits, or another with more
 /// digits than a double keeps.
 fn rounded_number(text: &str) -> Option<&str> {
     numbers(text).find(|number| {
@@ -84,12 +84,12 @@ impl Schema {
         Ok(JsonRules { outline: Arc::new(outline), validator })
     }
 
-    /// The grammar allows no white space between tokens: a model could go on with it for ever.
+    /// The grammar allows no white space between tokens: a model could write it for ever.
     pub(super) fn grammar(&self) -> TopLevelGrammar {
         TopLevelGrammar::from_json_schema(for_grammar(&self.0))
     }
 
-    /// Refuses what llguidance would take too long for without noticing.
+    /// Refuses schemas that would take llguidance too long without its noticing.
     fn check_size(&self) -> Result<(), Error> {
         let mut refused = Ok(());
         for_each_subschema(&self.0, |pointer, members| {

@@ -1,4 +1,4 @@
-//! What one sequence has written so far, and what may come next.
+//! The text of one sequence so far, and what may come next.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) struct Constraint {
     /// A copy of the grammar's own, made when it is first needed: a request that waits has none.
     matcher: Option<(Matcher, Counted)>,
     pub(super) written: Written,
-    /// How many of the last tokens end the generation; they are no part of the text.
+    /// How many of the last tokens end the generation; they are not part of the text.
     num_ends: usize,
     mask: Option<Mask>,
     pub(super) rescue: Rescue,
@@ -46,9 +46,9 @@ pub(crate) struct Constraint {
 
 /// The text so far, to go back by tokens.
 pub(super) enum Written {
-    /// Of a JSON document.
+    /// A JSON document.
     Json(Box<Walk>),
-    /// Of any other; where each token begins.
+    /// Any other text, and where each token begins.
     Text { text: Vec<u8>, starts: Vec<usize> },
 }
 
@@ -99,10 +99,10 @@ impl Written {
 }
 
 impl Constraint {
-    /// At the start of the output, of which there may be `budget` tokens.
+    /// The state at the start of the output, which may have `budget` tokens.
     ///
     /// # Errors
-    /// [`Error::BudgetTooSmall`] if the budget does not hold the shortest document.
+    /// [`Error::BudgetTooSmall`] if the shortest document does not fit into the budget.
     pub(crate) fn new(grammar: Arc<Grammar>, budget: usize) -> Result<Self, Error> {
         let minimum = grammar.witness().map_or(0, <[u32]>::len);
         if minimum > budget {
@@ -125,7 +125,7 @@ impl Constraint {
     /// text may end.
     ///
     /// # Errors
-    /// [`Error::ConstraintFailed`], from then on for good.
+    /// [`Error::ConstraintFailed`], and then permanently.
     pub(crate) fn mask(&mut self) -> Result<&Mask, Error> {
         let mask = match self.mask.take() {
             Some(mask) => mask,
@@ -162,7 +162,7 @@ impl Constraint {
     /// Takes a token.
     ///
     /// # Errors
-    /// [`Error::ConstraintFailed`] if it may not come next, from then on for good.
+    /// [`Error::ConstraintFailed`] if the token may not come next, and then permanently.
     pub(super) fn consume(&mut self, token: TokenId) -> Result<(), Error> {
         self.check()?;
         self.forget_look();
@@ -261,7 +261,7 @@ impl Constraint {
     /// The full check of the text so far: a JSON document is parsed and validated against the schema.
     ///
     /// # Errors
-    /// [`Error::ConstraintFailed`] if it is no document of the constraint.
+    /// [`Error::ConstraintFailed`] if the text is not a document of the constraint.
     pub(crate) fn check_document(&mut self) -> Result<(), Error> {
         self.forget_look();
         if !self.is_complete() {

@@ -1,5 +1,5 @@
-//! Admission: a waiting sequence gets a slot, in the order of arrival. Which one, and with what cells, is for [`crate::kv`]
-//! to say.
+//! Admission: a waiting sequence gets a slot, in the order of arrival. [`crate::kv`] decides which one, and with
+//! what cells.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::sequence::Sequence;
 use super::room::resident;
 use super::{Core, End, Waiting};
 
-/// Beside running streams no further sequence comes in before the next step, once cells were moved for so long.
+/// Beside running streams no further sequence comes in before the next step, once cells were moved for this long.
 const MAX_MOVING: Duration = Duration::from_millis(50);
 
 impl Core {
     /// Gives slots to waiting sequences in the order of their arrival, as far as there is room.
-    /// One that waits for a running prompt's cells is passed by.
+    /// A sequence that waits for a running prompt's cells is skipped.
     pub(super) fn admit(&mut self) {
         for sequence in &mut self.running {
             sequence.share_at = None;
@@ -53,7 +53,7 @@ impl Core {
         let Waiting { mut sequence, place } = waiting;
         drop(place);
         if sequence.tokens.len() >= sequence.max_tokens() {
-            // No room for a token that was not asked for (`max_total_tokens` equals the prompt).
+            // There is no room for an output token (`max_total_tokens` equals the prompt).
             return self.report_end(&mut sequence, End::length());
         }
         let num_cells = self.num_running_cells();
@@ -76,7 +76,7 @@ impl Core {
         self.running.push(sequence);
     }
 
-    /// Keeps the state of a sequence that has come to its checkpoint.
+    /// Keeps the state of a sequence that has reached its checkpoint.
     pub(super) fn take_checkpoint(&mut self, index: usize) {
         let sequence = &mut self.running[index];
         if sequence.checkpoint_at != Some(sequence.num_computed) {
@@ -89,7 +89,7 @@ impl Core {
     }
 }
 
-/// What a sequence without a slot looks for. One with cells of its own looks for no others.
+/// What a sequence without a slot looks for. A sequence with cells of its own looks for no others.
 fn wanted(sequence: &Sequence) -> Wanted<'_> {
     Wanted {
         tokens: &sequence.tokens,

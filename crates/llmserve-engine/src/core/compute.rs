@@ -11,7 +11,7 @@ use crate::sequence::Sequence;
 
 use super::Core;
 
-/// The rows of a step and whose they are.
+/// The rows of a step and their sequences.
 pub(super) struct Batch {
     rows: Vec<Row>,
     pub(super) parts: Vec<Part>,
@@ -21,11 +21,11 @@ pub(super) struct Batch {
 pub(super) struct Part {
     /// The sequence's index in `running`.
     pub(super) index: usize,
-    /// Its pending tokens in this batch.
+    /// The sequence's pending tokens in this batch.
     pub(super) num_tokens: usize,
     /// Guesses behind them.
     pub(super) draft: Vec<TokenId>,
-    /// The row of its last pending token, where that is in this batch: the next token is drawn there.
+    /// The row of its last pending token, if that is in this batch: the next token is drawn there.
     pub(super) output_row: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ impl Core {
         batch
     }
 
-    /// Computes the batch, whose drafts took so long to make; false: nothing was computed that could be drawn from.
+    /// Computes the batch, whose drafts took some time to make; false: there is nothing to draw from.
     pub(super) fn decode(&mut self, plan: &Plan, batch: &Batch, drafting: Duration) -> bool {
         let (result, mut took) = self.decode_beside_masks(batch);
         if result.is_ok() {
@@ -72,8 +72,8 @@ impl Core {
         }
     }
 
-    /// Decodes, and meanwhile computes masks of the sequences that will draw, or looks for what a held token waits for. One mask that is not done by then is
-    /// computed where it is used.
+    /// Decodes, and meanwhile computes masks of the sequences that will draw, or looks for what a held token waits
+    /// for. A mask that is not done by then is computed where it is used.
     fn decode_beside_masks(&mut self, batch: &Batch) -> (Result<(), DecodeError>, Duration) {
         let mut drawing = vec![false; self.running.len()];
         for part in batch.parts.iter().filter(|part| part.output_row.is_some()) {

@@ -15,17 +15,17 @@ use super::compute::Batch;
 #[derive(Default)]
 pub(super) struct Drafts {
     pub(super) tokens: Vec<Vec<TokenId>>,
-    /// What they took to make.
+    /// How long they took to make.
     pub(super) took: Duration,
 }
 
 impl Core {
-    /// How many tokens each running sequence should draft in the next step; empty where nobody drafts.
+    /// How many tokens each running sequence should draft in the next step; empty if nobody drafts.
     pub(super) fn wanted_drafts(&mut self) -> Vec<usize> {
         if self.running.iter().all(|sequence| sequence.drafts.is_none()) {
             return Vec::new();
         }
-        // One whose drawn token waits for its constraint does not decode.
+        // A sequence whose drawn token waits for its constraint does not decode.
         let decodes = |sequence: &Sequence| sequence.is_decoding() && !sequence.output.is_held();
         let decoding = self.running.iter().enumerate().filter(|(_, sequence)| decodes(sequence));
         let decoding: Vec<usize> = decoding.map(|(index, _)| index).collect();
@@ -72,7 +72,7 @@ impl Core {
         for (sequence, draft) in self.running.iter_mut().zip(&mut tokens) {
             let drafted = draft.len();
             sequence.output.cut_draft(draft, &*self.vocabulary);
-            // Nothing is verified then, and the draft was made for nothing all the same.
+            // Nothing is verified then, and the draft was made in vain.
             if drafted > 0
                 && draft.is_empty()
                 && let Some(drafts) = &mut sequence.drafts
@@ -83,7 +83,7 @@ impl Core {
         Drafts { tokens, took }
     }
 
-    /// Has the head draft; how long that took, without what had waited: that is not the draft's cost.
+    /// Has the head draft; returns how long that took, without the backlog, which is not the draft's cost.
     fn ask_head(
         &mut self,
         mut requests: Vec<(usize, DraftRequest)>,
@@ -92,7 +92,7 @@ impl Core {
         if requests.is_empty() {
             return Duration::ZERO;
         }
-        // As in any batch, by slot.
+        // By slot, as in any batch.
         requests.sort_unstable_by_key(|(_, request)| request.slot);
         let (indices, requests): (Vec<usize>, Vec<DraftRequest>) = requests.into_iter().unzip();
         let slots: Vec<SlotId> = requests.iter().map(|request| request.slot).collect();
@@ -118,7 +118,7 @@ impl Core {
         }
     }
 
-    /// Enters what a step took, if it is like those that the draft length is chosen for.
+    /// Records the time of a step, if it is like those for which the draft length is chosen.
     pub(super) fn record_draft_step(&mut self, plan: &Plan, batch: &Batch, took: Duration) {
         let is_plain = plan.prefill.is_empty() && plan.decode.iter().all(|share| share.num_tokens == 1);
         if !is_plain {
@@ -133,7 +133,7 @@ impl Core {
         });
     }
 
-    /// Enters how a draft fared. One that its sequence's end cut off says nothing.
+    /// Records how a draft fared, unless its sequence's end cut it off.
     pub(super) fn record_draft(&mut self, index: usize, drafted: usize, accepted: usize, has_ended: bool) {
         if drafted == 0 {
             return;
@@ -167,15 +167,15 @@ fn max_draft(sequence: &Sequence, context: &dyn Compute) -> usize {
     let (Some(drafts), Some(slot)) = (&sequence.drafts, sequence.slot) else {
         return 0;
     };
-    // Several rows are rounded otherwise than one, and how many there are is a matter of time.
+    // Several rows are rounded differently from one, and how many there are depends on timing.
     if context.limits().is_deterministic {
         return 0;
     }
-    // Else a first token would be drafted or not by how its prompt was cut into chunks.
+    // Otherwise the chunks of a prompt would decide whether its first token is drafted.
     if sequence.num_generated() == 0 {
         return 0;
     }
-    // The head goes on from the hidden row of the token before the last.
+    // The head continues from the hidden row of the token before the last.
     let can_draft = !drafts.is_head() || (sequence.num_pending() == 1 && context.can_draft(slot));
     if !can_draft {
         return 0;

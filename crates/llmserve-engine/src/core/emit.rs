@@ -1,5 +1,5 @@
-//! What comes of a decoded batch: tokens are drawn and handed out, rejected drafts taken back, and what has
-//! ended retires.
+//! The output of a decoded batch: tokens are drawn and handed out, rejected drafts are taken back, and finished
+//! sequences retire.
 
 use crate::error::Error;
 use crate::event::{Delta, Event};
@@ -17,7 +17,7 @@ struct Draw<'a> {
 }
 
 impl Core {
-    /// Draws the next tokens, hands them out, and retires what has ended.
+    /// Draws the next tokens, hands them out, and retires finished sequences.
     pub(super) fn emit(&mut self, parts: &[Part]) {
         for part in parts {
             self.running[part.index].num_computed += part.num_tokens;
@@ -31,7 +31,7 @@ impl Core {
         self.retire(ends);
     }
 
-    /// Goes on with the sequences that hold a token which waits for its constraint.
+    /// Continues the sequences whose token waits for its constraint.
     pub(super) fn emit_held(&mut self) {
         let mut ends = Vec::new();
         for index in 0..self.running.len() {
@@ -45,9 +45,9 @@ impl Core {
         self.retire(ends);
     }
 
-    /// Takes out what has ended.
+    /// Removes finished sequences.
     fn retire(&mut self, mut ends: Vec<(usize, Result<Option<End>, Error>)>) {
-        // From the back, so that taking one out leaves the other indices right.
+        // From the back, so that removing one keeps the other indices valid.
         ends.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
         for (index, end) in ends {
             match end {
@@ -79,7 +79,7 @@ impl Core {
         results.into_iter().map(|drawn| drawn.unwrap_or_else(Drawn::lost)).collect()
     }
 
-    /// Hands out what was drawn, and takes back what was drafted wrongly. How the sequence ended, if it did.
+    /// Hands out what was drawn, and takes back wrong guesses. Returns how the sequence ended, if it did.
     fn hand_out(&mut self, part: &Part, drawn: Drawn) -> Result<Option<End>, Error> {
         let Drawn { delta, num_accepted, end } = drawn;
         self.running[part.index].num_computed += num_accepted;

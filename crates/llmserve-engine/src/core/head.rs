@@ -1,4 +1,4 @@
-//! The model's own head: opened for the first who wants to draft with it, closed with the last.
+//! The model's own head: opened for the first user that drafts with it, closed with the last.
 
 use crossbeam_channel::Sender;
 
@@ -9,7 +9,7 @@ use crate::job::JobSender;
 use super::Core;
 
 impl Core {
-    /// Makes the draft context, if there is none, and counts one more who holds it.
+    /// Makes the draft context, if there is none, and counts one more holder.
     pub(super) fn open_head(&mut self, result: JobSender<Head>, commands: Sender<Command>) {
         match self.kv.compute().open_head() {
             Ok(()) => {
@@ -20,14 +20,14 @@ impl Core {
                         log::debug!("the engine had ended before its draft context was given back");
                     }
                 };
-                // Given back at once where nobody waits for it any more.
+                // Given back at once if nobody waits for it any more.
                 result.send(Ok(Head::new(&self.shared, close)));
             }
             Err(error) => result.send(Err(error)),
         }
     }
 
-    /// One who held the draft context does not any more.
+    /// A holder of the draft context has released it.
     pub(super) fn close_head(&mut self) {
         self.stats.num_draft_users = self.stats.num_draft_users.saturating_sub(1);
         if self.stats.num_draft_users == 0 {

@@ -1,4 +1,4 @@
-//! The engine thread: one step after the other, each admit, plan, compute, emit, retire.
+//! The engine thread: one step after the other, each of which admits, plans, computes, emits and retires.
 
 mod admit;
 mod compute;
@@ -108,7 +108,7 @@ impl Core {
         self.admit();
         self.close_gap();
         self.publish();
-        // Before the drafts: sequences that give way would change whose length is which.
+        // Before the drafts: sequences that give way would shift the draft lengths.
         let Some(max_rows) = self.rows_with_room() else {
             return;
         };
@@ -124,7 +124,7 @@ impl Core {
         }
     }
 
-    /// Takes what has come in, waiting only while there is nothing to do; false: end.
+    /// Takes new commands, waiting only while there is nothing to do; false: end.
     fn receive(&mut self) -> bool {
         if self.running.is_empty() && self.waiting.is_empty() {
             self.check_cells();
@@ -139,7 +139,7 @@ impl Core {
         !self.is_shutting_down
     }
 
-    /// In tests, that the books of cells are right.
+    /// Checks, in tests, that the books of cells are right.
     fn check_cells(&self) {
         if self.kv.is_checked() {
             let fault = self.kv.check().err();
@@ -178,7 +178,7 @@ impl Core {
             .running
             .iter()
             .enumerate()
-            // One whose drawn token waits for its constraint has nothing to decode.
+            // A sequence whose drawn token waits for its constraint has nothing to decode.
             .filter(|(_, sequence)| !sequence.output.is_held())
             .map(|(index, sequence)| Candidate {
                 index,
@@ -195,7 +195,7 @@ impl Core {
         (!plan.is_empty()).then_some(plan)
     }
 
-    /// Ends what its client gave up, wherever it is.
+    /// Ends requests that their clients gave up, wherever they are.
     fn retire_aborted(&mut self) {
         for index in (0..self.running.len()).rev() {
             if self.running[index].outbox.is_aborted() {
@@ -231,7 +231,7 @@ impl Core {
         }
     }
 
-    /// Takes a running sequence out and tells its client how it ended; its cells stay for others.
+    /// Removes a running sequence and tells its client how it ended; its cells stay for others.
     fn finish(&mut self, index: usize, end: End) {
         let mut sequence = self.remove_running(index);
         self.report_end(&mut sequence, end);
@@ -244,7 +244,7 @@ impl Core {
         self.running.swap_remove(index)
     }
 
-    /// Takes a running sequence out with an error; its cells are gone.
+    /// Removes a running sequence with an error; its cells are lost.
     fn fail(&mut self, index: usize, error: Error) {
         let sequence = self.remove_running(index);
         if let Some(slot) = sequence.slot {

@@ -1,4 +1,4 @@
-//! Room: what running sequences need, and who gives way when it is not there.
+//! Room for running sequences, and who gives way if there is not enough.
 
 use crate::kv::Resident;
 use crate::sequence::Sequence;
@@ -12,7 +12,7 @@ impl Core {
 
     /// Whether a waiting sequence can be admitted now.
     pub(super) fn has_room_for(&self, sequence: &Sequence) -> bool {
-        // One more cell each, for the next step.
+        // One more cell for each sequence, for the next step.
         let bound: usize = self.running.iter().map(|other| other.tokens.len() + 1).sum();
         self.kv.has_room_for(sequence.tokens.len(), bound)
     }
@@ -33,7 +33,7 @@ impl Core {
         }
     }
 
-    /// Frees cells after llama.cpp found none, against the count: sliding windows keep a cell that
+    /// Frees cells after llama.cpp found none despite the count: sliding windows keep a cell that
     /// several sequences share.
     pub(super) fn make_room(&mut self) -> bool {
         if self.kv.evict_oldest() {
@@ -46,7 +46,7 @@ impl Core {
         is_preempted
     }
 
-    /// Moves a sequence beside the others where llama.cpp would compute them apart and that is worth it.
+    /// Moves a sequence beside the others if llama.cpp would compute them apart and the move is worth it.
     pub(super) fn close_gap(&mut self) {
         if !self.kv.may_have_gap() {
             return;
@@ -78,7 +78,7 @@ impl Core {
         true
     }
 
-    /// Leaves the cells of a sequence that is over to later requests.
+    /// Leaves the cells of a finished sequence to later requests.
     pub(super) fn keep_cells(&mut self, sequence: &mut Sequence) {
         let Some(slot) = sequence.slot.take() else {
             return;

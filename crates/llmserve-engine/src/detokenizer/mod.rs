@@ -1,4 +1,4 @@
-//! The bytes of tokens to the text that may be shown.
+//! Turns the bytes of tokens into text that may be shown.
 //!
 //! Two things hold text back: a character whose bytes are not all there, and the beginning of a
 //! stop string. Nothing of a stop string is ever released.
@@ -35,7 +35,7 @@ pub struct Released {
 }
 
 impl Detokenizer {
-    /// For a text that ends before the first of these strings. Empty strings are passed over.
+    /// A detokenizer whose text ends before the first of these strings. Empty strings are ignored.
     #[must_use]
     pub fn new(stop: &[String]) -> Self {
         Self {

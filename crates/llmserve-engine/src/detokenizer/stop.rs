@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 pub(super) type State = u32;
 /// The state that has matched nothing.
 pub(super) const START: State = 0;
-/// No node, no stop string. No edge leads back to the start, and a node is there for each stop.
+/// No node, or no stop string: no edge leads back to the start, and each stop string has a node.
 const NONE: u32 = u32::MAX;
 
 /// The automaton of Aho and Corasick ("Efficient string matching", 1975).
@@ -30,9 +30,9 @@ struct Node {
     byte: u8,
     /// The number of bytes.
     depth: u32,
-    /// The longest other node that this one ends with.
+    /// The longest other node that ends this one.
     fallback: State,
-    /// The index of the longest stop string that it ends with.
+    /// The index of the longest stop string that ends this node.
     stop: u32,
     /// The first of the nodes that are one byte longer.
     child: State,
@@ -43,16 +43,16 @@ struct Node {
 /// A stop string that is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StopMatch {
-    /// Which one.
+    /// The stop string's index.
     pub(super) index: usize,
-    /// Its length in bytes.
+    /// The match's length in bytes.
     pub(super) len: usize,
-    /// Where it ends in the bytes that were searched.
+    /// Where the match ends in the bytes that were searched.
     pub(super) end: usize,
 }
 
 impl StopStrings {
-    /// `None` where there is nothing to search for. Empty strings are passed over; of two equal
+    /// `None` if there is nothing to search for. Empty strings are ignored; of two equal
     /// ones the first counts.
     pub(super) fn new(stops: &[String]) -> Option<Self> {
         let mut automaton = Self {
@@ -70,7 +70,7 @@ impl StopStrings {
         Some(automaton)
     }
 
-    /// Goes on with the next bytes of the text, up to the end of the first stop string to end
+    /// Continues with the next bytes of the text, up to the end of the first stop string to end
     /// there. Of several that end together the longest counts.
     pub(super) fn search(&self, state: &mut State, bytes: &[u8]) -> Option<StopMatch> {
         for (offset, &byte) in bytes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Bytes to text, across borders that fall inside a character.
+//! Decodes bytes to text, across boundaries inside a character.
 
 use std::str;
 
@@ -6,7 +6,7 @@ use std::str;
 /// all of them together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Utf8Decoder {
-    /// The beginning of a character whose rest has not come.
+    /// The beginning of a character whose rest has not arrived.
     incomplete: [u8; 3],
     len: u8,
 }
@@ -59,7 +59,7 @@ impl Utf8Decoder {
     }
 }
 
-/// Whether these bytes, which are no character, can become one.
+/// Whether these bytes, which are not a whole character, can become one.
 fn is_beginning(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

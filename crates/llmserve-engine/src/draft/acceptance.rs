@@ -4,34 +4,34 @@ use std::cell::Cell;
 
 use super::MAX_DRAFT_TOKENS;
 
-/// What a new record leaves of the older ones of its sequence: about the last twenty drafts count.
+/// The weight that a new record leaves to the older ones of its sequence: about the last twenty drafts count.
 const SEQUENCE_DECAY: f64 = 0.95;
-/// The same for the records of all sequences, from which new ones start.
+/// The decay of the records of all sequences, from which new ones start.
 const HISTORY_DECAY: f64 = 0.99;
 /// The rate of the first token while nothing has been drafted.
 const UNSEEN_RATE: f64 = 0.6;
 /// Drafts that the rate of the position before weighs at each position: a start where little was tried.
 const INHERITED_WEIGHT: f64 = 0.5;
-/// Drafts of its own that weigh as much as what a sequence starts from.
+/// Number of its own drafts that weigh as much as what a sequence starts from.
 const START_WEIGHT: f64 = 3.0;
 /// Steps without a draft before a sequence that does not draft tries one again; doubled with each
 /// try that fails, up to the second.
 const FIRST_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 128;
-/// Where what the engine has seen is worse than this, the first pause is the longest: a try also has the draft context
-/// follow all that was computed meanwhile.
+/// If the engine's records are worse than this, the first pause is the longest: a try also has the draft context
+/// follow everything that was computed meanwhile.
 const UNLIKELY_RATE: f64 = 0.1;
-/// Pauses are kept in full where a try loses a quarter of a step or more, else in proportion.
+/// Pauses are kept in full if a try loses a quarter of a step or more, otherwise in proportion.
 const FULL_PAUSE_PER_LOSS: f64 = 4.0;
 
 /// Acceptance by position in the draft, with older records fading.
 ///
-/// Positions are apart since the guesses of a head get worse with each one that builds on its own guess.
+/// Positions are separate, since the guesses of a head get worse with each one that builds on its own guess.
 #[derive(Debug, Clone, Default)]
 struct Rates {
     /// Drafts whose tokens before this position were accepted.
     tried: [f64; MAX_DRAFT_TOKENS],
-    /// Those in which the token at this position was accepted too.
+    /// Drafts in which the token at this position was accepted too.
     accepted: [f64; MAX_DRAFT_TOKENS],
 }
 
@@ -40,7 +40,7 @@ impl Rates {
         // The token after the first wrong one was computed on a wrong text and says nothing.
         let num_known = drafted.min(accepted + 1).min(MAX_DRAFT_TOKENS);
         for position in 0..MAX_DRAFT_TOKENS {
-            // Those that are not tried fade as well, or they would stay what a few drafts made them.
+            // Positions that are not tried fade as well, or a few drafts would determine them for good.
             self.tried[position] *= decay;
             self.accepted[position] *= decay;
             if position < num_known {
@@ -73,7 +73,7 @@ impl Rates {
     }
 }
 
-/// What has become of the drafts of one sequence.
+/// The record of the drafts of one sequence.
 #[derive(Debug, Clone)]
 pub(crate) struct Acceptance {
     rates: Rates,
@@ -81,12 +81,12 @@ pub(crate) struct Acceptance {
     pause: u32,
     /// Steps without a draft before the next try.
     wait: u32,
-    /// Steps since the last draft. Counted by the controller, which knows a sequence only by this value of its.
+    /// Steps since the last draft, counted by the controller, which knows a sequence only by this value.
     num_idle: Cell<u32>,
 }
 
 impl Acceptance {
-    /// Enters a draft of `drafted` tokens, of which the first `accepted` were right. No tokens: no draft, no record.
+    /// Records a draft of `drafted` tokens, of which the first `accepted` were right. No tokens: no draft, no record.
     pub(crate) fn record(&mut self, drafted: usize, accepted: usize) {
         if drafted == 0 {
             return;
@@ -108,12 +108,12 @@ impl Acceptance {
         self.rates.expected(draft_len)
     }
 
-    /// Enters a step in which the sequence might have drafted. It counts until the next record.
+    /// Records a step in which the sequence might have drafted. It counts until the next record.
     pub(super) fn count_step(&self) {
         self.num_idle.set(self.num_idle.get().saturating_add(1));
     }
 
-    /// Whether its last draft was right in part, so that it drafts without a pause.
+    /// Whether the last draft was partly right, so that the sequence drafts without a pause.
     pub(super) fn is_active(&self) -> bool {
         self.wait == 0
     }
@@ -123,15 +123,15 @@ impl Acceptance {
         self.num_idle.get() >= self.wait.min(FIRST_PAUSE)
     }
 
-    /// Whether it has waited long enough to try again, where that is expected to lose so much, in steps. The
-    /// less it loses the sooner.
+    /// Whether it has waited long enough to try again, given the expected loss in steps: the smaller the loss,
+    /// the sooner.
     pub(super) fn is_due(&self, loss: f64) -> bool {
         let wait = f64::from(self.wait) * (loss * FULL_PAUSE_PER_LOSS).clamp(0.0, 1.0);
         self.may_try() && f64::from(self.num_idle.get()) >= wait
     }
 }
 
-/// What has become of the drafts of all sequences of an engine.
+/// The record of the drafts of all sequences of an engine.
 #[derive(Debug)]
 pub(super) struct AcceptanceHistory {
     rates: Rates,
@@ -146,7 +146,7 @@ impl AcceptanceHistory {
         self.rates.record(drafted, accepted, HISTORY_DECAY);
     }
 
-    /// What a new sequence starts from.
+    /// The rates that a new sequence starts from.
     pub(super) fn start(&self) -> Acceptance {
         let rates = self.rates.scaled(|tried| (START_WEIGHT / tried).min(1.0));
         let pause = if rates.expected(1) < UNLIKELY_RATE { LONGEST_PAUSE } else { FIRST_PAUSE };

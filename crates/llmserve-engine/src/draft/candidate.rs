@@ -1,4 +1,4 @@
-//! A sequence as the choice of draft lengths sees it.
+//! A sequence as seen by the choice of draft lengths.
 
 use super::acceptance::Acceptance;
 

@@ -8,19 +8,19 @@ use super::cost::{Shape, StepCosts};
 use super::method::Methods;
 use super::plan::{MIN_AGE, MIN_SAMPLES, Outlook, Plan};
 
-/// Drafting starts, and a plan is tried, if it gives so many times the tokens per second.
+/// Drafting starts, and a plan is tried, if it gives this many times the tokens per second.
 const MIN_GAIN: f64 = 1.02;
-/// What probes may lose: steps per step, and the most that is saved up.
+/// What probes may cost: steps per step, and the most credit that is saved up.
 const PROBE_SHARE: f64 = 0.006;
 const MAX_CREDIT: f64 = 2.0;
-/// The best plan must be better than no drafts by so many deviations, or the step without is measured again.
+/// The best plan must be better than no drafts by this many deviations, or the step without is measured again.
 const CHECKED_DEVIATIONS: f64 = 2.0;
-/// Besides it is measured again after so many steps for each measurement of the best plan, up to the second number:
+/// It is also measured again after the first number of steps for each measurement of the best plan, up to the second:
 /// its cost may have been mistaken.
 const STEPS_PER_SAMPLE: u64 = 8;
 const LAST_CHECK: u64 = 128;
 
-/// What became of a step without prompt chunks.
+/// The outcome of a step without prompt chunks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DraftStep {
     pub(crate) num_decoding: usize,
@@ -30,17 +30,17 @@ pub(crate) struct DraftStep {
     pub(crate) took: Duration,
 }
 
-/// Chooses draft lengths such that drafting pays, by what steps took and what was accepted.
+/// Chooses draft lengths so that drafting pays off, by the time of steps and the tokens accepted.
 ///
 /// All adaptive sequences that draft in a step get the same length: sequences of unequal row counts may be
 /// computed in several passes, each of which reads the weights again. The plan with the most expected tokens per
-/// second is taken. Plans that may be better are tried now and then; what that may lose is bounded by a credit.
-/// Two controllers that are told the same choose the same.
+/// second is taken. Plans that may be better are tried now and then, at a cost that is bounded by a credit.
+/// Two controllers with the same records choose the same.
 #[derive(Debug)]
 pub(crate) struct DraftController {
     costs: StepCosts,
     methods: Methods,
-    /// What probes may lose, in steps.
+    /// What probes may cost, in steps.
     credit: f64,
     /// Steps since one was planned without drafts of adaptive sequences.
     num_drafted: u64,
@@ -87,7 +87,7 @@ impl DraftController {
         lens
     }
 
-    /// The best plan, or one that is to show what is not known.
+    /// The best plan, or one that explores what is unknown.
     fn plan(&mut self, sequences: &[DraftCandidate<'_>], may_probe: bool) -> Plan {
         let outlook = Outlook { sequences, costs: &self.costs, methods: &self.methods };
         let base = outlook.base();
@@ -102,7 +102,7 @@ impl DraftController {
             return best.clone();
         }
         if best.len == 0 && self.costs.num_undrafted(sequences.len()) < MIN_SAMPLES {
-            // What a step takes without drafts comes first: all else is judged by it.
+            // The time of a step without drafts comes first: everything else is judged by it.
             return base;
         }
         if best.len > 0 && is_check_due(&base, best, self.num_drafted) {
@@ -119,7 +119,7 @@ impl DraftController {
         probe.unwrap_or(best).clone()
     }
 
-    /// Enters a step without prompt chunks that was planned by the last call of [`choose`](Self::choose).
+    /// Records a step without prompt chunks that was planned by the last call of [`choose`](Self::choose).
     pub(crate) fn record_step(&mut self, step: &DraftStep) {
         let num_heads = std::mem::take(&mut self.num_heads);
         let num_lookups = std::mem::take(&mut self.num_lookups);
@@ -128,7 +128,7 @@ impl DraftController {
         }
         let shape = Shape::new(step.num_decoding, step.num_drafting, step.num_draft_rows, num_heads > 0);
         if num_heads == 0 || shape.is_some() {
-            // Else the head ran for nothing, which no other step is like.
+            // Otherwise the head ran in vain, and no other step is comparable.
             self.costs.record(step.num_decoding, shape, step.took.as_secs_f64());
         }
         if num_heads == 0 || num_lookups == 0 {
@@ -137,13 +137,13 @@ impl DraftController {
         }
     }
 
-    /// Enters a draft of any sequence.
+    /// Records a draft of any sequence.
     pub(crate) fn record_acceptance(&mut self, is_head: bool, drafted: usize, accepted: usize) {
         self.methods.of_mut(is_head).history.record(drafted, accepted);
     }
 }
 
-/// Whether the step without drafts of adaptive sequences is to be measured again after so many with: the best plan may
+/// Whether the step without drafts of adaptive sequences is to be measured again after some with: the best plan may
 /// be no better, or it is new.
 fn is_check_due(base: &Plan, best: &Plan, num_drafted: u64) -> bool {
     let doubt = (CHECKED_DEVIATIONS * best.deviation).exp();

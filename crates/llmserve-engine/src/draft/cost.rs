@@ -1,4 +1,4 @@
-//! What drafts add to a step, by how many sequences decode in it and what they draft.
+//! What drafts add to a step, by the number of sequences that decode in it and what they draft.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use super::MAX_DRAFT_TOKENS;
 
 /// Weight of the newest step in an average that has seen many.
 const WEIGHT: f64 = 0.1;
-/// What is believed of a step that stands out, as a difference of logarithms: it may have been disturbed.
+/// How far a step that stands out counts, as a difference of logarithms: it may have been disturbed.
 const MAX_SURPRISE: f64 = 0.3;
 /// Uncertainty (standard deviation of the logarithm) of one measurement.
 const NOISE: f64 = 0.1;
 /// What a drafted token for every sequence adds to a step, as a share of it, while nothing has been measured.
 const UNMEASURED_EXCESS: f64 = 0.25;
-/// Uncertainty of what was not measured, besides how far it lies from what was.
+/// Uncertainty of an unmeasured cost, in addition to its distance from a measured one.
 const UNMEASURED_DEVIATION: f64 = 0.1;
 
 /// The share that stands for all sequences.
@@ -29,7 +29,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// None: nobody drafts.
+    /// The plan in which nobody drafts.
     pub(super) fn new(
         num_decoding: usize,
         num_drafting: usize,
@@ -46,10 +46,10 @@ impl Shape {
     }
 }
 
-/// What a step takes beside one without drafts.
+/// The time of a step relative to one without drafts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
-    /// At least 1, since drafts make no step shorter.
+    /// The step's length relative to one without drafts: at least 1, since drafts make no step shorter.
     pub(super) ratio: f64,
     /// Standard deviation of its logarithm.
     pub(super) deviation: f64,
@@ -67,11 +67,11 @@ struct Cost {
 }
 
 impl Cost {
-    /// Enters by how much a step differed from what was expected.
+    /// Records by how much a step differed from what was expected.
     fn record(&mut self, surprise: f64) {
         self.log += match self.num_samples {
             0 => surprise,
-            // Of two that differ the longer one was disturbed.
+            // If two differ, the longer one was disturbed.
             1 if surprise < -MAX_SURPRISE => surprise,
             1 if surprise > MAX_SURPRISE => 0.0,
             num_samples => {
@@ -99,7 +99,7 @@ struct Class {
 }
 
 impl Class {
-    /// Enters the logarithm of the seconds of a step, whose drafts were expected to add so much.
+    /// Records the logarithm of the seconds of a step, and what its drafts were expected to add.
     fn record(&mut self, shape: Option<Shape>, log: f64, expected: f64, now: u64) {
         self.num_undrafted = self.num_undrafted.saturating_add(u32::from(shape.is_none()));
         let is_second = self.last == shape;
@@ -155,12 +155,12 @@ impl Class {
 #[derive(Debug, Default)]
 pub(super) struct StepCosts {
     num_steps: u64,
-    /// By class of the number of decoding sequences.
+    /// The measurements, by class of the number of decoding sequences.
     classes: BTreeMap<usize, Class>,
 }
 
 impl StepCosts {
-    /// Enters what a step took.
+    /// Records the time of a step.
     pub(super) fn record(&mut self, num_decoding: usize, shape: Option<Shape>, seconds: f64) {
         self.num_steps += 1;
         let expected = shape.map_or(0.0, |shape| self.log_ratio(num_decoding, shape).0);
@@ -173,7 +173,7 @@ impl StepCosts {
         self.classes.get(&count_class(num_decoding)).map_or(0, |class| class.num_undrafted)
     }
 
-    /// What a step takes, measured or by what is known of others.
+    /// The time of a step, measured or estimated from others.
     pub(super) fn estimate(&self, num_decoding: usize, shape: Shape) -> Estimate {
         let (log, deviation) = self.log_ratio(num_decoding, shape);
         let cost = self.cost(num_decoding, shape);

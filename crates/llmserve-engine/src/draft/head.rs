@@ -19,12 +19,12 @@ impl PartialEq for Head {
 }
 
 impl Head {
-    /// One more who holds the draft context of an engine, and how it says that it does not any more.
+    /// A holder of an engine's draft context, and its way to say that it has released it.
     pub(crate) fn new(engine: &Arc<Shared>, close: impl Fn() + Send + Sync + 'static) -> Self {
         Self { hold: Arc::new(Hold { engine: Arc::clone(engine), close: Box::new(close) }) }
     }
 
-    /// Whether it is of this engine.
+    /// Whether the head belongs to this engine.
     pub(crate) fn is_of(&self, engine: &Arc<Shared>) -> bool {
         Arc::ptr_eq(&self.hold.engine, engine)
     }

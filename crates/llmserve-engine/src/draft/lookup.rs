@@ -5,7 +5,7 @@ use crate::ids::TokenId;
 
 /// Tokens that must occur before for a guess. Of drafts of three on code and prose, 31 and 21 % of the tokens were
 /// accepted with 2, 37 and 33 % with 3; but with 2 they were found twice as often, and there were more tokens a
-/// step (1.43 and 1.20 instead of 1.28 and 1.13). The controller sees to it where that does not pay.
+/// step (1.43 and 1.20 instead of 1.28 and 1.13). The controller handles cases where that does not pay off.
 const MIN_MATCH: usize = 2;
 /// Tokens that a match is compared over. Edited files gave 2.7 / 3.3 / 3.6 / 3.6 tokens a step with 2 / 4 / 8 / 16,
 /// other texts about the same with all.
@@ -29,7 +29,7 @@ pub(crate) struct PromptLookup {
     tokens: Vec<TokenId>,
     /// For each position, the position before it in its chain.
     previous: Vec<u32>,
-    /// For each chain its last position. A power of two of them.
+    /// For each chain, its last position. The number of chains is a power of two.
     last: Vec<u32>,
 }
 
@@ -38,7 +38,7 @@ impl PromptLookup {
         Self { tokens: Vec::new(), previous: Vec::new(), last: Vec::new() }
     }
 
-    /// Brings the index to this text, which goes on from that of the last call but for its last tokens.
+    /// Updates the index to this text, which continues that of the last call except for its last tokens.
     fn follow(&mut self, tokens: &[TokenId]) {
         let common = self.tokens.len().min(tokens.len());
         let from = common.saturating_sub(MAX_ROLLBACK);
@@ -120,7 +120,7 @@ impl Drafter for PromptLookup {
         };
         let mut draft = Vec::with_capacity(max.min(MAX_DRAFT_TOKENS));
         for index in start..start + max.min(MAX_DRAFT_TOKENS) {
-            // A match that reaches to the end goes on with the draft: a text that repeats itself.
+            // A match that reaches the end continues with the draft: a text that repeats itself.
             let token = match index.checked_sub(tokens.len()) {
                 None => tokens[index],
                 Some(drafted) => draft[drafted],
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(draft(&[], 3), [0; 0]);
         assert_eq!(draft(&[1], 3), [0; 0]);
         assert_eq!(draft(&[1, 2, 3, 4], 3), [0; 0]);
-        assert_eq!(draft(&[1, 2, 1], 3), [0; 0], "one token is no match");
+        assert_eq!(draft(&[1, 2, 1], 3), [0; 0], "one token is not a match");
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(lookup.draft(&ids(&[1, 2, 3, 9, 1, 2]), 1), ids(&[3]));
         assert_eq!(lookup.draft(&ids(&[1, 2]), 1), []);
         assert_eq!(lookup.draft(&ids(&[1, 2, 8, 1, 2]), 1), ids(&[8]));
-        // Replaced by as many others.
+        // Replaced by as many other tokens.
         assert_eq!(lookup.draft(&ids(&[1, 2, 8, 8, 8]), 1), ids(&[8]));
         assert_eq!(lookup.draft(&ids(&[1, 2, 8, 8, 8, 1, 2]), 2), ids(&[8, 8]));
     }

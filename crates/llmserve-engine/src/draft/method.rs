@@ -1,4 +1,4 @@
-//! What drafts by heads and by prompt lookup have come to in an engine.
+//! How drafts by heads and by prompt lookup have fared in an engine.
 
 use super::acceptance::AcceptanceHistory;
 
@@ -34,7 +34,7 @@ impl Methods {
 }
 
 impl Method {
-    /// Enters how many of the asked sequences had a draft.
+    /// Records how many of the asked sequences had a draft.
     pub(super) fn record_found(&mut self, asked: usize, found: usize) {
         if asked > 0 {
             let share = found as f64 / asked as f64;

@@ -21,7 +21,7 @@ pub(crate) use sequence::SequenceDrafts;
 use crate::ids::TokenId;
 use crate::types::{DraftMethod, Drafting, MAX_DRAFT_TOKENS};
 
-/// Guesses how a sequence goes on.
+/// Guesses how a sequence continues.
 ///
 /// A draft is only a guess: each token is drawn from the model as without drafting, and a guess is
 /// accepted if it equals the draw, so the text does not depend on it.

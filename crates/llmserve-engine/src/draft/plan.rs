@@ -1,4 +1,4 @@
-//! What is to be expected of the ways to draft in the next step.
+//! What to expect of the ways to draft in the next step.
 
 use super::MAX_DRAFT_TOKENS;
 use super::candidate::DraftCandidate;
@@ -7,14 +7,14 @@ use super::method::Methods;
 
 /// Deviations by which the cost of a plan may be lower than measured.
 const OPTIMISM: f64 = 2.0;
-/// The acceptance that is hoped for where a sequence that has stopped drafting tries again.
+/// The acceptance that is hoped for when a sequence that has stopped drafting tries again.
 const HOPED_RATE: f64 = 0.9;
 /// Measurements that a cost must have before it counts: one step may have been disturbed.
 pub(super) const MIN_SAMPLES: u32 = 2;
 /// Steps after which the cost of a plan is worth another measurement.
 pub(super) const MIN_AGE: u64 = 8;
 
-/// One way to draft in the next step, or not.
+/// One way to draft, or not to draft, in the next step.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     /// Which of the adaptive sequences draft.
@@ -25,7 +25,7 @@ pub(super) struct Plan {
     pub(super) tokens: f64,
     /// What each sequence would add to them if it turned out to be predictable.
     hopes: Vec<f64>,
-    /// What the step takes beside one without drafts, and the uncertainty (standard deviation) of its logarithm.
+    /// The step's time relative to one without drafts, and the uncertainty (standard deviation) of its logarithm.
     cost: f64,
     pub(super) deviation: f64,
     pub(super) num_samples: u32,
@@ -68,7 +68,7 @@ impl Plan {
     }
 }
 
-/// The next step and what is known for it.
+/// The next step, and what is known about it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outlook<'a> {
     pub(super) sequences: &'a [DraftCandidate<'a>],
@@ -130,7 +130,7 @@ impl Outlook<'_> {
                 plan.hopes[index] = (hoped - gain).max(0.0) * found;
             }
             num_found += found;
-            // A head takes its time whatever is left of its draft.
+            // A head takes the same time whatever is left of its draft.
             none_found *= if sequence.is_head { 0.0 } else { 1.0 - found };
             num_asked += 1;
             rows += len;

@@ -15,7 +15,7 @@ pub(crate) struct SequenceDrafts {
 }
 
 impl SequenceDrafts {
-    /// Of a drafter, or as the request says.
+    /// The drafting of a sequence, by the engine's drafter or as the request says.
     pub(crate) fn new(
         drafting: Option<&Drafting>,
         drafter: Option<Box<dyn Drafter>>,

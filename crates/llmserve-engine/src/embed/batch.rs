@@ -1,11 +1,11 @@
-//! Which inputs are computed together: from plain numbers to the inputs of one batch.
+//! Chooses, from plain numbers, which inputs are computed together.
 
-/// A request's inputs that are left, by their lengths in tokens.
+/// A request's remaining inputs, by their lengths in tokens.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Remaining<'a> {
-    /// The first that is left.
+    /// The first remaining input.
     pub(super) next: usize,
-    /// Of all inputs, done ones included.
+    /// Lengths of all inputs, done ones included.
     pub(super) lengths: &'a [usize],
 }
 
@@ -16,7 +16,7 @@ pub(super) struct Pick {
     pub(super) input: usize,
 }
 
-/// Takes inputs by turns from all requests, so that a short one does not wait for the end of a long one.
+/// Takes inputs in turn from all requests, so that a short one does not wait for the end of a long one.
 /// Each request's inputs are taken in their order. The first input is taken whatever its length; a request
 /// whose next one does not fit has its turn in the next batch.
 pub(super) fn plan(requests: &[Remaining<'_>], max_rows: usize, max_inputs: usize) -> Vec<Pick> {
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn an_input_beyond_the_rows_is_computed_alone() {
         assert_eq!(planned(&[&[50, 1], &[1]], 10, 8), [(0, 0)]);
-        // And only as the first: others go on meanwhile.
+        // And only as the first input: others continue meanwhile.
         assert_eq!(planned(&[&[1, 50, 1], &[1, 1]], 10, 8), [(0, 0), (1, 0), (1, 1)]);
     }
 

@@ -1,4 +1,4 @@
-//! The embed thread: it takes inputs from all requests by turns and computes them together.
+//! The embed thread: it takes inputs in turn from all requests and computes them together.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::worker::thread::Work;
 
-/// What the embed thread is told.
+/// A command for the embed thread.
 pub(super) enum Command {
-    /// A request whose inputs are tokens now.
+    /// A request whose inputs have been tokenized.
     Embed(Box<Prepared>),
     /// End everything.
     ShutDown,
@@ -30,7 +30,7 @@ pub(super) enum Command {
 struct Active {
     prepared: Box<Prepared>,
     lengths: Vec<usize>,
-    /// The first input that is not computed.
+    /// The first input that has not been computed.
     next: usize,
     values: Vec<f32>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Core {
     context: Box<dyn EmbeddingContext>,
     shared: Arc<Shared>,
     commands: Receiver<Command>,
-    /// In the order of their turns.
+    /// The requests in the order of their turns.
     active: VecDeque<Active>,
     /// Answers of this step, sent once the counters are published.
     answers: Vec<(JobSender<Embeddings>, Result<Embeddings, Error>)>,
@@ -95,7 +95,7 @@ impl Core {
         }
     }
 
-    /// Takes what has come in, waiting only while there is nothing to do; false: end.
+    /// Takes new commands, waiting only while there is nothing to do; false: end.
     fn receive(&mut self) -> bool {
         if self.active.is_empty() {
             match self.commands.recv() {
@@ -157,7 +157,7 @@ impl Core {
         result
     }
 
-    /// Gives each request the vectors of its inputs. A vector that is no use fails its request alone.
+    /// Gives each request the vectors of its inputs. An unusable vector fails its request alone.
     fn collect(&mut self, picks: &[Pick], dimensions: usize) {
         let mut failed = Vec::new();
         let mut vectors = self.vectors.chunks_exact(dimensions.max(1));
@@ -187,7 +187,7 @@ impl Core {
         }
     }
 
-    /// Takes out what is complete; who had the first turn has the last one next time.
+    /// Removes complete requests; the request that had the first turn has the last one next time.
     fn retire(&mut self) {
         for _ in 0..self.active.len() {
             let Some(active) = self.active.pop_front() else { break };

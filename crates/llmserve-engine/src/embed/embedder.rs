@@ -33,20 +33,20 @@ const LOSSY_TOKENIZERS: [&str; 2] = ["bert", "t5"];
 /// Makes the context, on the thread that will use it.
 pub type OpenEmbedding = Box<dyn FnOnce() -> Result<Box<dyn EmbeddingContext>, LoadError> + Send>;
 
-/// What an embedder is made of.
+/// The parts of an embedder.
 pub struct EmbedderParts {
     /// Makes the context on the embed thread.
     pub open: OpenEmbedding,
     /// The model's vocabulary.
     pub vocabulary: Arc<dyn Vocabulary>,
-    /// What is known of the model; the context's limits are filled in.
+    /// What is known about the model; the context's limits are filled in.
     pub info: ModelInfo,
-    /// Limits of the queue; the rest has no meaning here.
+    /// Limits of the queue; the rest is ignored here.
     pub scheduler: SchedulerConfig,
 }
 
 /// A running embedding model, held open by this handle. Clones share it; with the last one it ends.
-/// Of its counters, a request that ended with vectors counts as stopped.
+/// In its counters, a request that ended with vectors counts as stopped.
 #[derive(Clone)]
 pub struct Embedder {
     handle: Handle,
@@ -58,7 +58,7 @@ impl Embedder {
     /// Starts the threads and waits until the context is made.
     ///
     /// # Errors
-    /// What [`EmbedderParts::open`] fails with; a thread that cannot be started.
+    /// Those of [`EmbedderParts::open`], or a thread that cannot be started.
     pub fn start(parts: EmbedderParts) -> Result<Self, LoadError> {
         let EmbedderParts { open, vocabulary, mut info, scheduler } = parts;
         let queue = Queue::new(scheduler.max_queued_requests, scheduler.max_queued_tokens);
@@ -157,7 +157,7 @@ fn describe(info: &mut ModelInfo, limits: &EmbeddingLimits, vocabulary: &dyn Voc
     info.vocabulary_size = vocabulary.size() as u32;
 }
 
-/// How the threads are told to end.
+/// The way to tell the threads to end.
 fn stop(commands: Sender<Command>, pool: TaskPool<Preparer>) -> impl Fn() {
     move || {
         pool.close();

@@ -1,8 +1,8 @@
-//! Embedding models: texts to vectors, many inputs of many requests in one batch.
+//! Embedding models turn texts into vectors, with many inputs of many requests in one batch.
 //!
 //! An [`Embedder`] is to an embedding model what [`crate::Engine`] is to a generation model: the handle of
 //! one thread that owns the model's context. Inputs are tokenized on threads of their own; the embed thread
-//! takes them by turns from all requests and computes as many together as a batch holds.
+//! takes them in turn from all requests and computes as many together as fit into a batch.
 
 mod batch;
 mod core;

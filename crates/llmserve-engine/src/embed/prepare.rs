@@ -1,4 +1,4 @@
-//! The work on a request before it may be computed: tokenize its inputs, check them, take a place.
+//! Prepares a request: its inputs are tokenized and checked, and it takes a place in the queue.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::shared::Shared;
 use crate::tokenizer::{Tokenizer, Tokenizes};
 use crate::worker::ticket::Preparing;
 
-/// A submitted request with its place in the queue. Lost, it is out of the counts before it is answered.
+/// A submitted request with its place in the queue. If it is lost, it leaves the counts before it is answered.
 pub(super) struct NewRequest {
     pub(super) request: EmbeddingRequest,
     pub(super) place: Place,
@@ -31,7 +31,7 @@ pub(super) struct NewRequest {
 pub(super) struct Prepared {
     /// Tokens of each input.
     pub(super) inputs: Vec<Vec<TokenId>>,
-    /// Values that are kept of each vector.
+    /// Number of values that are kept of each vector.
     pub(super) dimensions: usize,
     pub(super) normalize: bool,
     pub(super) reply: JobSender<Embeddings>,
@@ -40,7 +40,7 @@ pub(super) struct Prepared {
     pub(super) submitted: Instant,
 }
 
-/// What a prepare thread works with.
+/// The tools of a prepare thread.
 pub(super) struct Preparer {
     pub(super) vocabulary: Arc<dyn Vocabulary>,
     pub(super) limits: EmbeddingLimits,
@@ -96,14 +96,14 @@ impl Preparer {
         Ok((inputs, dimensions))
     }
 
-    /// The tokens of all inputs, or of some where nobody waits for them any more.
+    /// The tokens of all inputs, or of some if nobody waits for them any more.
     fn inputs_of(
         &self,
         inputs: Vec<Prompt>,
         reply: &JobSender<Embeddings>,
     ) -> Result<Vec<Vec<TokenId>>, Error> {
         if inputs.is_empty() {
-            let reason = "must hold at least one input".to_owned();
+            let reason = "must have at least one input".to_owned();
             return Err(Error::InvalidParameter { field: "inputs", reason });
         }
         let inputs = inputs.into_iter().enumerate();
@@ -145,7 +145,7 @@ impl Preparer {
     }
 }
 
-/// An error about a text as one about the input that it is.
+/// An error about a text, as one about its input.
 fn of_input(index: usize, error: Error) -> Error {
     if let Error::TextTooLong { fewest_tokens: num_tokens, context_length: limit } = error {
         Error::InputTooLong { index, num_tokens, is_exact: false, limit }

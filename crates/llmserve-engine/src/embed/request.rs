@@ -1,17 +1,17 @@
-//! What is asked of an embedding model, and what it answers.
+//! The requests of an embedding model and its answers.
 
 use crate::ids::TokenId;
 use crate::request::{Prompt, Special};
 
-/// Inputs whose vectors are wanted.
+/// A request for the vectors of some inputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmbeddingRequest {
     /// The inputs, one at least. Each must have a token, and no more than the context length.
     pub inputs: Vec<Prompt>,
-    /// Keep only so many values of each vector, from the first; `None`: all. For models that were trained
+    /// Keep only this many leading values of each vector; `None`: all. For models that were trained
     /// for it (Matryoshka Representation Learning, <https://arxiv.org/abs/2205.13147>).
     pub dimensions: Option<usize>,
-    /// Scale each vector to length 1 (Euclidean), after it was cut.
+    /// Scale each vector to length 1 (Euclidean) after cutting it.
     pub normalize: bool,
 }
 
@@ -24,7 +24,7 @@ impl EmbeddingRequest {
         Self { inputs: texts.into_iter().map(prompt).collect(), dimensions: None, normalize: true }
     }
 
-    /// Whole, normalised vectors of token ids, which are taken as they are.
+    /// Whole, normalised vectors of token ids, which are used unchanged.
     #[must_use]
     pub fn tokens(inputs: impl IntoIterator<Item = Vec<TokenId>>) -> Self {
         let inputs = inputs.into_iter().map(Prompt::Tokens).collect();
@@ -50,8 +50,8 @@ impl Embeddings {
     }
 }
 
-/// Cuts a vector and scales it as a request wants it; `None` where it holds no usable numbers. A vector of
-/// zeros has no direction and stays as it is.
+/// Cuts a vector and scales it as a request wants it; `None` if it has no usable numbers. A vector of
+/// zeros has no direction and is left unchanged.
 pub(super) fn finish(
     vector: &[f32],
     dimensions: usize,

@@ -39,13 +39,13 @@ pub use request::{RequestHandle, Submission};
 /// Makes the context, on the thread that will use it.
 pub type OpenContext = Box<dyn FnOnce() -> Result<Box<dyn Context>, LoadError> + Send>;
 
-/// What an engine is made of.
+/// The parts of an engine.
 pub struct EngineParts {
     /// Makes the context on the engine thread.
     pub open: OpenContext,
     /// The model's vocabulary.
     pub vocabulary: Arc<dyn Vocabulary>,
-    /// What is known of the model; the context's limits are filled in.
+    /// What is known about the model; the context's limits are filled in.
     pub info: ModelInfo,
     /// Limits of queue, step and caches.
     pub scheduler: SchedulerConfig,
@@ -80,7 +80,7 @@ impl Engine {
     /// Starts the engine's threads and waits until its context is made.
     ///
     /// # Errors
-    /// What [`EngineParts::open`] fails with; a thread that cannot be started.
+    /// Those of [`EngineParts::open`], or a thread that cannot be started.
     pub fn start(parts: EngineParts) -> Result<Self, LoadError> {
         let EngineParts { open, vocabulary, mut info, scheduler } = parts;
         let queue = Queue::new(scheduler.max_queued_requests, scheduler.max_queued_tokens);
@@ -141,18 +141,18 @@ impl Engine {
         Session::new(Arc::clone(&self.ways.files))
     }
 
-    /// A new session with the tokens of another one, of whatever engine of the same weights, as they are
+    /// A new session with the tokens of another one, of any engine of the same weights, as they are
     /// after its last call that has ended.
     ///
     /// # Errors
-    /// [`Error::InvalidParameter`] where this engine's vocabulary has not all of the tokens.
+    /// [`Error::InvalidParameter`] if this engine's vocabulary lacks some of the tokens.
     pub fn copy_session(&self, session: &Session) -> Result<Session, Error> {
         let copy = session.copied(Arc::clone(&self.ways.files));
         let size = self.info().vocabulary_size;
         match copy.tokens().iter().find(|token| !(0..i64::from(size)).contains(&i64::from(token.0))) {
             Some(TokenId(token)) => Err(Error::InvalidParameter {
                 field: "session",
-                reason: format!("must hold tokens of this vocabulary, 0 to {}, got {token}", size - 1),
+                reason: format!("must contain tokens of this vocabulary, 0 to {}, got {token}", size - 1),
             }),
             None => Ok(copy),
         }
@@ -185,12 +185,12 @@ impl Engine {
     /// Makes the draft context of the model's own head, if there is none, and holds it.
     ///
     /// # Errors
-    /// The job fails with [`Error::NoDraftHead`] where the model has no head, and with
-    /// [`Error::DraftContext`] where llama.cpp could not make the context.
+    /// The job fails with [`Error::NoDraftHead`] if the model has no head, and with
+    /// [`Error::DraftContext`] if llama.cpp could not make the context.
     #[must_use]
     pub fn open_head(&self, listener: Option<Listener>) -> Job<Head> {
         let (result, job) = job(self.handle.shared(), listener);
-        // A job ends with its command where that is not taken. In a forked child it must not even be sent.
+        // A job ends with its command if that is not taken. In a forked child it must not even be sent.
         if self.handle.shared().refusal().is_none() {
             let commands = self.ways.commands.clone();
             drop(self.ways.commands.send(Command::OpenHead { result, commands }));
@@ -229,13 +229,13 @@ impl Ways {
     }
 }
 
-/// What can be said of a submission at once.
+/// Checks of a submission that can be made at once.
 fn check(submission: &Submission, shared: &Arc<Shared>) -> Result<(), Error> {
     let by_head = submission.request.drafting.is_some_and(|drafting| drafting.method == DraftMethod::Head);
     match &submission.head {
         Some(head) if !head.is_of(shared) => return Err(foreign("drafting")),
         None if by_head => {
-            let reason = "must have a head of the engine, which holds the draft context".to_owned();
+            let reason = "needs a head of the engine, which keeps the draft context open".to_owned();
             return Err(Error::InvalidParameter { field: "drafting", reason });
         }
         Some(_) | None => {}
@@ -247,7 +247,7 @@ fn check(submission: &Submission, shared: &Arc<Shared>) -> Result<(), Error> {
 }
 
 fn foreign(field: &'static str) -> Error {
-    Error::InvalidParameter { field, reason: "must be of the engine that it is used with".to_owned() }
+    Error::InvalidParameter { field, reason: "must belong to the engine that it is used with".to_owned() }
 }
 
 fn describe(info: &mut ModelInfo, limits: &ContextLimits, vocabulary: &dyn Vocabulary) {
@@ -259,7 +259,7 @@ fn describe(info: &mut ModelInfo, limits: &ContextLimits, vocabulary: &dyn Vocab
     info.kv_layout = limits.layout.as_str();
 }
 
-/// How the threads are told to end.
+/// The way to tell the threads to end.
 fn stop(commands: Sender<Command>, pool: TaskPool<Preparer>, files: Arc<Files>) -> impl Fn() {
     move || {
         pool.close();

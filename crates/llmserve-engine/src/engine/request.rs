@@ -1,4 +1,4 @@
-//! What is submitted, and the handle on it.
+//! A submission, and the handle on it.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::shared::Shared;
 
 /// A request and what goes with it. A [`GenerationRequest`] alone is one too.
 pub struct Submission {
-    /// What is asked for.
+    /// What is to be generated.
     pub request: GenerationRequest,
-    /// The session that the request goes on from and leaves its tokens to.
+    /// The session that the request continues and that receives its tokens.
     pub session: Option<SessionUse>,
     /// What holds the draft context open, for [`crate::DraftMethod::Head`].
     pub head: Option<Head>,
@@ -55,7 +55,7 @@ impl RequestHandle {
         self.outbox.id
     }
 
-    /// Takes what is there now, without waiting. Adjacent deltas have been merged.
+    /// Takes the events that are there, without waiting. Adjacent deltas have been merged.
     #[must_use]
     pub fn take(&self) -> Vec<Event> {
         self.outbox.take()

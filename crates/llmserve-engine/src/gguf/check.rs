@@ -1,4 +1,4 @@
-//! The whole check of a model: its file, its parts, what they say together.
+//! The whole check of a model: its file, its parts, and how they fit together.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use crate::error::{LoadError, LoadErrorReason};
 /// A GGUF file that passed the check.
 #[derive(Debug, Clone)]
 pub struct ModelFile {
-    /// The metadata of the first part, which holds that of the model.
+    /// The metadata of the first part, which has those of the model.
     pub metadata: Metadata,
     /// The files, one or more, in order.
     pub parts: Vec<ModelPart>,
@@ -29,13 +29,13 @@ pub struct ModelFile {
 pub struct ModelPart {
     /// The file.
     pub path: PathBuf,
-    /// Its state when it was checked.
+    /// The file's state when it was checked.
     pub identity: FileIdentity,
-    /// Tensors in it.
+    /// Number of tensors in the file.
     pub num_tensors: u64,
-    /// Bytes of their data.
+    /// Size of their data in bytes.
     pub tensor_bytes: u64,
-    /// Bytes of the header: metadata and tensor table.
+    /// Size of the header (metadata and tensor table) in bytes.
     pub header_bytes: u64,
 }
 
@@ -58,19 +58,19 @@ impl ModelFile {
         self.parts.iter().map(|part| part.identity.clone()).collect()
     }
 
-    /// Tensors in all parts.
+    /// Number of tensors in all parts.
     #[must_use]
     pub fn num_tensors(&self) -> u64 {
         self.parts.iter().map(|part| part.num_tensors).sum()
     }
 
-    /// Bytes of the data of all tensors.
+    /// Size of the data of all tensors in bytes.
     #[must_use]
     pub fn tensor_bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.tensor_bytes).sum()
     }
 
-    /// The model as it is with metadata overrides.
+    /// The model with metadata overrides.
     ///
     /// # Errors
     /// `InvalidOption` with what is wrong with the overridden metadata.
@@ -96,7 +96,7 @@ impl ModelFile {
         for tensor in &part.header.tensors {
             if !names.insert(tensor.name.clone()) {
                 return Err(wrong_part(format!(
-                    "the tensor {} is in an earlier part too",
+                    "the tensor {} is also in an earlier part",
                     quoted(&tensor.name)
                 )));
             }
@@ -113,7 +113,7 @@ impl ModelFile {
     }
 }
 
-/// Checks the model at `path` and, where it is split, all its parts.
+/// Checks the model at `path` and, if it is split, all its parts.
 ///
 /// Reads headers only, a few milliseconds for a usual file. Memory is bounded by limits of the
 /// format, whatever the file says.
@@ -122,7 +122,7 @@ impl ModelFile {
 /// A [`LoadError`] with the reason; its message names the key or tensor, the limit and the value.
 pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
     let first = OpenPart::read(path)?;
-    // First, since later parts lack the keys that tell the kind.
+    // Checked first, since later parts lack the keys that tell the kind.
     let split = Split::of_first_part(&first.header.metadata)?;
     check_kind(&first.header.metadata)?;
     let mut names = HashSet::new();
@@ -133,7 +133,7 @@ pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
         add_parts(&mut model, split, &mut names)?;
     }
     if model.num_tensors() == 0 {
-        return Err(damaged("the file holds 0 tensors, a model has at least 1"));
+        return Err(damaged("the file contains no tensors"));
     }
     rules::check(&model.metadata)?;
     Ok(model)
@@ -142,12 +142,12 @@ pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
 /// Checks a `LoRA` adapter file.
 ///
 /// # Errors
-/// As [`check`]; `Unsupported` for a GGUF file that is no `LoRA` adapter.
+/// Like [`check`]; `Unsupported` for a GGUF file that is not a `LoRA` adapter.
 pub fn check_adapter(path: &Path) -> Result<ModelFile, LoadError> {
     let part = OpenPart::read(path)?;
     let metadata = &part.header.metadata;
     if metadata.text("general.type") != Some("adapter") || metadata.text("adapter.type") != Some("lora") {
-        return Err(unsupported("the file is no LoRA adapter"));
+        return Err(unsupported("the file is not a LoRA adapter"));
     }
     let mut model = ModelFile { metadata: metadata.clone(), parts: Vec::new(), has_draft_head: false };
     model.add_part(&part, &mut HashSet::new())?;
@@ -166,7 +166,7 @@ fn add_parts(model: &mut ModelFile, split: Split, names: &mut HashSet<String>) -
     split.check_num_tensors(model.num_tensors())
 }
 
-/// Refuses GGUF files that are whole but no language model.
+/// Refuses complete GGUF files that are not language models.
 fn check_kind(metadata: &Metadata) -> Result<(), LoadError> {
     match metadata.text("general.type") {
         Some("adapter") => {
@@ -174,15 +174,15 @@ fn check_kind(metadata: &Metadata) -> Result<(), LoadError> {
             Err(LoadError::new(LoadErrorReason::InvalidOption, message))
         }
         Some(kind @ ("mmproj" | "imatrix" | "vocab")) => {
-            Err(unsupported(format!("the file is no language model but of type {}", quoted(kind))))
+            Err(unsupported(format!("the file is not a language model: its type is {}", quoted(kind))))
         }
         Some(_) | None => match metadata.architecture() {
             Some(kind @ ("clip" | "controlvector")) => Err(unsupported(format!(
-                "the file is no language model but of architecture {}",
+                "the file is not a language model: its architecture is {}",
                 quoted(kind)
             ))),
             Some(_) => Ok(()),
-            None => Err(damaged("`general.architecture` is missing or no text")),
+            None => Err(damaged("`general.architecture` is missing or not a text")),
         },
     }
 }
@@ -206,7 +206,7 @@ struct OpenPart {
 
 impl OpenPart {
     fn read(path: &Path) -> Result<Self, LoadError> {
-        // Looked at before it is opened: opening a pipe would wait for a writer.
+        // Checked before it is opened: opening a pipe would wait for a writer.
         check_regular(&fs::metadata(path).map_err(|error| not_open(&error))?)?;
         let file = File::open(path).map_err(|error| not_open(&error))?;
         let state = file.metadata().map_err(|error| unreadable(&error))?;
@@ -223,7 +223,7 @@ fn check_regular(state: &fs::Metadata) -> Result<(), LoadError> {
     } else if state.is_file() {
         return Ok(());
     } else {
-        "the path is no regular file"
+        "the path is not a regular file"
     };
     Err(LoadError::new(LoadErrorReason::NotReadable, fault))
 }

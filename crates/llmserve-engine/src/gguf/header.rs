@@ -61,7 +61,7 @@ fn read_magic<R: Read + Seek>(reader: &mut Reader<R>) -> Result<(), LoadError> {
     Err(LoadError::new(LoadErrorReason::NotGguf, foreign_kind(&start)))
 }
 
-/// What a file that does not start with the magic looks like.
+/// Describes a file that does not start with the magic.
 fn foreign_kind(start: &[u8]) -> String {
     let known: [(&[u8], &str); 6] = [
         (b"version https://git-lfs", "a Git LFS pointer: the model itself was not downloaded"),
@@ -72,27 +72,27 @@ fn foreign_kind(start: &[u8]) -> String {
         (b"\x7fELF", "a program"),
     ];
     if let Some((_, kind)) = known.iter().find(|(magic, _)| start.starts_with(magic)) {
-        return format!("this is no GGUF file but {kind}");
+        return format!("this is not a GGUF file but {kind}");
     }
     if start.get(8) == Some(&b'{') {
-        return "this is no GGUF file but looks like safetensors: convert it to GGUF".to_owned();
+        return "this is not a GGUF file; it looks like safetensors: convert it to GGUF".to_owned();
     }
     let is_text = start.iter().all(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~' | 0x80..));
     if is_text {
-        return "this is no GGUF file but a text file".to_owned();
+        return "this is not a GGUF file but a text file".to_owned();
     }
-    format!("this is no GGUF file: it starts with {}", start[..start.len().min(4)].escape_ascii())
+    format!("this is not a GGUF file: it starts with {}", start[..start.len().min(4)].escape_ascii())
 }
 
 fn check_version(version: u32) -> Result<(), LoadError> {
     let reason = if (OLDEST_VERSION..=NEWEST_VERSION).contains(&version) {
         return Ok(());
     } else if version == 1 {
-        "GGUF version 1 is no longer read: convert the model again".to_owned()
+        "GGUF version 1 is no longer supported: convert the model again".to_owned()
     } else if (1..=NEWEST_VERSION).contains(&version.swap_bytes()) {
-        "the file is written for big-endian machines: convert it for this one".to_owned()
+        "the file was written for big-endian machines: convert it for this one".to_owned()
     } else {
-        format!("GGUF version {version} is not read, known are {OLDEST_VERSION} and {NEWEST_VERSION}")
+        format!("GGUF version {version} is not supported, only {OLDEST_VERSION} and {NEWEST_VERSION} are")
     };
     Err(LoadError::new(LoadErrorReason::UnsupportedVersion, reason))
 }
@@ -100,7 +100,7 @@ fn check_version(version: u32) -> Result<(), LoadError> {
 fn read_count<R: Read + Seek>(reader: &mut Reader<R>, what: &str, most: u64) -> Result<u64, LoadError> {
     let count = reader.u64(&format!("the number of {what}"))?;
     if count > most {
-        return Err(damaged(format!("the file announces {count} {what}, at most {most} are read")));
+        return Err(damaged(format!("the file announces {count} {what}, more than the limit of {most}")));
     }
     Ok(count)
 }
@@ -111,9 +111,9 @@ fn alignment(metadata: &Metadata) -> Result<u32, LoadError> {
         None => Ok(DEFAULT_ALIGNMENT),
         Some(Value::U32(value)) if value.is_power_of_two() => Ok(*value),
         Some(Value::U32(value)) => {
-            Err(damaged(format!("{} is {value}, it must be a power of two", quoted(KEY))))
+            Err(damaged(format!("{} is {value}, but must be a power of two", quoted(KEY))))
         }
-        Some(other) => Err(damaged(format!("{} has type {}, it must be u32", quoted(KEY), other.kind()))),
+        Some(other) => Err(damaged(format!("{} has type {}, but must be u32", quoted(KEY), other.kind()))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What tells one state of a file from another.
+//! Identities that tell one state of a file from another.
 
 use std::fs::Metadata;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// The identity behind `metadata`, which was taken of `path`.
+    /// The identity by `metadata`, which is that of `path`.
     #[must_use]
     pub fn new(path: &Path, metadata: &Metadata) -> Self {
         let (device, inode) = place(path, metadata);

@@ -1,4 +1,4 @@
-//! What a model is for, from its metadata: to generate text, or to turn texts into vectors.
+//! What a model is for, by its metadata: generating text, or turning texts into vectors.
 //!
 //! Source: llama.cpp's architectures, `llama_model::create_memory` (which have no KV cache) and
 //! `llama_hparams` (pooling, causal attention).
@@ -11,11 +11,11 @@ use crate::error::LoadError;
 /// How the vectors of a text's tokens become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
-    /// Their mean.
+    /// The mean of all vectors.
     Mean,
-    /// That of the first token.
+    /// The vector of the first token.
     Cls,
-    /// That of the last token.
+    /// The vector of the last token.
     Last,
 }
 
@@ -34,20 +34,20 @@ impl Pooling {
 /// What a model is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelKind {
-    /// It generates text.
+    /// The model generates text.
     Generation,
-    /// It gives embeddings.
+    /// The model gives embeddings.
     Embedding(EmbeddingKind),
 }
 
 /// How an embedding model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbeddingKind {
-    /// What makes one vector of many.
+    /// How many vectors become one.
     pub pooling: Pooling,
     /// Whether a token sees only those before it.
     pub is_causal: bool,
-    /// Whether llama.cpp keeps KV cells for it.
+    /// Whether llama.cpp keeps KV cells for the model.
     pub has_cache: bool,
     /// Whether positions are learned, so that there are none beyond the trained length.
     pub has_learned_positions: bool,
@@ -76,7 +76,7 @@ const ENCODERS: [&str; 9] = [
 ];
 /// A decoder without the layer that gives logits.
 const HEADLESS_DECODER: &str = "llama-embed";
-/// Neither text nor a vector for a text comes out of these.
+/// Architectures that give neither text nor a vector for a text.
 const NEITHER: [&str; 2] = ["clef", "wavtokenizer-dec"];
 const WITH_ENCODER: [&str; 2] = ["t5", "t5encoder"];
 
@@ -91,7 +91,7 @@ impl ModelFile {
     ///
     /// # Errors
     /// `Unsupported` for models that rank documents, encoder-decoder models, and models of other things
-    /// than text; `Damaged` where the pooling type is none.
+    /// than text; `Damaged` for an unknown pooling type.
     pub fn kind(&self) -> Result<ModelKind, LoadError> {
         kind_of(&self.metadata)
     }
@@ -123,7 +123,7 @@ pub(super) fn kind_of(metadata: &Metadata) -> Result<ModelKind, LoadError> {
     }))
 }
 
-/// The pooling of an embedding model. One that does nothing else takes the mean where its file does not say.
+/// The pooling of an embedding model. An encoder takes the mean if its file does not say.
 fn pooling(metadata: &Metadata, only_embeds: bool) -> Result<Option<Pooling>, LoadError> {
     let key = metadata.model_key("pooling_type");
     match metadata.get(&key) {
@@ -133,9 +133,9 @@ fn pooling(metadata: &Metadata, only_embeds: bool) -> Result<Option<Pooling>, Lo
         Some(Value::U32(POOLING_RANK)) => {
             Err(unsupported("the model ranks documents (pooling type RANK), which llmserve does not serve"))
         }
-        // llama.cpp takes any number and ends the process where it is to pool.
+        // llama.cpp accepts any number and ends the process when it is to pool.
         Some(Value::U32(other)) if *other > POOLING_RANK => {
-            Err(damaged(format!("{} is {other}, it must be 0 to {POOLING_RANK}", quoted(&key))))
+            Err(damaged(format!("{} is {other}, but must be 0 to {POOLING_RANK}", quoted(&key))))
         }
         None | Some(Value::U32(POOLING_NONE) | _) => Ok(only_embeds.then_some(Pooling::Mean)),
     }

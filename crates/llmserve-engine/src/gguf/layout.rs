@@ -1,4 +1,4 @@
-//! The tensor table: shapes, types and where the data lies.
+//! The tensor table: shapes, types and positions of the data.
 
 use std::collections::HashSet;
 use std::io::{Read, Seek};
@@ -11,7 +11,7 @@ use crate::error::{LoadError, LoadErrorReason};
 /// ggml keeps names in 64 bytes with a NUL at the end.
 const LONGEST_NAME: u64 = 63;
 const MOST_DIMENSIONS: u32 = 4;
-/// Name length, number of dimensions, type and offset.
+/// Size of the smallest entry: name length, number of dimensions, type and offset.
 const LEAST_TENSOR_BYTES: u64 = 8 + 4 + 4 + 8;
 /// ggml's CPU buffers over mapped files must start at a multiple of this, or the process ends.
 const MAPPED_ALIGNMENT: u64 = 32;
@@ -23,9 +23,9 @@ pub(super) struct TensorInfo {
     /// Values in a row, rows, and so on; at least 1 each.
     pub(super) dimensions: Vec<u64>,
     pub(super) kind: TensorType,
-    /// From the start of the data section.
+    /// Offset in bytes from the start of the data section.
     pub(super) offset: u64,
-    /// Size of its data.
+    /// Size of the data in bytes.
     pub(super) num_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn read_table<R: Read + Seek>(
     for index in 0..count {
         let tensor = read_tensor(reader, &format!("tensor {} of {count}", index + 1))?;
         if !names.insert(tensor.name.clone()) {
-            return Err(damaged(format!("the tensor {} is there twice", quoted(&tensor.name))));
+            return Err(damaged(format!("the tensor {} occurs twice", quoted(&tensor.name))));
         }
         tensors.push(tensor);
     }
@@ -54,7 +54,7 @@ fn read_tensor<R: Read + Seek>(reader: &mut Reader<R>, place: &str) -> Result<Te
     // Without dimensions it is a single value.
     if num_dimensions > MOST_DIMENSIONS {
         return Err(damaged(format!(
-            "{what} has {num_dimensions} dimensions, at most {MOST_DIMENSIONS} are read"
+            "{what} has {num_dimensions} dimensions, more than the limit of {MOST_DIMENSIONS}"
         )));
     }
     let mut dimensions = Vec::new();
@@ -72,11 +72,11 @@ fn read_name<R: Read + Seek>(reader: &mut Reader<R>, place: &str) -> Result<Stri
     let what = format!("the name of {place}");
     let length = reader.string_length(&what)?;
     if length == 0 || length > LONGEST_NAME {
-        return Err(damaged(format!("{what} has {length} bytes, it may have 1 to {LONGEST_NAME}")));
+        return Err(damaged(format!("{what} has {length} bytes, but must have 1 to {LONGEST_NAME}")));
     }
     match String::from_utf8(reader.bytes(length, &what)?) {
         Ok(name) if !name.contains('\0') => Ok(name),
-        Ok(_) | Err(_) => Err(damaged(format!("{what} is no text"))),
+        Ok(_) | Err(_) => Err(damaged(format!("{what} is not a valid text"))),
     }
 }
 
@@ -84,17 +84,18 @@ fn tensor_type(number: u32, what: &str) -> Result<TensorType, LoadError> {
     match TypeNumber::of(number) {
         TypeNumber::Known(known) => Ok(known),
         TypeNumber::Removed => {
-            Err(unsupported(format!("{what} has type {number}, which llama.cpp no longer reads")))
+            Err(unsupported(format!("{what} has type {number}, which llama.cpp no longer supports")))
         }
-        TypeNumber::Unknown => {
-            Err(unsupported(format!("{what} has type {number}, known are 0 to {}", NUM_TYPES - 1)))
-        }
+        TypeNumber::Unknown => Err(unsupported(format!(
+            "{what} has type {number}, but the known types are 0 to {}",
+            NUM_TYPES - 1
+        ))),
     }
 }
 
 /// Types that no matrix product reads as weights.
 const NO_WEIGHTS: [&str; 7] = ["i8", "i16", "i32", "i64", "f64", "q8_1", "q8_K"];
-/// Tensors that hold indices, not weights, in spite of their name.
+/// Tensors that contain indices, not weights, in spite of their name.
 const INDICES: [&str; 1] = ["ffn_gate_tid2eid"];
 
 /// Refuses types that end the process at the first token: llama.cpp multiplies by norms and adds
@@ -111,7 +112,7 @@ fn check_arithmetic(name: &str, dimensions: &[u64], kind: TensorType) -> Result<
     };
     if needs_f32 && kind.name != "f32" {
         return Err(unsupported(format!(
-            "the tensor {} has type {}, it must be f32",
+            "the tensor {} has type {}, but must be f32",
             quoted(name),
             kind.name
         )));
@@ -130,20 +131,20 @@ fn data_bytes(dimensions: &[u64], kind: TensorType, what: &str) -> Result<u64, L
     let row = dimensions.first().copied().unwrap_or(1);
     if !row.is_multiple_of(kind.block_values) {
         return Err(damaged(format!(
-            "{what} has rows of {row} values, type {} needs a multiple of {}",
+            "{what} has rows of {row} values, but type {} needs a multiple of {}",
             kind.name, kind.block_values
         )));
     }
     if dimensions.contains(&0) {
-        return Err(damaged(format!("{what} has a dimension of 0, at least 1 is needed")));
+        return Err(damaged(format!("{what} has a dimension of 0, but it must be at least 1")));
     }
     let values = dimensions.iter().try_fold(1_u64, |product, size| product.checked_mul(*size));
-    // llama.cpp counts in signed numbers.
+    // llama.cpp uses signed numbers.
     values
         .filter(|values| i64::try_from(*values).is_ok())
         .and_then(|values| (values / kind.block_values).checked_mul(kind.block_bytes))
         .filter(|bytes| i64::try_from(*bytes).is_ok())
-        .ok_or_else(|| damaged(format!("{what} has dimensions {dimensions:?}, which no memory holds")))
+        .ok_or_else(|| damaged(format!("{what} has dimensions {dimensions:?}, which exceed any memory")))
 }
 
 /// Checks that the data of the tensors follow each other and lie in the file. The reader stands
@@ -178,12 +179,12 @@ fn check_offset(tensor: &TensorInfo, expected: u64, alignment: u64) -> Result<()
     let fault = if !offset.is_multiple_of(alignment) {
         format!("is not a multiple of the alignment {alignment}")
     } else if offset < expected {
-        "overlaps the tensor before".to_owned()
+        "overlaps the tensor before it it".to_owned()
     } else {
         "leaves a gap".to_owned()
     };
     Err(damaged(format!(
-        "the data of tensor {} starts at offset {offset}, expected is {expected}: it {fault}",
+        "the data of tensor {} starts at offset {offset}, expected {expected}: it {fault}",
         quoted(&tensor.name)
     )))
 }
@@ -195,14 +196,14 @@ fn check_place(tensor: &TensorInfo, data_start: u64, file_size: u64) -> Result<(
         return Err(LoadError::new(
             LoadErrorReason::Truncated,
             format!(
-                "the file ends after {file_size} bytes, the data of tensor {} goes to byte {end}",
+                "the file ends after {file_size} bytes, but the data of tensor {} extends to byte {end}",
                 quoted(&tensor.name)
             ),
         ));
     }
     if !start.is_multiple_of(MAPPED_ALIGNMENT) {
         return Err(unsupported(format!(
-            "the data of tensor {} starts at byte {start}, llama.cpp needs a multiple of {MAPPED_ALIGNMENT}",
+            "the data of tensor {} starts at byte {start}, but llama.cpp needs a multiple of {MAPPED_ALIGNMENT}",
             quoted(&tensor.name)
         )));
     }

@@ -1,4 +1,4 @@
-//! What the KV cache of a model costs, from its metadata.
+//! The size of a model's KV cache, by its metadata.
 
 use super::check::ModelFile;
 use super::metadata::Metadata;
@@ -11,7 +11,7 @@ const MOST_LAYERS: u64 = 512;
 /// `llm_arch_is_recurrent` and `llm_arch_is_hybrid`), where no other key tells.
 const NOT_PER_TOKEN: [&str; 6] = ["rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7", "minimax-01", "deepseek4"];
 
-/// Keys of models whose layers are recurrent in part, or whose cache holds a compressed state.
+/// Keys of models whose layers are recurrent in part, or whose cache is a compressed state.
 const OTHER_CACHES: [&str; 7] = [
     "ssm.conv_kernel",
     "ssm.state_size",
@@ -25,8 +25,8 @@ const OTHER_CACHES: [&str; 7] = [
 /// Bytes of KV cache per token of a sequence: in each layer a row of KV heads x head size values, for
 /// keys and for values.
 ///
-/// `None` where that does not hold (recurrent and hybrid models, compressed caches), where the
-/// metadata does not say, and where a row is no whole number of the type's blocks. It is the most
+/// `None` if that does not apply (recurrent and hybrid models, compressed caches), if the
+/// metadata does not say, or if a row is not a whole number of the type's blocks. It is the most
 /// that the model takes: layers with a sliding window keep fewer cells and some models share the
 /// cache between layers.
 #[must_use]

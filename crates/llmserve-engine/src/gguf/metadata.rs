@@ -143,7 +143,7 @@ impl Value {
     }
 }
 
-/// An array value. Only what is looked at later is kept of its elements.
+/// An array value, with only those elements that are needed later.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
     /// Type of the elements.
@@ -170,7 +170,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Adds a pair; false where the key is there already.
+    /// Adds a pair; false if the key is there already.
     pub(super) fn insert(&mut self, key: String, value: Value) -> bool {
         self.entries.insert(key, value).is_none()
     }

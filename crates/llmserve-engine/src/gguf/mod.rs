@@ -1,8 +1,8 @@
 //! Reads GGUF headers.
 //!
 //! A file is read here first, with bounds: its header, its metadata, the layout of its tensors and
-//! its parts. What is refused carries a typed reason; what passes gives a [`ModelFile`], of which the
-//! load takes what a model is for and what it costs. What llama.cpp itself looks at is left to it, in
+//! its parts. A refusal has a typed reason; a file that passes gives a [`ModelFile`], from which the
+//! load takes what a model is for and what it costs. What llama.cpp itself checks is left to it, in
 //! a process of its own (see [`crate::probe`]).
 //!
 //! The format is described in ggml's `docs/gguf.md`; limits beyond it are those of llama.cpp.
@@ -30,17 +30,17 @@ pub use tensor_type::TensorType;
 
 use crate::error::{LoadError, LoadErrorReason};
 
-/// A header that contradicts itself, or would end the process.
+/// A header contradicts itself, or would end the process.
 fn damaged(message: impl Into<String>) -> LoadError {
     LoadError::new(LoadErrorReason::Damaged, message)
 }
 
-/// A file that is whole, and of a kind that llama.cpp does not load.
+/// A file is complete, but of a kind that llama.cpp does not load.
 fn unsupported(message: impl Into<String>) -> LoadError {
     LoadError::new(LoadErrorReason::Unsupported, message)
 }
 
-/// A name out of the file, fit for a message: escaped and short.
+/// A name from the file, fit for a message: escaped and short.
 fn quoted(name: &str) -> String {
     const LONGEST: usize = 80;
     let short: String = name.chars().take(LONGEST).flat_map(char::escape_debug).collect();

@@ -20,13 +20,13 @@ pub(super) struct Reader<R> {
     /// Offset of the next byte that is handed out.
     position: u64,
     buffer: Vec<u8>,
-    /// What of the buffer is still to be handed out.
+    /// The part of the buffer that is still to be handed out.
     start: usize,
     end: usize,
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// A reader at the start of `source`, which holds `size` bytes.
+    /// A reader at the start of `source`, which has `size` bytes.
     pub(super) fn new(source: R, size: u64) -> Self {
         Self { source, size, position: 0, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0 }
     }
@@ -100,7 +100,7 @@ impl<R: Read + Seek> Reader<R> {
         let length = self.u64(what)?;
         if length > LONGEST_STRING {
             return Err(damaged(format!(
-                "{what} has a text of {length} bytes, at most {LONGEST_STRING} are read"
+                "{what} has a text of {length} bytes, more than the limit of {LONGEST_STRING}"
             )));
         }
         self.require(length, what)?;

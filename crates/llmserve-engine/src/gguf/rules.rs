@@ -1,7 +1,7 @@
-//! What llama.cpp takes without a look and cannot work with.
+//! Rules for values that llama.cpp accepts unchecked and cannot work with.
 //!
 //! Most contradictions end the probe, so they are not repeated here. These show only once it computes,
-//! which no probe does, or never.
+//! which no probe does, or never show at all.
 
 use super::metadata::{Metadata, Value};
 use super::{damaged, quoted};
@@ -23,7 +23,7 @@ fn check_length(metadata: &Metadata) -> Result<(), LoadError> {
     let key = metadata.model_key("context_length");
     match metadata.integer(&key) {
         Some(length) if !(1..=i64::from(i32::MAX)).contains(&length) => {
-            Err(damaged(format!("{} is {length}, it must be 1 to {}", quoted(&key), i32::MAX)))
+            Err(damaged(format!("{} is {length}, but must be 1 to {}", quoted(&key), i32::MAX)))
         }
         Some(_) | None => Ok(()),
     }
@@ -35,7 +35,7 @@ fn check_epsilons(metadata: &Metadata) -> Result<(), LoadError> {
         let key = metadata.model_key(&format!("attention.{name}"));
         match metadata.get(&key) {
             Some(Value::F32(epsilon)) if !(0.0..1.0).contains(epsilon) => {
-                return Err(damaged(format!("{} is {epsilon}, it must be 0 to 1", quoted(&key))));
+                return Err(damaged(format!("{} is {epsilon}, but must be 0 to 1", quoted(&key))));
             }
             Some(_) | None => {}
         }
@@ -51,7 +51,7 @@ fn check_rotation(metadata: &Metadata, windowed: &str) -> Result<(), LoadError> 
         return Ok(());
     };
     if rotated % 2 != 0 {
-        return Err(damaged(format!("{} is {rotated}, it must be even", quoted(&key))));
+        return Err(damaged(format!("{} is {rotated}, but must be even", quoted(&key))));
     }
     let default_size = || number("embedding_length")?.checked_div(number("attention.head_count")?);
     let size = number(&format!("attention.key_length{windowed}"))
@@ -59,13 +59,13 @@ fn check_rotation(metadata: &Metadata, windowed: &str) -> Result<(), LoadError> 
         .or_else(default_size);
     match size {
         Some(size) if rotated > size => {
-            Err(damaged(format!("{} is {rotated}, heads have {size} values", quoted(&key))))
+            Err(damaged(format!("{} is {rotated}, but heads have {size} values", quoted(&key))))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-/// llama.cpp takes a default for an id that is no token: texts would begin or end with a wrong one.
+/// llama.cpp replaces an invalid id by a default: texts would begin or end with a wrong token.
 /// Converters write -1 for none.
 fn check_special_tokens(metadata: &Metadata) -> Result<(), LoadError> {
     let Some(tokens) = metadata.array(TOKENS) else {
@@ -75,7 +75,10 @@ fn check_special_tokens(metadata: &Metadata) -> Result<(), LoadError> {
         match metadata.u32(key) {
             Some(id) if id != u32::MAX && u64::from(id) >= tokens.length => {
                 let count = tokens.length;
-                return Err(damaged(format!("{} is {id}, the vocabulary has {count} tokens", quoted(key))));
+                return Err(damaged(format!(
+                    "{} is {id}, but the vocabulary has {count} tokens",
+                    quoted(key)
+                )));
             }
             Some(_) | None => {}
         }

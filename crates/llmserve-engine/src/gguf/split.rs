@@ -1,6 +1,6 @@
 //! The parts of a split model.
 //!
-//! `NAME-00001-of-00003.gguf` holds the metadata, each part its own tensors and the keys
+//! `NAME-00001-of-00003.gguf` contains the metadata, each part its own tensors and the keys
 //! `split.no` (from 0), `split.count` and `split.tensors.count`. llama.cpp opens the first part
 //! and finds the others by name.
 
@@ -15,7 +15,7 @@ const COUNT: &str = "split.count";
 const NUMBER: &str = "split.no";
 const NUM_TENSORS: &str = "split.tensors.count";
 
-/// What the first part says of the whole.
+/// What the first part says about the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Split {
     /// Number of parts, 2 or more.
@@ -32,13 +32,18 @@ impl Split {
         let number = u16_of(metadata, NUMBER)?.ok_or_else(|| missing(NUMBER))?;
         if number != 0 {
             return Err(wrong_part(format!(
-                "this is part {} of {count}: load the first part, the others follow by name",
+                "this is part {} of {count}: load the first part, and the others are found by name",
                 u32::from(number) + 1
             )));
         }
         let num_tensors = match metadata.get(NUM_TENSORS) {
             Some(Value::I32(value)) if *value >= 0 => value.unsigned_abs().into(),
-            _ => return Err(damaged(format!("{} is missing or no i32 from 0", quoted(NUM_TENSORS)))),
+            _ => {
+                return Err(damaged(format!(
+                    "{} is missing or not an i32 of at least 0",
+                    quoted(NUM_TENSORS)
+                )));
+            }
         };
         Ok(Some(Self { count, num_tensors }))
     }
@@ -65,7 +70,7 @@ impl Split {
             return Ok(());
         }
         Err(wrong_part(format!(
-            "the {} parts hold {found} tensors, {} says {}",
+            "the {} parts contain {found} tensors, but {} says {}",
             self.count,
             quoted(NUM_TENSORS),
             self.num_tensors
@@ -92,7 +97,7 @@ pub(super) fn check_part(part: u16, first: &Metadata, own: &Metadata) -> Result<
         match first.get(key) {
             Some(other) if other != value => {
                 return Err(wrong_part(format!(
-                    "it belongs to another model: its {} is another than the first part's",
+                    "it belongs to another model: its {} differs from the first part's",
                     quoted(key)
                 )));
             }
@@ -116,7 +121,7 @@ fn u16_of(metadata: &Metadata, key: &str) -> Result<Option<u16>, LoadError> {
     match metadata.get(key) {
         None => Ok(None),
         Some(Value::U16(value)) => Ok(Some(*value)),
-        Some(other) => Err(damaged(format!("{} has type {}, it must be u16", quoted(key), other.kind()))),
+        Some(other) => Err(damaged(format!("{} has type {}, but must be u16", quoted(key), other.kind()))),
     }
 }
 

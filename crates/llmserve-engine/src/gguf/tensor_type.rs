@@ -5,20 +5,20 @@
 pub struct TensorType {
     /// ggml's name.
     pub name: &'static str,
-    /// Values in a block; a row holds whole blocks.
+    /// Number of values in a block; a row consists of whole blocks.
     pub block_values: u64,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub block_bytes: u64,
 }
 
-/// What a type number of a file means.
+/// The meaning of a type number in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TypeNumber {
-    /// A type that llama.cpp reads.
+    /// A type that llama.cpp supports.
     Known(TensorType),
-    /// A type that llama.cpp read once.
+    /// A type that llama.cpp once supported.
     Removed,
-    /// No type.
+    /// Not a type.
     Unknown,
 }
 
@@ -29,7 +29,7 @@ impl TypeNumber {
     }
 }
 
-/// Numbers that are known or were once.
+/// Numbers that are known, or once were.
 pub(super) const NUM_TYPES: u32 = TYPES.len() as u32;
 
 const fn of(name: &'static str, block_values: u64, block_bytes: u64) -> TypeNumber {

@@ -11,14 +11,14 @@ use crate::error::LoadError;
 const LONGEST_KEY: u64 = 65_535;
 /// Texts up to here are kept: chat templates are some 10 KiB.
 const LONGEST_KEPT_STRING: u64 = 1 << 20;
-/// Bytes of keys and texts that are kept in all.
+/// Maximum size of all keys and texts that are kept.
 const KEPT_BYTES: u64 = 64 << 20;
 /// llama.cpp's limit of elements.
 const LONGEST_ARRAY: u64 = 1 << 30;
 /// Arrays of integers up to here are kept: per-layer values have at most 512.
 const LONGEST_KEPT_ARRAY: u64 = 4096;
 
-/// Reads pairs, of which it keeps so much and no more.
+/// Reads pairs, and keeps a limited number of bytes of them.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     metadata: Metadata,
@@ -33,11 +33,12 @@ impl Pairs {
             let key = pairs.read_key(reader, index, count)?;
             let what = format!("the value of {}", quoted(&key));
             let number = reader.u32(&what)?;
-            let kind = ValueType::from_number(number)
-                .ok_or_else(|| damaged(format!("{what} has type {number}, known are 0 to 12")))?;
+            let kind = ValueType::from_number(number).ok_or_else(|| {
+                damaged(format!("{what} has type {number}, but the known types are 0 to 12"))
+            })?;
             let value = pairs.read_value(reader, kind, &what)?;
             if pairs.metadata.contains(&key) {
-                return Err(damaged(format!("the key {} is there twice", quoted(&key))));
+                return Err(damaged(format!("the key {} occurs twice", quoted(&key))));
             }
             pairs.metadata.insert(key, value);
         }
@@ -53,7 +54,7 @@ impl Pairs {
         let what = format!("metadata key {} of {count}", index + 1);
         let length = reader.string_length(&what)?;
         if length == 0 || length > LONGEST_KEY {
-            return Err(damaged(format!("{what} has {length} bytes, it may have 1 to {LONGEST_KEY}")));
+            return Err(damaged(format!("{what} has {length} bytes, but must have 1 to {LONGEST_KEY}")));
         }
         self.kept_bytes += length;
         if self.kept_bytes > KEPT_BYTES {
@@ -61,7 +62,7 @@ impl Pairs {
         }
         match String::from_utf8(reader.bytes(length, &what)?) {
             Ok(key) if !key.contains('\0') => Ok(key),
-            Ok(_) | Err(_) => Err(damaged(format!("{what} is no text"))),
+            Ok(_) | Err(_) => Err(damaged(format!("{what} is not a valid text"))),
         }
     }
 
@@ -100,14 +101,17 @@ impl Pairs {
 
     fn read_array<R: Read + Seek>(&mut self, reader: &mut Reader<R>, what: &str) -> Result<Array, LoadError> {
         let number = reader.u32(what)?;
-        let element = ValueType::from_number(number)
-            .ok_or_else(|| damaged(format!("{what} has elements of type {number}, known are 0 to 12")))?;
+        let element = ValueType::from_number(number).ok_or_else(|| {
+            damaged(format!("{what} has elements of type {number}, but the known types are 0 to 12"))
+        })?;
         if element == ValueType::Array {
             return Err(unsupported(format!("{what} is an array of arrays, which llama.cpp does not read")));
         }
         let length = reader.u64(what)?;
         if length > LONGEST_ARRAY {
-            return Err(damaged(format!("{what} has {length} elements, at most {LONGEST_ARRAY} are read")));
+            return Err(damaged(format!(
+                "{what} has {length} elements, more than the limit of {LONGEST_ARRAY}"
+            )));
         }
         reader.require(length * element.least_bytes(), what)?;
         let is_float = matches!(element, ValueType::F32 | ValueType::F64);
@@ -135,7 +139,7 @@ impl Pairs {
         let mut items = Vec::new();
         for _ in 0..length {
             let value = self.read_value(reader, element, what)?;
-            // A u64 beyond i64 is no count or id: it is clamped.
+            // No count or id exceeds i64: a larger u64 is clamped.
             let number = if let Value::Bool(value) = value { Some(value.into()) } else { value.as_integer() };
             items.push(number.unwrap_or(i64::MAX));
         }

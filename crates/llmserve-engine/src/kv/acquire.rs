@@ -1,4 +1,4 @@
-//! A slot for a sequence, and in it whatever cells of its tokens exist.
+//! Finds a slot for a sequence, with whatever cells of its tokens exist.
 
 use crate::ids::{SlotId, TokenId};
 
@@ -22,13 +22,13 @@ impl KvCache {
         place::choose(num_tokens, &offers, &rooms, self.leader(wanted, residents), &prices)
     }
 
-    /// All cells that cover some of the tokens. On equal prices the first: an idle slot is taken over without a copy.
+    /// All cells that cover some of the tokens. At equal prices the first wins: an idle slot needs no copy.
     fn offers(&self, wanted: &Wanted<'_>, residents: &[Resident<'_>]) -> Vec<Offer> {
         let trims_anywhere = self.limits().trims_anywhere;
         let idle = self.slots.idle().filter(|(_, prefix)| prefix.owners.include(wanted.session));
         let idle = idle.map(|(slot, prefix)| {
             let len = prefix.tokens.len();
-            // A copy that could not be cut back would be of no use.
+            // A copy that could not be cut back would be useless.
             let bytes = trims_anywhere.then(|| self.copy_bytes(len));
             let shared = self.usable(slot, &prefix.tokens, prefix.num_prompt, wanted);
             Offer { origin: Origin::Idle(slot), shared, len, bytes }
@@ -55,7 +55,7 @@ impl KvCache {
         resident.is_shared && owners.is_some_and(|owners| owners.include(wanted.session))
     }
 
-    /// How many of the wanted tokens are covered by cells of these tokens, of which so many are a prompt.
+    /// How many of the wanted tokens are covered by cells of these tokens, of which `num_prompt` are a prompt.
     fn shared(&self, tokens: &[TokenId], num_prompt: usize, wanted: &Wanted<'_>) -> usize {
         let shared = common_prefix(tokens, wanted.coverable());
         computed_alike(shared, num_prompt, wanted.tokens.len(), self.limits().tile)
@@ -100,7 +100,7 @@ impl KvCache {
         Lease { slot, num_computed }
     }
 
-    /// Gives a sequence that had to give way a slot again, and its cells.
+    /// Gives a sequence that had to give way a slot and its cells again.
     pub(crate) fn resume(&mut self, suspended: Suspended, slot: SlotId, num_running_cells: usize) -> Lease {
         let Suspended { state, num_tokens, owners } = suspended;
         self.parking.release_sequence(state.len());
@@ -155,7 +155,7 @@ impl KvCache {
         if !self.restore(slot, &parked.state, parked.tokens.len()) {
             return (0, owners);
         }
-        // Another's conversation that shares its beginning stays, and so does what is not cut but moves on in the slot.
+        // Another's conversation with the same beginning stays, and so does one that moves on in the slot uncut.
         let has_others = wanted.session.is_some_and(|session| owners.has_others(session));
         if shared < parked.tokens.len() || !parked.can_trim || has_others {
             parked.is_awaited &= has_others;
@@ -171,8 +171,8 @@ impl Wanted<'_> {
         &self.tokens[..self.tokens.len().saturating_sub(1)]
     }
 
-    /// Whether so many tokens' cells are of use although the draft context may not know them: a sequence that goes on
-    /// from those could not draft. Saving most of the prompt is worth that.
+    /// Whether cells of `shared` tokens are of use although the draft context may not know them: a sequence that
+    /// goes on from those could not draft. Saving most of the prompt is worth that.
     fn is_worth(&self, can_draft: bool, shared: usize) -> bool {
         can_draft || !self.wants_head || 2 * shared >= self.tokens.len()
     }

@@ -1,4 +1,4 @@
-//! The integrity of the books: that slots hold what they are said to hold.
+//! Checks the integrity of the books: that slots contain what the books say.
 
 use super::KvCache;
 use super::slots::SlotUse;
@@ -13,7 +13,7 @@ impl KvCache {
     /// Compares the books with the context while no sequence runs or waits.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of what is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (slot, slot_use) in self.slots.uses() {
             let tokens = match slot_use {

@@ -6,11 +6,11 @@ use crate::ids::{SlotId, TokenId};
 
 use super::{KvCache, Owners, ParkedPrefix, SessionKey};
 
-/// Asks for a copy of what cells there are of a session's tokens.
+/// Asks for a copy of the existing cells of a session's tokens.
 pub(crate) struct CopyCells {
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) session: Option<SessionKey>,
-    /// Has room for the answer; `None` where there are none.
+    /// Has room for the answer, which is `None` if there are no cells.
     pub(crate) reply: Sender<Option<CellsCopy>>,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct CellsCopy {
     pub(crate) state: Vec<u8>,
 }
 
-/// Cells out of a session's file.
+/// Cells from a session's file.
 pub(crate) struct LoadedCells {
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) state: Vec<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct LoadedCells {
 }
 
 impl KvCache {
-    /// Keeps cells out of a file for the session that goes on from them.
+    /// Keeps cells from a file for the session that continues from them.
     pub(crate) fn take_in(&mut self, loaded: LoadedCells) {
         if !self.keeps_prefixes {
             return;
@@ -37,7 +37,7 @@ impl KvCache {
         let LoadedCells { tokens, state, owners } = loaded;
         let can_trim = self.limits().trims_anywhere;
         let (can_draft, is_awaited) = (true, true);
-        // Only the session goes on from them, and nobody computes its tokens as a prompt.
+        // Only the session continues from them, and nobody computes its tokens as a prompt.
         let num_prompt = 0;
         let prefix = ParkedPrefix { tokens, num_prompt, state, can_trim, can_draft, owners, is_awaited };
         self.parking.park_loaded(prefix);

@@ -7,12 +7,12 @@ use super::place::closes_gap;
 use super::{KvCache, Resident};
 
 impl KvCache {
-    /// Whether a look for gaps may be worth it.
+    /// Whether looking for gaps may be worth it.
     pub(crate) fn may_have_gap(&self) -> bool {
         self.limits().splits_batches && !self.is_gap_accepted
     }
 
-    /// Moves a sequence beside the others, if that costs less than the gap: from where to where. A gap that stays is
+    /// Moves a sequence beside the others, if that costs less than the gap; returns from where to where. A gap that stays is
     /// not looked at again until the running sequences change.
     pub(crate) fn close_gap(&mut self, residents: &[Resident<'_>]) -> Option<(SlotId, SlotId)> {
         self.is_gap_accepted = true;

@@ -1,4 +1,4 @@
-//! KV cells: who has which slot, what is kept of sequences that are over, and where. The one owner of cells: nobody
+//! KV cells: who has which slot, what is kept of finished sequences, and where. This is the one owner of cells: nobody
 //! else clears, copies, cuts, saves or restores them, and nothing is moved without asking what that costs.
 //!
 //! A running sequence has a [`Lease`]. What it leaves is an idle prefix in its slot, then perhaps one in host memory,
@@ -33,7 +33,7 @@ use place::Prices;
 use rates::Rates;
 use slots::Slots;
 
-/// No model computes a prompt token faster: moving cells is never judged by a measurement that says so.
+/// No model computes a prompt token faster than this: a measurement that says so is not believed.
 const MIN_TOKEN_SECONDS: f64 = 1e-6;
 
 /// All cells of a context, and the copies of some in host memory.
@@ -43,11 +43,11 @@ pub(crate) struct KvCache {
     parking: Parking,
     rates: Rates,
     speed: Speed,
-    /// Whether the cells of sequences that are over are kept.
+    /// Whether the cells of finished sequences are kept.
     keeps_prefixes: bool,
-    /// What moving cells took since that was last asked for.
+    /// Time spent moving cells since it was last asked for.
     moved: Duration,
-    /// llama.cpp had no cells although the count said so: no sequence comes in until one has ended.
+    /// llama.cpp had no cells, despite the count: no sequence comes in until one has ended.
     is_closed: bool,
     /// A gap between running sequences stays open: not looked at again until they change.
     is_gap_accepted: bool,
@@ -56,14 +56,14 @@ pub(crate) struct KvCache {
 /// How fast the context computes, in seconds.
 #[derive(Debug, Clone, Copy)]
 struct Speed {
-    /// What a prompt token takes.
+    /// The time of a prompt token.
     token: f64,
-    /// What a step of few rows takes.
+    /// The time of a step of few rows.
     step: f64,
 }
 
 impl Default for Speed {
-    /// Of a model that nobody has measured yet.
+    /// The rates of a model that nobody has measured yet.
     fn default() -> Self {
         Self { token: 0.001, step: 0.01 }
     }
@@ -122,12 +122,12 @@ impl KvCache {
         self.context.limits()
     }
 
-    /// The context for what moves no cells.
+    /// The context, for operations that move no cells.
     pub(crate) fn compute(&mut self) -> &mut dyn Compute {
         &mut *self.context
     }
 
-    /// As [`Self::compute`], to look only.
+    /// [`Self::compute`] for reading only.
     pub(crate) fn computed(&self) -> &dyn Compute {
         &*self.context
     }
@@ -139,12 +139,12 @@ impl KvCache {
         self.speed = Speed { token, step: step.unwrap_or(default.step) };
     }
 
-    /// What moving cells took since the last call.
+    /// The time spent moving cells since the last call.
     pub(crate) fn take_moved(&mut self) -> Duration {
         std::mem::take(&mut self.moved)
     }
 
-    /// What moving cells took since [`Self::take_moved`].
+    /// The time spent moving cells since [`Self::take_moved`].
     pub(crate) fn moved(&self) -> Duration {
         self.moved
     }
@@ -177,7 +177,7 @@ impl KvCache {
         if self.is_unified() { 0 } else { 2 * self.rates.bytes_of(num_tokens) }
     }
 
-    /// Learns the size of a state from the first slot that holds something.
+    /// Learns the size of a state from the first slot with cells.
     fn learn_size(&mut self, slot: SlotId, num_tokens: usize) {
         if self.rates.is_unknown() && num_tokens > 0 {
             let bytes = self.context.state_bytes(slot);
@@ -216,8 +216,8 @@ impl KvCache {
         self.moved += took;
     }
 
-    /// Cuts a slot back to so many tokens; what cannot be cut is cleared, to be computed again. How many
-    /// are left.
+    /// Cuts a slot back to a number of tokens; what cannot be cut is cleared, to be computed again. Returns
+    /// how many are left.
     fn trim_to(&mut self, slot: SlotId, len: usize) -> usize {
         if self.context.can_trim(slot, len)
             && let Some(left) = self.context.trim_for_drafts(slot, len)
@@ -228,7 +228,7 @@ impl KvCache {
         0
     }
 
-    /// Takes the cells of rejected drafts back; how many tokens are left, none where the sequence must be computed
+    /// Takes the cells of rejected drafts back; returns how many tokens are left, 0 if the sequence must be computed
     /// again.
     pub(crate) fn roll_back(&mut self, slot: SlotId, position: usize) -> usize {
         if self.context.can_trim(slot, position) && self.context.trim(slot, position) {

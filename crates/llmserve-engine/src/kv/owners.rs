@@ -1,11 +1,11 @@
-//! Whose cells these are.
+//! The owners of cells.
 
 use std::sync::{Arc, Weak};
 
-/// What tells a session from others, for the cells that it has out of a file.
+/// Identifies a session, for the cells that it has from a file.
 pub(crate) type SessionKey = Arc<()>;
 
-/// Cells that were computed here are everybody's with the same tokens. Those out of a file are barely verified, and
+/// Cells that were computed here belong to everybody with the same tokens. Those from a file are barely verified, and
 /// what follows them depends on them: only sessions that loaded the file use them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Owners(Vec<Weak<()>>);
@@ -41,7 +41,7 @@ impl Owners {
         self.0.extend(others.0);
     }
 
-    /// The owners of cells that this session goes on from.
+    /// The owners of cells that this session continues from.
     pub(crate) fn narrowed(&self, session: Option<&SessionKey>) -> Self {
         if self.is_everybody() { Self::default() } else { session.map_or_else(Self::default, Self::one) }
     }

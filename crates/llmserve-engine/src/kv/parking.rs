@@ -13,18 +13,18 @@ pub(crate) struct ParkedPrefix {
     /// How many of the tokens were computed as a prompt; the others were generated.
     pub(crate) num_prompt: usize,
     pub(crate) state: Vec<u8>,
-    /// Whether a part of it is of use, or only the whole (recurrent states).
+    /// Whether a part of it is usable, or only the whole (recurrent states).
     pub(crate) can_trim: bool,
-    /// Whether a sequence that goes on from it can draft with the model's own head, as far as is known.
+    /// Whether a sequence that continues from it can draft with the model's own head, as far as is known.
     pub(crate) can_draft: bool,
     pub(crate) owners: Owners,
-    /// Whether it came out of a file and was not used yet. Its session has cells here only, so that other prefixes
+    /// Whether it came from a file and has not been used yet. Its session has cells here only, so that other prefixes
     /// go first.
     pub(crate) is_awaited: bool,
 }
 
 impl ParkedPrefix {
-    /// Whether it gives all that a prefix of these tokens and owners would give.
+    /// Whether it offers everything that a prefix of these tokens and owners would.
     fn covers(&self, tokens: &[TokenId], can_draft: bool) -> bool {
         self.owners.is_everybody()
             && (self.can_draft || !can_draft)
@@ -53,13 +53,13 @@ impl Parking {
         self.prefix_bytes + self.sequence_bytes
     }
 
-    /// The most bytes that one state may have.
+    /// Maximum size of one state in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.limit.saturating_sub(self.sequence_bytes)
     }
 
-    /// Keeps a prefix; the oldest ones go, and those that it makes superfluous. One that does not fit at all is
-    /// dropped.
+    /// Keeps a prefix; the oldest ones are dropped, and those that it makes superfluous. A prefix that does not fit
+    /// at all is dropped itself.
     pub(crate) fn park_prefix(&mut self, prefix: ParkedPrefix) {
         if prefix.state.is_empty() || prefix.state.len() > self.capacity() {
             return;
@@ -72,7 +72,7 @@ impl Parking {
         self.shrink();
     }
 
-    /// Keeps cells out of a file: once, however often it is loaded.
+    /// Keeps cells from a file: once, however often it is loaded.
     pub(crate) fn park_loaded(&mut self, prefix: ParkedPrefix) {
         let is_same = |old: &&mut ParkedPrefix| {
             !old.owners.is_everybody() && old.tokens == prefix.tokens && old.state == prefix.state
@@ -104,7 +104,7 @@ impl Parking {
         self.prefixes.iter().enumerate()
     }
 
-    /// Whether a prefix of everybody's need not be parked, since what is here gives all that it would.
+    /// Whether a shared prefix need not be parked, since what is here offers everything that it would.
     pub(crate) fn covers(&self, tokens: &[TokenId], can_draft: bool) -> bool {
         self.prefixes.iter().any(|prefix| prefix.covers(tokens, can_draft))
     }
@@ -120,7 +120,7 @@ impl Parking {
         starts.max_by_key(|prefix| prefix.tokens.len())
     }
 
-    /// Takes a parked prefix out, to be restored.
+    /// Removes a parked prefix, to be restored.
     pub(crate) fn take(&mut self, index: usize) -> Option<ParkedPrefix> {
         let prefix = self.prefixes.remove(index)?;
         self.prefix_bytes -= prefix.state.len();
@@ -226,7 +226,7 @@ mod tests {
             assert!(parking.longest_start(&tokens(&[1, 2, 3]), Some(session)).is_some());
         }
         assert!(parking.longest_start(&tokens(&[1, 2, 3]), None).is_none());
-        // Everybody's cells are not the file's, and stay beside them.
+        // Shared cells are not the file's, and stay beside them.
         parking.park_prefix(prefix(&[1, 2], 60, true));
         assert_eq!(parking.num_bytes(), 120);
     }
@@ -238,11 +238,11 @@ mod tests {
         parking.park_prefix(prefix(&[1, 2, 3], 30, true));
         assert_eq!(parking.num_bytes(), 30);
         assert!(parking.covers(&tokens(&[1, 2]), true) && !parking.covers(&tokens(&[1, 3]), true));
-        // One that can only be used whole does not.
+        // A prefix that can only be used whole does not.
         parking.park_prefix(prefix(&[1, 2, 3, 4], 40, false));
         assert_eq!(parking.num_bytes(), 70);
         assert!(!parking.covers(&tokens(&[2]), true));
-        // Nor one that could not draft.
+        // Nor does one that could not draft.
         parking.park_prefix(ParkedPrefix { can_draft: false, ..prefix(&[1, 2, 3, 4, 5], 50, true) });
         assert_eq!(parking.num_bytes(), 120);
         assert!(!parking.covers(&tokens(&[1, 2, 3, 4, 5]), true));

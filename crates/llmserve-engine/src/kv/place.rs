@@ -1,6 +1,6 @@
-//! Where a new sequence's first cells come from and which slot it gets: a choice by price, made from plain numbers.
+//! Chooses, by price and from plain numbers, where a new sequence's first cells come from and which slot it gets.
 //!
-//! Bytes that are moved stand against tokens that are computed, both in seconds.
+//! Moving bytes is weighed against computing tokens, both in seconds.
 
 use crate::ids::SlotId;
 
@@ -10,15 +10,15 @@ pub(super) const MIN_SHARED: usize = 8;
 pub(super) const MIN_SAVED: usize = 32;
 /// A running prompt is waited for if it will give this many tokens more than what exists.
 const MIN_GAIN: usize = 16;
-/// For how many steps a gap between running sequences counts, at most: nobody knows which sequence ends when.
+/// Maximum number of steps for which a gap between running sequences counts: nobody knows which ends when.
 const GAP_STEPS: usize = 64;
 
-/// What things cost, in seconds.
+/// Prices, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prices {
-    /// A prompt token that is computed.
+    /// Computing a prompt token.
     pub(crate) token: f64,
-    /// A byte of cells that is moved from a slot to host memory, or back.
+    /// Moving a byte of cells from a slot to host memory, or back.
     pub(crate) byte: f64,
     /// What running sequences that are not adjacent add to a step.
     pub(crate) gap: f64,
@@ -33,16 +33,16 @@ impl Prices {
         num_bytes as f64 * self.byte
     }
 
-    /// A move of so many bytes.
+    /// The price of moving `num_bytes`.
     fn moving(&self, num_bytes: usize) -> f64 {
         self.bytes(num_bytes) + self.tokens(MIN_SHARED)
     }
 }
 
-/// Where the first cells of a sequence come from.
+/// The source of the first cells of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// None exist.
+    /// No cells exist.
     Nothing,
     /// An idle slot, which the sequence takes over with its cells.
     TakeOver,
@@ -56,15 +56,15 @@ pub(crate) enum Source {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offer {
     pub(crate) origin: Origin,
-    /// Tokens of the prompt that they cover.
+    /// Number of the prompt's tokens that they cover.
     pub(crate) shared: usize,
-    /// Tokens that they cover of their own sequence.
+    /// Number of their own sequence's tokens that they cover.
     pub(crate) len: usize,
-    /// Bytes that are moved to use them elsewhere; `None` where they can be used only in their slot.
+    /// Bytes that are moved to use them elsewhere; `None` if they can be used only in their slot.
     pub(crate) bytes: Option<usize>,
 }
 
-/// Where cells are.
+/// The location of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Idle(SlotId),
@@ -89,13 +89,13 @@ pub(crate) struct Room {
 pub(crate) struct Held {
     pub(crate) len: usize,
     pub(crate) bytes: usize,
-    /// Whether host memory could hold them.
+    /// Whether host memory has room for them.
     pub(crate) can_save: bool,
-    /// How likely it is that the conversation goes on.
+    /// How likely it is that the conversation continues.
     pub(crate) chance: f64,
 }
 
-/// What the end of cells costs.
+/// The cost of dropping cells.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Loss {
     pub(crate) seconds: f64,
@@ -104,8 +104,8 @@ pub(crate) struct Loss {
 }
 
 impl Held {
-    /// What it costs when the last `cut` tokens lose their cells: a move now and perhaps one back, or perhaps
-    /// computing them again. Little that is cut off, as by another answer to the same question, is hardly wanted
+    /// The cost when the last `cut` tokens lose their cells: a move now and perhaps one back, or perhaps
+    /// computing them again. A short end that is cut off, as by another answer to the same question, is hardly wanted
     /// again.
     pub(crate) fn loss(&self, cut: usize, prices: &Prices) -> Loss {
         let chance = self.chance * cut as f64 / self.len.max(1) as f64;
@@ -133,17 +133,17 @@ impl Room {
 pub(crate) struct Leader {
     /// The caller's index of the sequence.
     pub(crate) index: usize,
-    /// Tokens that both share.
+    /// Number of tokens that both share.
     pub(crate) position: usize,
-    /// Bytes of a copy of them.
+    /// Size of a copy of them in bytes.
     pub(crate) bytes: usize,
 }
 
-/// Where a sequence starts.
+/// The place where a sequence starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) source: Source,
-    /// Tokens whose cells come from there.
+    /// Number of tokens whose cells come from there.
     pub(crate) shared: usize,
     pub(crate) slot: SlotId,
 }
@@ -159,7 +159,7 @@ pub(crate) enum Place {
     },
 }
 
-/// The cheapest place for a prompt of which so many tokens could be covered; `None` without a slot.
+/// The cheapest place for a prompt; `None` without a slot.
 pub(crate) fn choose(
     num_tokens: usize,
     offers: &[Offer],
@@ -185,7 +185,7 @@ pub(crate) fn choose(
     })
 }
 
-/// The ways to use cells, with what each costs beside computing the rest.
+/// The ways to use cells, with the cost of each beside computing the rest.
 fn starts(
     num_tokens: usize,
     offer: &Offer,
@@ -236,7 +236,7 @@ fn best_room(rooms: &[Room], except: Option<SlotId>, prices: &Prices) -> Option<
         .min_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// Whether a running sequence, with so many bytes to move and so many tokens to come at most, is moved beside the
+/// Whether a running sequence, with these bytes to move and this many tokens to come at most, is moved beside the
 /// others. No conversation of some length is lost for that.
 pub(crate) fn closes_gap(bytes: usize, num_left: usize, to: &Room, prices: &Prices) -> bool {
     let loss = to.loss(prices);
@@ -245,7 +245,7 @@ pub(crate) fn closes_gap(bytes: usize, num_left: usize, to: &Room, prices: &Pric
     !is_lost && prices.bytes(bytes) + loss.seconds < gain
 }
 
-/// Whether a sequence that must give way, and will go on, is saved instead of being computed again.
+/// Whether a sequence that must give way, and will resume, is saved instead of being computed again.
 pub(crate) fn is_saved_for_later(num_tokens: usize, bytes: usize, prices: &Prices) -> bool {
     2.0 * prices.bytes(bytes) < prices.tokens(num_tokens)
 }

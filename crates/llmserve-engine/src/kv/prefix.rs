@@ -14,7 +14,7 @@ pub(crate) fn common_prefix(a: &[TokenId], b: &[TokenId]) -> usize {
     len + a[len..limit].iter().zip(&b[len..limit]).take_while(|(x, y)| x == y).count()
 }
 
-/// A row that is computed by itself is split over the cells where there are more than so many (ggml's
+/// A row that is computed by itself is split over the cells if there are more than this many (ggml's
 /// `use_split_kv_path`, from 512 cells on, which are counted in steps of 256).
 const SPLIT_FROM: usize = 256;
 
@@ -22,8 +22,8 @@ const SPLIT_FROM: usize = 256;
 ///
 /// Whole tiles of a prompt are computed by another kernel than the rest of it. So of cells that come from another
 /// prompt only such are used as both compute alike, up to where the next tile begins, and so that the rest is not a
-/// single row if it would else be several. Who goes on from what was
-/// generated keeps all: computed as a prompt, that would cost a conversation most of its cells each turn.
+/// single row if it would else be several. A sequence that continues
+/// generated text keeps all: computed as a prompt, that would cost a conversation most of its cells each turn.
 ///
 /// # Arguments
 /// * `shared`: tokens that both share from the start.
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(
             computed_alike(299, 300, 300, 64),
             298,
-            "one row by itself is computed otherwise than two"
+            "one row by itself is computed differently from two"
         );
         assert_eq!(computed_alike(320, 321, 321, 64), 320);
         assert_eq!(computed_alike(150, 200, 200, 64), 128, "the next tile is whole in both");

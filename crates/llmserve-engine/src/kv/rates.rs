@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// Seconds a byte before anything was measured: 1 GB/s.
 const FIRST_SECONDS_PER_BYTE: f64 = 1e-9;
-/// The estimate stays within this factor of the first one. A machine that was busy for a while would else have moved
-/// cells for the last time.
+/// The estimate stays within this factor of the first one. Otherwise a machine that was busy for a while would
+/// never move cells again.
 const MAX_FACTOR: f64 = 16.0;
 /// Smaller moves say more about the clock than about the bytes.
 const MIN_MEASURED_BYTES: usize = 1 << 20;
@@ -37,7 +37,7 @@ impl Rates {
         self.last.is_none()
     }
 
-    /// Bytes of the state of so many tokens, 0 while nothing is known.
+    /// Bytes of the state of `num_tokens`, 0 while nothing is known.
     pub(super) fn bytes_of(&self, num_tokens: usize) -> usize {
         match self.last {
             Some((bytes, len)) if self.grows => {
@@ -48,14 +48,14 @@ impl Rates {
         }
     }
 
-    /// Enters the size of a state.
+    /// Records the size of a state.
     pub(super) fn note_size(&mut self, bytes: usize, num_tokens: usize) {
         if num_tokens > 0 {
             self.last = Some((bytes, num_tokens));
         }
     }
 
-    /// Enters what a move took.
+    /// Records the time of a move.
     pub(super) fn note_move(&mut self, bytes: usize, took: Duration) {
         if bytes < MIN_MEASURED_BYTES {
             return;

@@ -1,4 +1,4 @@
-//! What becomes of cells whose sequence ends or gives way.
+//! Releases the cells of sequences that end or give way.
 
 use crate::ids::{SlotId, TokenId};
 
@@ -15,7 +15,7 @@ impl KvCache {
     /// Takes a slot back. Its cells, of these tokens, stay for later requests. `num_prompt`: how many are of a prompt.
     pub(crate) fn release(&mut self, slot: SlotId, mut tokens: Vec<TokenId>, num_prompt: usize) {
         if self.limits().is_deterministic {
-            // What was generated, and the rest behind whole tiles, may be computed otherwise as part of a prompt.
+            // Generated tokens, and the rest after whole tiles, may be computed differently as part of a prompt.
             let tile = self.limits().tile;
             tokens.truncate(num_prompt / tile * tile);
             tokens.truncate(self.trim_to(slot, tokens.len()));
@@ -39,7 +39,7 @@ impl KvCache {
         self.slots.set_empty(slot);
     }
 
-    /// Takes the slot of a sequence that must give way; its cells, if they are saved.
+    /// Takes the slot of a sequence that must give way; returns its cells, if they are saved.
     pub(crate) fn suspend(&mut self, slot: SlotId, num_tokens: usize) -> Option<Suspended> {
         self.learn_size(slot, num_tokens);
         let bytes = self.rates.bytes_of(num_tokens);
@@ -51,13 +51,13 @@ impl KvCache {
         Some(Suspended { state, num_tokens, owners })
     }
 
-    /// Frees what was saved of a sequence that will not go on.
+    /// Frees what was saved of a sequence that will not resume.
     pub(crate) fn discard(&mut self, suspended: &Suspended) {
         self.parking.release_sequence(suspended.state.len());
     }
 
     /// Where the state of a prompt is to be kept on the way, since its cells cannot be cut back: before its last
-    /// token, whose logits are needed again by whoever repeats or answers it anew.
+    /// token, whose logits are needed again by whoever repeats the prompt or asks for another answer.
     pub(crate) fn checkpoint_position(&self, num_prompt: usize) -> Option<usize> {
         let is_wanted = !self.limits().trims_anywhere
             && self.keeps_prefixes
@@ -76,7 +76,7 @@ impl KvCache {
         }
     }
 
-    /// Copies what a slot holds to host memory, unless that is there.
+    /// Copies the cells of a slot to host memory, unless they are there already.
     pub(super) fn park(&mut self, slot: SlotId, tokens: Vec<TokenId>, num_prompt: usize, owners: Owners) {
         let can_draft = self.context.can_draft(slot);
         if owners.is_everybody() && self.parking.covers(&tokens, can_draft) {

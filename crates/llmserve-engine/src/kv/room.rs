@@ -7,7 +7,7 @@ use super::place::{Held, Room};
 use super::slots::SlotUse;
 
 impl KvCache {
-    /// Whether a sequence of so many tokens can come in: a slot is free, and in a unified pool cells for all its
+    /// Whether a sequence of a number of tokens can come in: a slot is free, and in a unified pool cells for all its
     /// tokens beside those that the running sequences are bound to need (`num_bound_cells`, 0 when none runs).
     pub(crate) fn has_room_for(&self, num_tokens: usize, num_bound_cells: usize) -> bool {
         let is_alone = num_bound_cells == 0;
@@ -35,7 +35,7 @@ impl KvCache {
         self.make_room(num_tokens, num_running_cells);
     }
 
-    /// Lets the idle cells that were longest of no use give way; false where there are none.
+    /// Lets the least recently used idle cells give way; false if there are none.
     pub(crate) fn evict_oldest(&mut self) -> bool {
         let oldest = self.slots.least_recently_used().map(|(slot, _)| slot);
         oldest.inspect(|&slot| self.evict(slot)).is_some()
@@ -46,7 +46,7 @@ impl KvCache {
         self.is_closed = true;
     }
 
-    /// Empties an idle slot; what it held goes to host memory if that costs less than it is worth.
+    /// Empties an idle slot; its cells go to host memory if that costs less than they are worth.
     pub(super) fn evict(&mut self, slot: SlotId) {
         let held = self.held(slot);
         let Some(prefix) = self.slots.take_idle(slot) else {
@@ -72,7 +72,7 @@ impl KvCache {
         Room { slot, held: self.held(slot), num_neighbours, is_apart }
     }
 
-    /// What an idle slot holds.
+    /// The contents of an idle slot.
     pub(super) fn held(&self, slot: SlotId) -> Option<Held> {
         let (_, prefix) = self.slots.idle().find(|(idle, _)| *idle == slot)?;
         let chance = if prefix.owners.are_gone() { 0.0 } else { self.slots.chance(prefix) };

@@ -1,4 +1,4 @@
-//! Which slot holds what.
+//! The slots and their contents.
 
 use std::cmp::Reverse;
 
@@ -6,24 +6,24 @@ use crate::ids::{SlotId, TokenId};
 
 use super::Owners;
 
-/// The tokens whose cells an idle slot holds.
+/// The tokens whose cells are in an idle slot.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedPrefix {
     pub(crate) tokens: Vec<TokenId>,
     /// How many of them were computed as a prompt; the others were generated.
     pub(crate) num_prompt: usize,
     pub(crate) owners: Owners,
-    /// When it was last of use, by the slots' own clock.
+    /// When it was last used, by the slots' own clock.
     pub(crate) last_used: u64,
 }
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Debug)]
 pub(crate) enum SlotUse {
     Empty,
     /// The cells of a finished sequence.
     Idle(CachedPrefix),
-    /// A running sequence, and whose its cells are.
+    /// A running sequence, and the owners of its cells.
     Busy(Owners),
 }
 
@@ -43,7 +43,7 @@ impl Slots {
         self.uses.iter().any(SlotUse::is_free)
     }
 
-    /// What each slot is used for.
+    /// The use of each slot.
     pub(crate) fn uses(&self) -> impl Iterator<Item = (SlotId, &SlotUse)> {
         self.uses.iter().enumerate().map(|(index, slot_use)| (slot_id(index), slot_use))
     }
@@ -52,7 +52,7 @@ impl Slots {
         !self.uses.iter().all(SlotUse::is_free)
     }
 
-    /// Whose cells a slot holds.
+    /// The owners of a slot's cells.
     pub(crate) fn owners(&self, slot: SlotId) -> Option<&Owners> {
         match &self.uses[slot.index()] {
             SlotUse::Empty => None,
@@ -61,13 +61,13 @@ impl Slots {
         }
     }
 
-    /// How likely it is that an idle prefix is wanted again, by how many were of use since.
+    /// How likely it is that an idle prefix is wanted again, by how many others were used since.
     pub(crate) fn chance(&self, prefix: &CachedPrefix) -> f64 {
         let num_older = self.idle().filter(|(_, other)| other.last_used < prefix.last_used).count();
         (num_older + 1) as f64 / (self.idle().count() + 1) as f64
     }
 
-    /// Running sequences in the slots beside one.
+    /// Running sequences in the slots beside a slot.
     pub(crate) fn num_neighbours(&self, slot: SlotId) -> usize {
         let index = slot.index();
         let is_busy =
@@ -112,7 +112,7 @@ impl Slots {
         self.idle().map(|(_, prefix)| prefix.tokens.len()).sum()
     }
 
-    /// Keeps the cells of a sequence that is over.
+    /// Keeps the cells of a finished sequence.
     pub(crate) fn keep(&mut self, slot: SlotId, tokens: Vec<TokenId>, num_prompt: usize) {
         self.clock += 1;
         let owners = self.owners(slot).cloned().unwrap_or_default();
@@ -120,7 +120,7 @@ impl Slots {
         self.uses[slot.index()] = SlotUse::Idle(CachedPrefix { tokens, num_prompt, owners, last_used });
     }
 
-    /// An idle slot was of use.
+    /// Records that an idle slot was used.
     pub(crate) fn touch(&mut self, slot: SlotId) {
         self.clock += 1;
         if let SlotUse::Idle(prefix) = &mut self.uses[slot.index()] {

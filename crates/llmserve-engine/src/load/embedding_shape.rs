@@ -1,4 +1,4 @@
-//! How long the inputs of an embedding model may be: what is asked for, or what memory holds.
+//! How long the inputs of an embedding model may be: as requested, or as long as memory allows.
 
 use super::sizing::{Facts, check};
 use crate::config::ContextConfig;
@@ -6,12 +6,12 @@ use crate::error::{LoadError, LoadErrorReason};
 use crate::gguf::{EmbeddingKind, ModelFile, Value};
 use crate::model::llama::EmbeddingShape;
 
-/// Inputs that are computed together where nothing is said: more would be smaller than a sentence.
+/// Default number of inputs that are computed together: with more, each would be shorter than a sentence.
 const DEFAULT_SEQUENCES: usize = 64;
-/// Lengths are rounded down to this where memory sets them.
+/// Lengths that memory determines are rounded down to a multiple of this.
 const ROUNDING: usize = 256;
 
-/// What a row costs, beside the weights.
+/// Memory that rows take, beside the weights.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     /// Bytes of each row: llama.cpp keeps room for the logits of every row of a batch, also where the
@@ -24,7 +24,7 @@ struct Cost {
     cell: u64,
 }
 
-/// Chooses the shape, half of the free memory at most unless more is asked for.
+/// Chooses the shape: at most half of the free memory, unless more is requested.
 ///
 /// A model whose tokens see those behind them needs all rows of an input in one computation.
 pub(super) fn choose(
@@ -68,12 +68,12 @@ fn shape(
         }
     };
     let needed = needed(&shape, cost);
-    // With a GPU its driver says what does not fit.
+    // With a GPU, its driver reports what does not fit.
     if needed <= facts.free_bytes || facts.has_gpu {
         return Ok(shape);
     }
     let message = format!(
-        "inputs of {} tokens need {} MiB and {} MiB are free; lower `context_length` or \
+        "inputs of {} tokens need {} MiB, but only {} MiB are free; lower `context_length` or \
          `ubatch_size`",
         shape.context_length,
         needed >> 20,
@@ -82,7 +82,7 @@ fn shape(
     Err(LoadError::new(LoadErrorReason::NotEnoughMemory, message))
 }
 
-/// The longest length, at most the trained one, that fits; the smallest one where none does.
+/// The longest length, at most the trained one, that fits; the smallest one if none does.
 fn longest(trained: usize, fits: impl Fn(usize) -> bool) -> usize {
     if fits(trained) {
         return trained;
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn with_little_room_inputs_are_shorter() {
         let config = ContextConfig::default();
-        // A row takes 1 MiB: half of 4 GiB holds a little less than 2048 of them.
+        // A row takes 1 MiB: half of 4 GiB has room for a little less than 2048 of them.
         assert_eq!(chosen(&config, ENCODER, &facts(8192, 4 << 30)), Ok((1792, 1792, 1792)));
     }
 
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(chosen(&config, learned, &facts(512, 1 << 36)), Ok((512, 512, 512)));
         let error = chosen(&config, ENCODER, &facts(8192, 1 << 30)).unwrap_err();
         assert_eq!(error.reason, LoadErrorReason::NotEnoughMemory);
-        assert!(error.message.contains("4096 tokens need 4224 MiB and 1024 MiB"), "{}", error.message);
+        assert!(error.message.contains("4096 tokens need 4224 MiB, but only 1024 MiB"), "{}", error.message);
     }
 
     #[test]

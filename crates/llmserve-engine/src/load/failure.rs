@@ -1,8 +1,8 @@
-//! llama.cpp's words of a failed load as a typed reason.
+//! Turns llama.cpp's messages about a failed load into a typed reason.
 
 use crate::error::{LoadError, LoadErrorReason};
 
-/// Phrases of llama.cpp's loader, the reason they stand for, and what a user is told.
+/// Phrases of llama.cpp's loader, the reason that they stand for, and the message for the user.
 const PHRASES: [(&str, LoadErrorReason, &str); 14] = [
     (
         "unknown model architecture",
@@ -20,20 +20,20 @@ const PHRASES: [(&str, LoadErrorReason, &str); 14] = [
     (
         "has wrong shape",
         LoadErrorReason::Damaged,
-        "a tensor of the model has another shape than its architecture needs",
+        "a tensor of the model has the wrong shape for its architecture",
     ),
     ("key not found", LoadErrorReason::Damaged, "the model lacks metadata that its architecture needs"),
     (
         "wrong number of tensors",
         LoadErrorReason::Damaged,
-        "the model has other tensors than its architecture needs",
+        "the model does not have the tensors that its architecture needs",
     ),
     (
         "error loading model hyperparameters",
         LoadErrorReason::Damaged,
-        "llama.cpp refuses the numbers that describe the model",
+        "llama.cpp rejects the model's hyperparameters",
     ),
-    ("error loading model vocabulary", LoadErrorReason::Damaged, "llama.cpp refuses the model's vocabulary"),
+    ("error loading model vocabulary", LoadErrorReason::Damaged, "llama.cpp rejects the model's vocabulary"),
 ];
 
 /// Gives a failure that llama.cpp did not explain its reason from the log lines of the load.

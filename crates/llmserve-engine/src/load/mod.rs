@@ -25,7 +25,7 @@ pub use probed::probe_model;
 use table::Loading;
 pub use table::join_loads;
 
-/// How a load goes on.
+/// The progress and the end of a load.
 #[derive(Clone)]
 pub enum LoadEvent {
     /// A share from 0 to 1 that never falls.
@@ -38,26 +38,26 @@ pub enum LoadEvent {
     Failed(LoadError),
 }
 
-/// Options that are no part of what is loaded.
+/// Options that do not affect what is loaded.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     /// A command that calls [`crate::probe`] with the path and the options that are appended to it. A
     /// file that has not been loaded with these options before is opened there first, since llama.cpp
     /// ends the process on many contradictions. `None`: no probe.
     pub probe_command: Option<Vec<OsString>>,
-    /// What the model is wanted for.
+    /// What the model is needed for.
     pub wanted: Wanted,
 }
 
-/// What a model is wanted for. A file of another kind is refused by its header, before anything is loaded.
+/// What a model is needed for. A file of another kind is refused by its header, before anything is loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// Whatever it is for.
+    /// Any kind of model.
     #[default]
     Any,
-    /// To generate text.
+    /// The model is to generate text.
     Generation,
-    /// To give embeddings.
+    /// The model is to give embeddings.
     Embedding,
 }
 
@@ -68,10 +68,10 @@ impl Wanted {
             | (Self::Generation, ModelKind::Generation)
             | (Self::Embedding, ModelKind::Embedding(_)) => return Ok(()),
             (Self::Generation, ModelKind::Embedding(_)) => {
-                "the model gives embeddings and generates no text: load it as an `Embedder`"
+                "the model gives embeddings and does not generate text: load it as an `Embedder`"
             }
             (Self::Embedding, ModelKind::Generation) => {
-                "the model generates text and gives no embeddings: load it as an `Engine`"
+                "the model generates text and does not give embeddings: load it as an `Engine`"
             }
         };
         Err(LoadError::new(LoadErrorReason::WrongKind, message))
@@ -81,7 +81,7 @@ impl Wanted {
 /// What the model in a file is for, by its header and the overrides with which it would be loaded.
 ///
 /// # Errors
-/// What is wrong with the file; models that are not served at all.
+/// The file is wrong, or its model is of a kind that is not served at all.
 pub fn model_kind(path: &Path, overrides: &[(String, MetadataValue)]) -> Result<ModelKind, LoadError> {
     gguf::check(path)?.with_overrides(overrides)?.kind()
 }
@@ -100,14 +100,14 @@ pub fn load(
     LoadHandle { subscriber, loading }
 }
 
-/// A load that is waited for. Dropping it leaves the load; the last one to leave cancels it.
+/// A caller's share in a load. Dropping it leaves the load; the last one to leave cancels it.
 pub struct LoadHandle {
     subscriber: Arc<Subscriber>,
     loading: Arc<Loading>,
 }
 
 impl LoadHandle {
-    /// Takes what is there now, without waiting; of several progress values only the newest.
+    /// Takes the events that are there, without waiting; of several progress values only the newest.
     #[must_use]
     pub fn take(&self) -> Vec<LoadEvent> {
         let mut state = self.subscriber.lock();
@@ -148,7 +148,7 @@ impl Drop for LoadHandle {
     }
 }
 
-/// One who waits for a load.
+/// A caller that waits for a load.
 pub(crate) struct Subscriber {
     listener: Option<Listener>,
     state: Mutex<SubscriberState>,
@@ -157,7 +157,7 @@ pub(crate) struct Subscriber {
 
 #[derive(Default)]
 struct SubscriberState {
-    /// The newest value that was not taken.
+    /// The newest value that has not been taken.
     progress: Option<f32>,
     end: Option<LoadEvent>,
     is_over: bool,

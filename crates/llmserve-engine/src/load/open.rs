@@ -28,7 +28,7 @@ use super::table::Loading;
 /// Share of the progress that loading weights gets; the rest is for the context.
 const WEIGHTS_SHARE: f32 = 0.95;
 
-/// What a load gives.
+/// The result of a load.
 pub(super) enum Loaded {
     Engine(Engine),
     Embedder(Embedder),
@@ -89,7 +89,7 @@ fn open_engine(
     Ok(engine)
 }
 
-/// Sees that the file opens with these options, before any of its numbers is relied on.
+/// Makes sure that the file opens with these options, before any of its numbers is relied on.
 pub(super) fn ensure_probed(
     file: &ModelFile,
     adapters: &[ModelFile],
@@ -111,7 +111,8 @@ pub(super) fn facts(config: &ModelConfig, file: &ModelFile) -> Result<Facts, Loa
     let num_gpu_layers = num_gpu_layers(config.weights.gpu_layers, num_layers, gpus.len());
     let has_gpu = num_gpu_layers > 0;
     if !has_gpu && !config.weights.use_mmap && weights > available {
-        let message = format!("the weights need {} MiB and {} MiB are free", weights >> 20, available >> 20);
+        let message =
+            format!("the weights need {} MiB, but only {} MiB are free", weights >> 20, available >> 20);
         return Err(LoadError::new(LoadErrorReason::NotEnoughMemory, message));
     }
     Ok(Facts {
@@ -137,7 +138,7 @@ fn number(file: &ModelFile, name: &str) -> u32 {
 struct LiveWeights {
     identity: Vec<FileIdentity>,
     config: WeightsConfig,
-    /// Locked while they are loaded: who wants the same waits for them.
+    /// Locked while they are loaded: another caller for the same weights waits for them.
     weights: Arc<Mutex<Weak<Weights>>>,
 }
 
@@ -175,7 +176,7 @@ fn live_slot(file: &ModelFile, config: &WeightsConfig) -> Arc<Mutex<Weak<Weights
     if let Some(known) = live.iter().find(is_same) {
         return Arc::clone(&known.weights);
     }
-    // Entries that nobody loads from or holds weights of are of no use any more.
+    // Entries that nobody loads from or has weights of are no longer needed.
     live.retain(|known| {
         Arc::strong_count(&known.weights) > 1
             || known.weights.try_lock().is_ok_and(|weights| weights.strong_count() > 0)
@@ -208,7 +209,7 @@ fn start(
     })
 }
 
-/// What a saved KV state depends on beside the weights. llama.cpp refuses some states that do not fit and
+/// Everything but the weights that a saved KV state depends on. llama.cpp refuses some states that do not fit and
 /// would compute with others.
 fn state_layout(config: &ModelConfig, shape: &ContextShape, has_draft_head: bool) -> String {
     let context = &config.context;
@@ -233,7 +234,7 @@ fn state_layout(config: &ModelConfig, shape: &ContextShape, has_draft_head: bool
     if context.swa_full {
         facts.push("swa_full".to_owned());
     }
-    // Turned keys are stored, and overrides may change any part of the computation.
+    // Keys are stored rotated, and overrides may change any part of the computation.
     if context.rope != RopeConfig::default() {
         facts.push(format!("{:?}", context.rope));
     }

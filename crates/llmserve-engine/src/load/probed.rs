@@ -1,4 +1,4 @@
-//! What a probe process does: all that llama.cpp may refuse by ending the process, and nothing that
+//! What a probe process does: everything that llama.cpp may refuse by ending the process, and nothing that
 //! takes memory.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::probe::ProbeOptions;
 
 use super::failure::explain;
 
-/// As small as llama.cpp makes contexts.
+/// The smallest context that llama.cpp makes.
 const SHAPE: ContextShape = ContextShape {
     context_length: 256,
     num_slots: 1,
@@ -23,14 +23,14 @@ const SHAPE: ContextShape = ContextShape {
     layout: KvLayout::PerSequence,
     num_threads: 1,
 };
-/// The most tokens of an embedding model's context.
+/// Maximum number of tokens in an embedding model's context.
 const EMBEDDING_ROWS: usize = 64;
 
 /// Opens a model with its options, without allocating its tensors, and makes a context for it.
 /// llama.cpp may end the process.
 ///
 /// # Errors
-/// What is wrong with the file or the options.
+/// The file or the options are wrong.
 pub fn probe_model(path: &Path, options: &ProbeOptions) -> Result<(), LoadError> {
     let file = gguf::check(path)?.with_overrides(&options.weights.metadata_overrides)?;
     let kind = file.kind()?;
@@ -45,7 +45,7 @@ pub fn probe_model(path: &Path, options: &ProbeOptions) -> Result<(), LoadError>
             ModelKind::Embedding(kind) => try_embedding(&weights, kind, &options.context),
         };
         match made {
-            // The load says the same with the size that it wants.
+            // The load reports the same, with the size that it needs.
             Err(error) if error.reason == LoadErrorReason::NotEnoughMemory => Ok(()),
             made => made,
         }
@@ -70,7 +70,7 @@ fn check_rotation(weights: &Weights, metadata: &Metadata) -> Result<(), LoadErro
     Ok(())
 }
 
-/// Asks for all that a load asks for, and tokenizes a plain text and one that hardly any vocabulary can spell.
+/// Asks for everything that a load asks for, and tokenizes a plain text and one that hardly any vocabulary can spell.
 fn try_vocabulary(weights: &Arc<Weights>) -> Result<(), LoadError> {
     let damaged = |message: &str| Err(LoadError::new(LoadErrorReason::Damaged, message));
     let vocabulary = LlamaVocabulary::new(Arc::clone(weights));
@@ -79,8 +79,8 @@ fn try_vocabulary(weights: &Arc<Weights>) -> Result<(), LoadError> {
         let is_token = |id: i32| usize::try_from(id).is_ok_and(|id| id < vocabulary.size());
         match vocabulary.tokenize(text, true, true) {
             Ok(tokens) if tokens.iter().all(|token| is_token(token.0)) => {}
-            Ok(_) => return damaged("the vocabulary lacks a token that texts are to have"),
-            Err(_) if is_plain => return damaged("the vocabulary turns no text into tokens"),
+            Ok(_) => return damaged("the vocabulary lacks a token that must be added to texts"),
+            Err(_) if is_plain => return damaged("the vocabulary cannot turn text into tokens"),
             Err(_) => {}
         }
     }

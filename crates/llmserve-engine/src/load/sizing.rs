@@ -1,24 +1,24 @@
-//! How many sequences of which length a context gets: what is asked for, or what memory holds.
+//! How many sequences of which length a context gets: as requested, or as many as memory allows.
 
 use crate::config::{ContextConfig, KvLayout};
 use crate::error::{LoadError, LoadErrorReason};
 use crate::model::llama::ContextShape;
 
-/// The most sequences that llama.cpp has in one context.
+/// Maximum number of sequences in one of llama.cpp's contexts.
 const MAX_SEQUENCES: u32 = 256;
-/// The most tokens that a sequence may have: positions are 32 bit, and nothing real comes near.
+/// Maximum number of tokens in a sequence: positions have 32 bits, and no real model comes near.
 const MAX_CONTEXT_LENGTH: u32 = 1 << 27;
-/// Context lengths are rounded down to this where memory sets them.
+/// Context lengths that memory determines are rounded down to a multiple of this.
 const ROUNDING: usize = 256;
 
-/// What the choice depends on.
+/// The facts that the choice depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     /// Trained context length in tokens; 0 where unknown.
     pub(super) trained_length: u32,
-    /// KV cache bytes of one token; `None` where the cache does not grow with tokens.
+    /// KV cache bytes of one token; `None` if the cache does not grow with tokens.
     pub(super) bytes_per_token: Option<u64>,
-    /// Free memory in bytes, the weights taken off: what the cells of all layers may take.
+    /// Free memory in bytes, without the weights: what the cells of all layers may take.
     pub(super) free_bytes: u64,
     /// Cores that this process may use.
     pub(super) num_cores: usize,
@@ -26,7 +26,7 @@ pub(super) struct Facts {
     pub(super) has_gpu: bool,
 }
 
-/// What memory there is, and how weights and cells are shared out between host and GPUs.
+/// The available memory, and how weights and cells are shared out between host and GPUs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Memory {
     pub(super) host_bytes: u64,
@@ -39,7 +39,7 @@ pub(super) struct Memory {
     pub(super) has_cells_on_gpu: bool,
 }
 
-/// Bytes that the cells of all layers may take, where host and GPUs each hold their share.
+/// Bytes that the cells of all layers may take, if host and GPUs each have their share.
 pub(super) fn free_for_cells(memory: &Memory) -> u64 {
     let left = |bytes: u64, share: f64| bytes as f64 - memory.weight_bytes as f64 * share;
     let cells_on_gpu = if memory.has_cells_on_gpu { memory.gpu_share } else { 0.0 };
@@ -48,7 +48,7 @@ pub(super) fn free_for_cells(memory: &Memory) -> u64 {
     on_host.min(whole(left(memory.gpu_bytes, memory.gpu_share), cells_on_gpu)) as u64
 }
 
-/// Chooses the shape, half of the free memory at most unless more is asked for.
+/// Chooses the shape: at most half of the free memory, unless more is requested.
 pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextShape, LoadError> {
     check(config)?;
     let num_threads = config.threads.map_or(facts.num_cores, |threads| threads as usize).max(1);
@@ -98,7 +98,7 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
     Ok(shape)
 }
 
-/// Four sequences a core keep the cores busy; a GPU holds more rows than any core count says.
+/// Four sequences per core keep the cores busy; a GPU takes more rows, whatever the number of cores.
 fn default_sequences(num_threads: usize, has_gpu: bool) -> usize {
     if has_gpu { 16 } else { (4 * num_threads).clamp(4, 16) }
 }
@@ -132,13 +132,13 @@ pub(super) fn check(config: &ContextConfig) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// What cannot fit is refused here, with the numbers, instead of failing inside llama.cpp.
+/// Refuses, with the numbers, what cannot fit, instead of failing inside llama.cpp.
 fn check_memory(shape: &ContextShape, facts: &Facts) -> Result<(), LoadError> {
     let Some(bytes_per_token) = facts.bytes_per_token else {
         return Ok(());
     };
     let needed = bytes_per_token.saturating_mul(shape.num_cells as u64);
-    // With a GPU the cells need not lie in this memory; its driver says what does not fit.
+    // With a GPU, the cells need not be in this memory; its driver reports what does not fit.
     if needed <= facts.free_bytes || facts.has_gpu {
         return Ok(());
     }
@@ -149,7 +149,7 @@ fn check_memory(shape: &ContextShape, facts: &Facts) -> Result<(), LoadError> {
     Err(LoadError::new(
         LoadErrorReason::NotEnoughMemory,
         format!(
-            "the KV cache of {} tokens needs {} MiB and {} MiB are free; lower {setting}",
+            "the KV cache of {} tokens needs {} MiB, but only {} MiB are free; lower {setting}",
             shape.num_cells,
             needed >> 20,
             facts.free_bytes >> 20

@@ -16,12 +16,12 @@ use super::{LoadEvent, LoadOptions, Subscriber, Wanted};
 
 static LOADS: PerProcess<Mutex<Vec<Arc<Loading>>>> = PerProcess::new();
 
-/// One load and who waits for it.
+/// One load and its waiting callers.
 pub(super) struct Loading {
     path: PathBuf,
     config: ModelConfig,
     wanted: Wanted,
-    /// A forked child must not touch the locks: the thread that loads is not there.
+    /// A forked child must not touch the locks: the loading thread does not exist there.
     owner: Owner,
     is_cancelled: AtomicBool,
     waiting: Mutex<Waiting>,
@@ -33,7 +33,7 @@ struct Waiting {
     progress: f32,
 }
 
-/// Joins a load of the same file and options, else starts one on a thread of its own.
+/// Joins a load of the same file and options, or starts one on a thread of its own.
 pub(super) fn join_or_start(
     path: &Path,
     config: ModelConfig,
@@ -87,7 +87,7 @@ impl Loading {
         waiting.subscribers.push(Arc::clone(subscriber));
     }
 
-    /// Takes a subscriber out; the last one to leave cancels the load. False if it was out already.
+    /// Removes a subscriber; the last one to leave cancels the load. False if it had left already.
     pub(super) fn leave(&self, subscriber: &Arc<Subscriber>) -> bool {
         if !self.owner.is_current() {
             return false;
@@ -110,7 +110,10 @@ impl Loading {
             Ok(Ok(Loaded::Engine(engine))) => LoadEvent::Ready(engine),
             Ok(Ok(Loaded::Embedder(embedder))) => LoadEvent::ReadyEmbedder(embedder),
             Ok(Err(error)) => LoadEvent::Failed(error),
-            Err(_) => LoadEvent::Failed(LoadError::new(LoadErrorReason::Other, "the load ended by a fault")),
+            Err(_) => LoadEvent::Failed(LoadError::new(
+                LoadErrorReason::Other,
+                "the load failed because of a fault",
+            )),
         };
         if let LoadEvent::Failed(error) = &end {
             log::warn!("loading {} failed: {error}\n{}", self.path.display(), error.detail);
@@ -145,10 +148,10 @@ impl Loading {
     }
 }
 
-/// Load threads that have not ended, and who waits for them.
+/// Load threads that have not ended, and those who wait for them.
 static RUNNING: PerProcess<(Mutex<usize>, Condvar)> = PerProcess::new();
 
-/// Waits until every load thread has ended, at most so long; false: some have not. A program that is
+/// Waits until every load thread has ended, at most for a given time; false: some have not. A program that is
 /// about to exit cancels its loads and waits here, since llama.cpp must not run on while the process
 /// is torn down.
 #[must_use]

@@ -1,16 +1,16 @@
-//! What an embedding model's context can compute.
+//! The context of an embedding model.
 
 use super::DecodeError;
 use crate::ids::TokenId;
 
-/// What an embedding context can hold and compute.
+/// The limits of an embedding context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbeddingLimits {
-    /// The most tokens that one input may have.
+    /// Maximum number of tokens in one input.
     pub context_length: usize,
-    /// The most tokens of the inputs that are computed together. A longer input is computed alone.
+    /// Maximum number of tokens of inputs that are computed together. A longer input is computed alone.
     pub batch_rows: usize,
-    /// The most inputs that are computed together.
+    /// Maximum number of inputs that are computed together.
     pub max_sequences: usize,
     /// Size of a vector.
     pub dimensions: usize,
@@ -20,9 +20,9 @@ pub struct EmbeddingLimits {
     pub num_threads: usize,
 }
 
-/// An embedding model's context as its thread drives it. Nothing is kept from one call to the next.
+/// An embedding model's context, driven by its thread. Nothing is kept from one call to the next.
 pub trait EmbeddingContext {
-    /// What it can hold and compute.
+    /// The limits of the context.
     fn limits(&self) -> &EmbeddingLimits;
 
     /// Computes the vectors of several inputs together, and appends them in the order of the inputs,
@@ -32,6 +32,6 @@ pub trait EmbeddingContext {
     /// a single input.
     ///
     /// # Errors
-    /// [`DecodeError`]; then nothing of use was appended.
+    /// [`DecodeError`]; then nothing usable was appended.
     fn embed(&mut self, inputs: &[&[TokenId]], vectors: &mut Vec<f32>) -> Result<(), DecodeError>;
 }

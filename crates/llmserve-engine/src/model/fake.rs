@@ -46,7 +46,7 @@ pub struct FakeContext {
     logits: Vec<Option<Vec<f32>>>,
     fail_next: Option<i32>,
     has_head: bool,
-    /// For each slot how many of its tokens the draft context has followed, while there is one.
+    /// For each slot, how many of its tokens the draft context has followed, while there is one.
     followed: Option<Vec<usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the engine needs of a model: a context that decodes batches and a vocabulary.
+//! The parts of a model that the engine needs: a context that decodes batches, and a vocabulary.
 //!
 //! The only place with llama.cpp's types is [`llama`]; [`fake`] is a deterministic stand-in for
 //! tests of everything above.
@@ -20,35 +20,35 @@ pub struct Row {
     pub slot: SlotId,
     /// The token.
     pub token: TokenId,
-    /// Its position, counted from 0.
+    /// The token's position, counted from 0.
     pub position: u32,
     /// Whether this row's logits are wanted.
     pub output: bool,
 }
 
-/// What a context can hold and compute.
+/// The limits of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextLimits {
     /// Number of slots.
     pub num_slots: usize,
-    /// The most tokens that one sequence may hold.
+    /// Maximum number of tokens in one sequence.
     pub context_length: usize,
     /// Cells of all slots together.
     pub num_cells: usize,
     /// How cells are shared out.
     pub layout: KvLayout,
-    /// The most rows of one batch.
+    /// Maximum number of rows in one batch.
     pub batch_size: usize,
     /// Compute threads.
     pub num_threads: usize,
     /// Whether a slot can be trimmed at any position; sliding windows and recurrent states cannot.
     pub trims_anywhere: bool,
-    /// The most tokens of a slot's last batch that can be taken back.
+    /// Maximum number of tokens of a slot's last batch that can be taken back.
     pub max_rollback: usize,
     /// Whether a batch is computed in parts, each of as many rows for every slot, and of adjacent slots
     /// only. llama.cpp does so for separate pools and for recurrent states.
     pub splits_batches: bool,
-    /// Tokens of a tile: kernels work on whole tiles where a sequence has so many rows, and round otherwise than
+    /// Tokens of a tile: kernels work on whole tiles where a sequence has as many rows, and round otherwise than
     /// those for fewer rows. 1: there is no such difference.
     pub tile: usize,
     /// Whether each sequence is computed by itself, so that no other one changes its rounding.
@@ -58,18 +58,18 @@ pub struct ContextLimits {
 /// Why a batch was not computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
-    /// No cells were left. The context is as it was before.
+    /// No cells were left. The context is unchanged.
     KvFull,
-    /// The computation failed; the slots in the batch hold an undefined part of it.
+    /// The computation failed; the slots in the batch contain an undefined part of it.
     Failed(i32),
 }
 
-/// What of a context computes, and moves no cells of its own accord: batches, their logits, and drafts.
+/// The part of a context that computes, and moves no cells of its own accord: batches, their logits, and drafts.
 ///
-/// A slot holds the cells of one sequence at the positions `0..n`. Rows for a slot must continue
+/// A slot has the cells of one sequence at the positions `0..n`. Rows for a slot must continue
 /// at position `n`.
 pub trait Compute {
-    /// What it can hold and compute.
+    /// The limits of the context.
     fn limits(&self) -> &ContextLimits;
 
     /// Computes the rows and adds their cells to the slots. Rows of one slot are adjacent and in
@@ -82,7 +82,7 @@ pub trait Compute {
     /// The logits of row `index` of the last batch, one value per token of the vocabulary.
     fn logits(&self, index: usize) -> Option<&[f32]>;
 
-    /// Makes the draft context of the model's own head, if there is none. Slots that hold tokens by then
+    /// Makes the draft context of the model's own head, if there is none. Slots that have tokens by then
     /// cannot draft until those are computed again.
     ///
     /// # Errors
@@ -94,25 +94,25 @@ pub trait Compute {
     /// Frees the draft context.
     fn close_head(&mut self) {}
 
-    /// Whether there is a draft context that has followed all that the slot holds.
+    /// Whether there is a draft context that has followed all tokens of the slot.
     fn can_draft(&self, _slot: SlotId) -> bool {
         false
     }
 
-    /// Has the draft context follow what the slots hold, as far as much of it is left. A draft does so too, for
-    /// what it goes on from.
+    /// Has the draft context follow the tokens of slots, if many are left. A draft does so too, for what it continues
+    /// from.
     fn take_in(&mut self, _slots: &[SlotId]) {}
 
     /// Guesses with the head, for all slots together: a draft for each request, which may be shorter than
-    /// asked for, or empty.
+    /// requested, or empty.
     fn draft(&mut self, requests: &[DraftRequest]) -> Vec<Vec<TokenId>> {
         vec![Vec::new(); requests.len()]
     }
 }
 
-/// A model's context: what computes, and its cells, which have one owner in the engine.
+/// A model's context: its computation, and its cells, which have one owner in the engine.
 pub trait Context: Compute {
-    /// How many tokens' cells a slot holds.
+    /// Number of tokens whose cells are in a slot.
     fn num_tokens(&self, slot: SlotId) -> usize;
 
     /// Whether [`Self::trim`] would leave the slot exactly as if only the tokens before `position`
@@ -123,7 +123,7 @@ pub trait Context: Compute {
     fn trim(&mut self, slot: SlotId, position: usize) -> bool;
 
     /// Trims a slot for a sequence that has its first `position` tokens, in such a way that it can draft;
-    /// how many are left, one less where the last one must be computed again for that. `None`: it could
+    /// returns how many are left, one less if the last one must be computed again for that. `None`: it could
     /// not; the slot must be cleared.
     fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
         self.trim(slot, position).then_some(position)
@@ -132,7 +132,7 @@ pub trait Context: Compute {
     /// Removes all cells of a slot.
     fn clear(&mut self, slot: SlotId);
 
-    /// Makes `to` hold what `from` holds; of a sliding window only what later rows can see, so that it
+    /// Copies the slot `from` to `to`; of a sliding window only what later rows can see, so that it
     /// may not be trimmed. False: it could not, and `to` is empty.
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool;
 
@@ -143,11 +143,11 @@ pub trait Context: Compute {
     /// failed.
     fn save(&mut self, slot: SlotId, max_bytes: usize) -> Option<Vec<u8>>;
 
-    /// Makes an empty slot hold a saved state of so many tokens. False: it could not, or the state is not one of
-    /// the positions `0..num_tokens`, and the slot is empty.
+    /// Restores the saved state of `num_tokens` tokens into an empty slot. False: it could not, or the state is
+    /// not one of the positions `0..num_tokens`, and the slot is empty.
     fn restore(&mut self, slot: SlotId, state: &[u8], num_tokens: usize) -> bool;
 
-    /// The tokens whose cells a slot holds, where the context can tell ([`Self::tells_tokens`]).
+    /// The tokens whose cells are in a slot, if the context can tell ([`Self::tells_tokens`]).
     fn tokens(&self, _slot: SlotId) -> Option<&[TokenId]> {
         None
     }
@@ -159,16 +159,16 @@ pub trait Context: Compute {
     }
 }
 
-/// Asks for a draft that goes on from a slot's tokens.
+/// A request for a draft that continues a slot's tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftRequest {
     /// The slot.
     pub slot: SlotId,
-    /// The token that follows what the slot holds, not computed yet.
+    /// The token that follows the slot's tokens, not computed yet.
     pub token: TokenId,
-    /// Its position: as many tokens as the slot holds.
+    /// The token's position: the number of the slot's tokens.
     pub position: u32,
-    /// The most tokens to draft, at least 1.
+    /// Maximum number of tokens to draft, at least 1.
     pub max: usize,
 }
 
@@ -177,7 +177,7 @@ pub struct DraftRequest {
 pub struct SpecialToken {
     /// The token.
     pub id: TokenId,
-    /// Its text, not empty.
+    /// The token's text, not empty.
     pub text: String,
     /// Whether it is found only where control tokens are read; else it is found in any text.
     pub is_control: bool,
@@ -197,18 +197,18 @@ pub trait Vocabulary: Send + Sync {
         &[]
     }
 
-    /// Text to tokens. With `add_special` the vocabulary's own frame (BOS) is added, never twice;
+    /// Turns text into tokens. With `add_special` the vocabulary's own frame (BOS) is added, never twice;
     /// with `parse_special` the text of control tokens becomes control tokens.
     ///
     /// # Errors
     /// [`Error::Tokenize`] if llama.cpp refuses the text.
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error>;
 
-    /// The bytes of a token; a control token has none unless `render_special`, and what is no token has
+    /// The bytes of a token; a control token has none unless `render_special`, and an unknown id has
     /// none at all.
     fn piece(&self, token: TokenId, render_special: bool) -> &[u8];
 
-    /// The most bytes that one token stands for.
+    /// Maximum number of bytes that one token stands for.
     fn max_piece_bytes(&self) -> usize;
 
     /// The tokens that end a generation.

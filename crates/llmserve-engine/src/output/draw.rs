@@ -1,4 +1,4 @@
-//! Drawing from a sequence's rows of logits, and taking what was drawn into its text.
+//! Draws from a sequence's rows of logits, and adds the drawn tokens to its text.
 
 use super::Output;
 use super::state::present;
@@ -11,22 +11,22 @@ use crate::sampler::{Bans, Sampled, Scratch};
 
 /// The rows of logits that a sequence draws from in a step.
 pub(crate) struct Rows<'a> {
-    /// Of its last pending token, and of each token of its draft.
+    /// The logits of the last pending token, and of each token of the draft.
     pub(crate) logits: Vec<&'a [f32]>,
     pub(crate) draft: &'a [TokenId],
 }
 
-/// The text that a draw goes on with.
+/// The text that a draw continues.
 pub(crate) struct Text<'a> {
     /// Prompt and output so far.
     pub(crate) tokens: &'a mut Vec<TokenId>,
     pub(crate) vocabulary: &'a dyn Vocabulary,
 }
 
-/// What came of a sequence's rows.
+/// The result of drawing from a sequence's rows.
 pub(crate) struct Drawn {
     pub(crate) delta: Delta,
-    /// Tokens of the draft that equal what was drawn.
+    /// Number of the draft's tokens that equal the draws.
     pub(crate) num_accepted: usize,
     /// How the sequence ended, if it did.
     pub(crate) end: Result<Option<End>, Error>,
@@ -39,7 +39,7 @@ pub(crate) struct End {
 }
 
 impl Drawn {
-    /// What came of rows whose draw panicked: the state of the sequence is undefined.
+    /// The result of a draw that panicked: the state of the sequence is undefined.
     pub(crate) fn lost() -> Self {
         Self { delta: Delta::default(), num_accepted: 0, end: Err(Error::Internal) }
     }
@@ -60,7 +60,7 @@ impl Output {
                 Ok(Some(end)) => break self.check().map(|()| Some(end)),
                 Err(error) => break Err(error),
             }
-            // One token, and those that a constraint forced behind it; none where the token waits.
+            // One token, and those that a constraint forced after it; none if the token waits.
             let drawn = &text.tokens[len..];
             if drawn.is_empty() {
                 break Ok(None);
@@ -97,7 +97,7 @@ impl Output {
         self.take(sampled, settled, text, delta)
     }
 
-    /// Goes on with the token that waits for its constraint.
+    /// Continues with the token that waits for its constraint.
     pub(crate) fn draw_held(&mut self, mut text: Text<'_>) -> Drawn {
         let mut delta = Delta::default();
         let end = match self.settle_held(&mut text, &mut delta) {
@@ -114,7 +114,7 @@ impl Output {
         self.take(sampled, settled, text, delta)
     }
 
-    /// Takes into the text what the constraint made of a token.
+    /// Adds to the text what the constraint made of a token.
     fn take(
         &mut self,
         sampled: Sampled,
@@ -141,7 +141,7 @@ impl Output {
     }
 
     /// Appends what must come next. Log-probabilities need a row of logits each, so nothing is forced
-    /// where they are asked for.
+    /// if they are requested.
     fn append_forced(&mut self, text: &mut Text<'_>, delta: &mut Delta) -> Result<Option<End>, Error> {
         let left = self.num_left(text.tokens);
         let is_wanted = !self.has_logprobs;
@@ -161,7 +161,7 @@ impl Output {
         Ok(ended)
     }
 
-    /// Appends what completes the document.
+    /// Appends the tokens that complete the document.
     pub(super) fn append_tail(
         &mut self,
         tail: &[TokenId],
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_lost_constraint_is_an_error_and_not_free_text() {
         let mut output = output(RequestParts::text("", 100), 100);
-        // As a panic in the middle of `work_ahead` leaves it.
+        // The state that a panic in the middle of `work_ahead` leaves.
         output.constraint = Err(Error::Internal);
         output.work_ahead();
         let mut tokens = Vec::new();

@@ -1,7 +1,7 @@
-//! From rows of logits to text: mask, sample, settle, detokenize, for all sequences of a step.
+//! Turns rows of logits into text: mask, sample, settle, detokenize, for all sequences of a step.
 //!
-//! The engine thread hands over the logits and each sequence's [`Output`], waits, and applies what came of
-//! it. A draw depends on its own row and sequence alone, so any thread may make it.
+//! The engine thread hands over the logits and each sequence's [`Output`], waits, and applies the
+//! result. A draw depends on its own row and sequence alone, so any thread may make it.
 //!
 //! - `pool`: the threads, and how work is shared among them and the engine thread.
 //! - `state`: the output of one sequence. `draw`: drawing from its rows. `stops`: where its text ends.

@@ -9,14 +9,14 @@ use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use crate::lock::lock;
 use crate::sampler::Scratch;
 
-/// More threads than this are of little use: what they read comes through the same memory.
+/// More threads than this help little: they all read through the same memory.
 const MAX_THREADS: usize = 8;
 
 /// Logits that each thread must have to look at, about 0.1 ms: waking one takes some 20 us, and where others want its
 /// core the step may wait for it much longer.
 const LOGITS_EACH: usize = 1_500_000;
 
-/// The engine thread and its helpers. They have work only where the compute threads have none, but for
+/// The engine thread and its helpers. They work only while the compute threads do not, except in
 /// [`Pool::beside`], which takes one of them.
 pub(crate) struct Pool {
     /// The engine thread among them.
@@ -28,7 +28,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// For a machine, or a part of one, with so many cores.
+    /// A pool for a machine, or a part of one, with `num_cores`.
     pub(crate) fn new(num_cores: usize) -> Self {
         let num_threads = num_cores.clamp(1, MAX_THREADS);
         let scratches = (0..num_threads).map(|_| Scratch::default()).collect();
@@ -36,7 +36,7 @@ impl Pool {
     }
 
     /// Does `work` on each job, on as many threads as `num_logits` are worth. The results are in the order
-    /// of the jobs; one that panicked has none.
+    /// of the jobs; a job that panicked has none.
     pub(crate) fn run<J: Send, R: Send>(
         &mut self,
         jobs: Vec<J>,

@@ -1,4 +1,4 @@
-//! The output of one sequence: what its next token is drawn with, and what becomes of it.
+//! The output of one sequence: what draws its next token, and what becomes of the token.
 
 use super::draw::Text;
 use super::stops::Stops;
@@ -17,19 +17,19 @@ pub(crate) struct Output {
     pub(super) sampler: Sampler,
     pub(super) detokenizer: Detokenizer,
     pub(super) stops: Stops,
-    /// `Err` where a panic interrupted work on it: a constraint that is lost is never left out.
+    /// `Err` if a panic interrupted work on it: a lost constraint is never ignored.
     pub(super) constraint: Result<Option<Box<Constraint>>, Error>,
-    /// A drawn token of which the constraint does not know yet whether it may stand.
+    /// A drawn token that the constraint has not accepted yet.
     pub(super) held: Option<Sampled>,
     /// Log-probabilities need a row of logits for each token.
     pub(super) has_logprobs: bool,
     num_prompt: usize,
-    /// The most tokens of prompt and output together.
+    /// Maximum number of tokens in prompt and output together.
     max_tokens: usize,
 }
 
 impl Output {
-    /// At the start of the output. Costs time in proportion to the prompt and the stop strings.
+    /// The state at the start of the output. Takes time in proportion to the prompt and the stop strings.
     pub(crate) fn new(
         request: &GenerationRequest,
         seed: u64,
@@ -71,7 +71,7 @@ impl Output {
     }
 
     /// Computes the mask of the next draw ahead of it, or goes on with what a drawn token waits for. An error
-    /// stays in the constraint and comes out where the mask is used.
+    /// stays in the constraint and is reported when the mask is used.
     pub(crate) fn work_ahead(&mut self) {
         let mut constraint = std::mem::replace(&mut self.constraint, Err(Error::Internal));
         if let Ok(Some(constraint)) = &mut constraint
@@ -92,7 +92,7 @@ impl Output {
         self.max_tokens.saturating_sub(tokens.len())
     }
 
-    /// Cuts off of a draft what cannot be accepted: what is no token, what the constraint forbids, and what
+    /// Cuts off of a draft what cannot be accepted: unknown tokens, what the constraint forbids, and what
     /// follows an end of the generation.
     pub(crate) fn cut_draft(&mut self, draft: &mut Vec<TokenId>, vocabulary: &dyn Vocabulary) {
         if draft.is_empty() {
@@ -111,7 +111,7 @@ impl Output {
     /// its last output.
     ///
     /// # Errors
-    /// What [`Self::check`] says of the completed document.
+    /// Those of [`Self::check`] for the completed document.
     pub(crate) fn close(&mut self, mut text: Text<'_>) -> Result<Delta, Error> {
         let mut delta = Delta::default();
         let left = self.num_left(text.tokens);
@@ -149,7 +149,7 @@ impl Output {
         if constraint.is_complete() {
             constraint.check_document()
         } else if constraint.is_json() {
-            Err(Error::ConstraintFailed { reason: "nothing was found that completes the document" })
+            Err(Error::ConstraintFailed { reason: "no way to complete the document was found" })
         } else {
             Ok(())
         }

@@ -1,4 +1,4 @@
-//! A request's whole tokens: those of its session, and what it appends.
+//! All tokens of a request: those of its session, and what it appends.
 
 use crate::error::Error;
 use crate::ids::TokenId;
@@ -7,7 +7,7 @@ use crate::session::{NextTurn, SessionMode, SessionTurn};
 
 use super::Preparer;
 
-/// What a text is tokenized behind, to be taken off again: no token joins it with what follows.
+/// A prefix for tokenizing a text, which is removed again: no token joins it with what follows.
 const ANCHOR: &str = "\n";
 
 impl Preparer {
@@ -35,8 +35,8 @@ impl Preparer {
         format!("{end}{}", next.turn)
     }
 
-    /// The tokens of a text in the middle of a session. BOS and the like stand at its start only, and so does
-    /// the space that `SentencePiece` puts before a text: "Good" and "bye" are no "Good bye".
+    /// The tokens of a text in the middle of a session. BOS and the like belong at its start only, and so does
+    /// the space that `SentencePiece` puts before a text: "Good" and "bye" must not become "Good bye".
     fn text_after(&self, last: TokenId, text: &str, special: Special) -> Result<Vec<TokenId>, Error> {
         let tokens_of = |text: String| self.tokens_of(Prompt::Text { text, add_special: false, special });
         // After a control token that space is right: a whole text would have it there too.

@@ -158,9 +158,9 @@ fn push_text(fragments: &mut Vec<Fragment>, is_taken: &[bool], between: Range<us
     fragments.push(Fragment::Text(start..end));
 }
 
-/// Puts around the tokens what the vocabulary puts around a text (BOS, EOS); BOS is not doubled.
+/// Adds what the vocabulary puts around a text (BOS, EOS); BOS is not doubled.
 fn add_frame(vocabulary: &dyn Vocabulary, tokens: &mut Vec<TokenId>) -> Result<(), Error> {
-    // llama.cpp does not say what it adds, and that depends on the kind of vocabulary: see with a text.
+    // llama.cpp does not say what it adds, which depends on the kind of vocabulary: a text shows it.
     let bare = vocabulary.tokenize("a", false, false)?;
     let mut framed = vocabulary.tokenize("a", true, false)?;
     let num_added = framed.len().saturating_sub(bare.len());

@@ -1,5 +1,5 @@
-//! The work on a request before it may queue: tokenize, check against the model, take a place.
-//! Runs on threads of its own, so that a large prompt holds up neither callers nor the batch.
+//! Prepares a request before it queues: tokenizes, checks against the model, takes a place. Runs
+//! on threads of its own, so that a large prompt holds up neither callers nor the batch.
 
 mod compose;
 mod marked;
@@ -27,7 +27,7 @@ use crate::worker::ticket::Ticket;
 pub(crate) use pending::{InSession, NewRequest, start};
 use tokenizer::{Tokenizer, Tokenizes};
 
-/// What a prepare thread works with.
+/// The tools of a prepare thread.
 pub(crate) struct Preparer {
     pub(crate) vocabulary: Arc<dyn Vocabulary>,
     pub(crate) compiler: Arc<Compiler>,
@@ -43,7 +43,7 @@ impl Tokenizes for Preparer {
 }
 
 impl Preparer {
-    /// Prepares a request and hands it to the engine thread. Lost on the way, it is answered by its ticket.
+    /// Prepares a request and hands it to the engine thread. If it is lost on the way, its ticket answers it.
     fn run(&self, new: NewRequest, ticket: Ticket) {
         if ticket.outbox().is_aborted() {
             return ticket.cancel(cancelled(new.request.constraint.is_none(), 0));
@@ -89,7 +89,7 @@ impl Preparer {
         self.tokenizer().tokens_of(prompt)
     }
 
-    /// The request's constraint, if the tokens that may be generated hold a document.
+    /// The request's constraint, if a document fits into the tokens that may be generated.
     fn constraint(
         &self,
         request: &GenerationRequest,
@@ -103,7 +103,7 @@ impl Preparer {
         Constraint::new(grammar, budget).map(|constraint| Some(Box::new(constraint)))
     }
 
-    /// The most tokens of prompt and output together.
+    /// Maximum number of tokens in prompt and output together.
     fn check_length(&self, request: &GenerationRequest, num_prompt: usize) -> Result<usize, Error> {
         let exceeded = |context_length| Error::ContextExceeded { prompt_tokens: num_prompt, context_length };
         if num_prompt >= self.context_length {

@@ -1,4 +1,4 @@
-//! Submitted requests on their way to a prepare thread, straight or by the turns of a session.
+//! Submitted requests on their way to a prepare thread, directly or by the turns of a session.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ pub(crate) struct NewRequest {
     pub(crate) drafter: Option<Box<dyn Drafter>>,
     pub(crate) head: Option<Head>,
     pub(crate) place: Place,
-    /// Its turn, where it is of a session.
+    /// The request's turn, if it belongs to a session.
     pub(crate) turn: Option<SessionTurn>,
     pub(crate) submitted: Instant,
 }

@@ -1,4 +1,4 @@
-//! Texts to tokens and back, on threads whose stack no text can overflow.
+//! Turns texts into tokens and back, on threads whose stack no text can overflow.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const STACK_PER_BYTE: usize = 1 << 10;
 #[derive(Clone, Copy)]
 pub(crate) struct Tokenizer<'a> {
     pub(crate) vocabulary: &'a dyn Vocabulary,
-    /// In tokens.
+    /// The context length, in tokens.
     pub(crate) context_length: usize,
     /// Whether a text's length in bytes says how many tokens it has at least. It does not where a
     /// vocabulary drops white space, or has one token for any word that it does not know.
@@ -92,7 +92,7 @@ impl Tokenizer<'_> {
         Ok(tokens.iter().flat_map(|&token| self.vocabulary.piece(token, render_special)).copied().collect())
     }
 
-    /// Refuses ids that are none of the vocabulary's.
+    /// Refuses ids outside the vocabulary.
     pub(crate) fn check_tokens(&self, field: &'static str, tokens: &[TokenId]) -> Result<(), Error> {
         match self.unknown_token(tokens) {
             None => Ok(()),
@@ -100,7 +100,7 @@ impl Tokenizer<'_> {
         }
     }
 
-    /// What is wrong with the first id that is none of the vocabulary's.
+    /// What is wrong with the first id outside the vocabulary.
     pub(crate) fn unknown_token(&self, tokens: &[TokenId]) -> Option<String> {
         let size = self.vocabulary.size();
         let unknown = tokens.iter().find(|token| usize::try_from(token.0).map_or(true, |id| id >= size))?;
@@ -108,23 +108,23 @@ impl Tokenizer<'_> {
     }
 }
 
-/// What has a vocabulary to tokenize with.
+/// Something that has a vocabulary to tokenize with.
 pub(crate) trait Tokenizes: Send + Sync + 'static {
     fn tokenizer(&self) -> Tokenizer<'_>;
 }
 
-/// The fewest and the most threads that prepare. Three, so that two schemas that take seconds to compile
+/// Minimum and maximum number of prepare threads. Three, so that two schemas that take seconds to compile
 /// leave one to others ([`TaskPool`] keeps slow work off the last thread); more than eight only wait for the
 /// model.
 const NUM_THREADS: (usize, usize) = (3, 8);
 
-/// Texts to tokenize and the like that may wait beside the requests.
+/// Maximum number of texts to tokenize, and the like, that may wait beside the requests.
 pub(crate) const MAX_SMALL_JOBS: usize = 64;
 
 /// Longer prompts are slow work: a tenth of a second by the slowest tokenizers.
 const MAX_QUICK_BYTES: usize = 64 << 10;
 
-/// How the prepare threads of an engine or embedder are. `keeps_order`: requests queue in the order in which they were
+/// The configuration of the prepare threads of an engine or embedder. `keeps_order`: requests queue in the order in which they were
 /// submitted, as far as they are quick to prepare.
 pub(crate) fn pool_options(keeps_order: bool) -> PoolOptions {
     let num_cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -151,11 +151,11 @@ fn pace_of_bytes(bytes: usize) -> Pace {
     if bytes > MAX_QUICK_BYTES { Pace::Slow } else { Pace::Quick }
 }
 
-/// Where texts are prepared: requests, and texts to tokenize alone.
+/// The threads that prepare requests, and texts that are only to be tokenized.
 pub(crate) struct Texts<P> {
     pub(crate) pool: TaskPool<P>,
     pub(crate) shared: Arc<Shared>,
-    /// The most that waits before a text alone is refused.
+    /// How many may wait before a text alone is refused.
     pub(crate) max_waiting: usize,
 }
 

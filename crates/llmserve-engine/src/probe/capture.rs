@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use crate::lock::lock;
 
-/// Bytes that are kept.
+/// Number of bytes that are kept.
 pub(super) const KEPT_BYTES: usize = 16 << 10;
-/// How long the output of an ended process may still come in.
+/// How long output of an ended process may still arrive.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// Which end of an output is kept.
@@ -40,7 +40,7 @@ impl Capture {
         Self { kept, ended }
     }
 
-    /// Waits for the end of the output, at most `limit`; a short while where it has ended.
+    /// Waits for the end of the output, at most `limit`; a short while if it has ended.
     pub(super) fn wait_for_end(&self, limit: Duration) {
         if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Disconnected) {
             thread::sleep(Duration::from_millis(1));
@@ -49,7 +49,7 @@ impl Capture {
 
     /// What was kept, once the process has ended.
     pub(super) fn text(&self) -> String {
-        // A process that the probe left behind may hold the pipe open for ever.
+        // A process that the probe left behind may keep the pipe open for ever.
         let (Ok(()) | Err(_)) = self.ended.recv_timeout(DRAIN_LIMIT);
         let kept = lock(&self.kept);
         String::from_utf8_lossy(&kept).into_owned()

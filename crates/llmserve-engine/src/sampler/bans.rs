@@ -1,13 +1,13 @@
-//! Tokens that must not be drawn, and what happens where nothing else is left.
+//! Tokens that must not be drawn, and what happens if nothing else is left.
 
 use super::penalties::logit_of;
 use super::row::Row;
 use crate::ids::TokenId;
 
-/// What may not be drawn at this position.
+/// The tokens that may not be drawn at this position.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bans<'a> {
-    /// End-of-generation tokens, while `min_tokens` or `ignore_eos` hold.
+    /// End-of-generation tokens, while `min_tokens` or `ignore_eos` apply.
     pub tokens: &'a [TokenId],
     /// The only tokens that a constraint allows: bit `i % 32` of word `i / 32` stands for token `i`.
     /// Unlike all other bans it is never lifted.
@@ -48,7 +48,7 @@ pub(super) fn apply_mask(words: &[u32], logits: &mut [f32]) {
 
 /// Bans each group of tokens and gives the row that is left, with the index and value of its largest logit.
 ///
-/// Where nothing is left, groups are lifted from the last to the first until something is: the most
+/// If nothing is left, groups are lifted from the last to the first until something is: the most
 /// important group stands first. `None`: there is nothing even without bans. `undo` and `maxima` are
 /// working memory.
 pub(super) fn apply<'r, const N: usize>(

@@ -7,7 +7,7 @@ use super::weight::{ONE, Softmax};
 use crate::event::TokenLogprobs;
 use crate::ids::TokenId;
 
-/// The log-probability of `token` and of the `num_top` likeliest tokens. `None` where no logit is
+/// The log-probability of `token` and of the `num_top` likeliest tokens. `None` if no logit is
 /// above minus infinity. Tokens of probability 0 are not among the likeliest.
 pub(super) fn of_token(
     row: Row<'_>,

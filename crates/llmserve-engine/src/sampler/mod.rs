@@ -32,7 +32,7 @@ use crate::ids::TokenId;
 use crate::request::SamplingParams;
 
 /// Working memory that sequences share: one for each thread that draws. It grows to the size of the
-/// vocabulary at first use and holds nothing between calls.
+/// vocabulary at first use and keeps nothing between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The largest logit of each block of the row at hand.
@@ -41,7 +41,7 @@ pub struct Scratch {
     changes: Changes,
 }
 
-/// A row that is not as the model gave it.
+/// A row that differs from what the model gave.
 #[derive(Debug, Default)]
 struct Changes {
     logits: Vec<f32>,
@@ -54,7 +54,7 @@ struct Changes {
 pub struct Sampled {
     /// The token.
     pub token: TokenId,
-    /// Its log-probability and alternatives, where asked for.
+    /// The token's log-probability and alternatives, if they were requested.
     pub logprobs: Option<TokenLogprobs>,
 }
 
@@ -163,7 +163,7 @@ impl Sampler {
         bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo, maxima)
     }
 
-    /// What a draw costs, in passes for the largest logit of a row.
+    /// The cost of a draw, in passes for the largest logit of a row.
     pub(crate) fn num_passes(&self) -> usize {
         // A sum of all weights takes eight times as long.
         let sums = usize::from(!self.is_greedy() && !self.truncation.has_top_k())
@@ -179,7 +179,7 @@ impl Sampler {
         self.temperature <= 0.0 || self.truncation.is_greedy()
     }
 
-    /// Enters a drawn or forced token into the history.
+    /// Adds a drawn or forced token to the history.
     pub fn accept(&mut self, token: TokenId) {
         if let Some(penalties) = &mut self.penalties {
             penalties.push(token);

@@ -27,14 +27,14 @@ pub(super) struct NgramBans {
     prefixes: Vec<u64>,
     /// The n-grams that have occurred, so that each is entered once.
     ngrams: HashSet<u64>,
-    /// For each context the newest of its followers.
+    /// For each context, the newest of its followers.
     newest: HashMap<u64, u32>,
     /// The followers of all contexts, each with the one before it of the same context.
     followers: Vec<(TokenId, u32)>,
 }
 
 impl NgramBans {
-    /// Bans n-grams of this size, 1 or more, of which `history` holds the first.
+    /// Bans n-grams of this size, 1 or more, where `history` contains the first tokens.
     pub(super) fn new(size: u32, history: &[TokenId]) -> Self {
         let context = size.saturating_sub(1);
         let mut bans = Self {
@@ -51,7 +51,7 @@ impl NgramBans {
         bans
     }
 
-    /// Enters a token.
+    /// Adds a token.
     pub(super) fn push(&mut self, token: TokenId) {
         // One more than the id, so that token 0 counts.
         let digit = u64::from(token.0 as u32) + 1;

@@ -17,12 +17,12 @@ pub(super) struct Penalties {
     presence: f32,
     /// The tokens that have occurred, and how often each did in the output.
     seen: Vec<(TokenId, u32)>,
-    /// Where each of them stands.
+    /// The position of each of them.
     places: HashMap<TokenId, usize>,
 }
 
 impl Penalties {
-    /// `None` where no penalty would change anything.
+    /// `None` if no penalty would change anything.
     pub(super) fn new(params: &SamplingParams, prompt: &[TokenId]) -> Option<Self> {
         let is_off = |value: f32, off: f32| (value - off).abs() <= 0.0;
         let repeats = !is_off(params.repetition_penalty, 1.0);
@@ -43,7 +43,7 @@ impl Penalties {
         })
     }
 
-    /// Enters a token of the output.
+    /// Adds a token of the output.
     pub(super) fn push(&mut self, token: TokenId) {
         let place = *self.places.entry(token).or_insert(self.seen.len());
         match self.seen.get_mut(place) {
@@ -69,7 +69,7 @@ impl Penalties {
     }
 }
 
-/// Adds biases. Ids outside the vocabulary are passed over.
+/// Adds biases. Ids outside the vocabulary are ignored.
 pub(super) fn apply_bias(bias: &[(TokenId, f32)], logits: &mut [f32]) {
     for &(token, amount) in bias {
         if let Some(logit) = logit_of(logits, token) {

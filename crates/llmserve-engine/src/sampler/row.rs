@@ -42,7 +42,7 @@ impl<'a> Row<'a> {
         blocks.filter(move |(_, (_, max))| **max >= floor).map(|(index, (block, _))| (index * BLOCK, block))
     }
 
-    /// A logit that at least `k` logits reach, close to the k-th largest: as many blocks have one. `None` where
+    /// A logit that at least `k` logits reach, close to the k-th largest: as many blocks have one. `None` if
     /// there are too few blocks. `sorted` is working memory.
     pub(super) fn floor_of_best(&self, k: usize, sorted: &mut Vec<f32>) -> Option<f32> {
         sorted.clear();
@@ -70,7 +70,7 @@ pub(super) fn largest(logits: &[f32]) -> f32 {
             *lane = larger(*lane, logit);
         }
     }
-    // Halves against each other, in vectors still.
+    // Halves are compared with each other, still in vectors.
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {

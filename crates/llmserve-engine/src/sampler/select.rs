@@ -16,7 +16,7 @@ const SORTED: usize = 256;
 pub(super) struct Candidate {
     /// Orders candidates: the logit, reversed, above the id.
     key: u64,
-    /// Its share of the probability, see [`Softmax`].
+    /// The candidate's share of the probability, see [`Softmax`].
     pub(super) weight: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Truncation of the distribution (`top_k`, then `top_p`, then `min_p`) and the draw from what is
 //! left.
 //!
-//! Each step keeps the best so many candidates, so the result is always a prefix of their order,
+//! Each step keeps a number of the best candidates, so the result is always a prefix of their order,
 //! and never shorter than `min_tokens_to_keep`.
 
 use super::draw;
@@ -27,12 +27,12 @@ pub(super) struct Truncation {
     top_k: Option<usize>,
     top_p: f32,
     min_p: f32,
-    /// At least 1.
+    /// How many candidates are kept at least: 1 or more.
     keep: usize,
 }
 
 impl Truncation {
-    /// Takes the fields that are about truncation.
+    /// The truncation by the request's fields.
     pub(super) fn new(params: &SamplingParams) -> Self {
         let keep = (params.min_tokens_to_keep as usize).max(1);
         Self {
@@ -101,7 +101,7 @@ impl Truncation {
         needed.clamp(1, mass.max(1))
     }
 
-    /// Keeps the smallest prefix with the share `top_p` of `mass`. The candidates hold that much.
+    /// Keeps the smallest prefix with the share `top_p` of `mass`. The candidates have that much.
     fn cut_top_p(&self, candidates: &mut Vec<Candidate>, mass: u64) {
         if self.top_p < 1.0 {
             let kept = select::partition_at(candidates, self.needed_mass(mass) - 1) + 1;
@@ -113,7 +113,7 @@ impl Truncation {
         }
     }
 
-    /// Keeps what has the share `min_p` of the likeliest candidate's weight.
+    /// Keeps the candidates with the share `min_p` of the likeliest candidate's weight.
     fn cut_min_p(&self, candidates: &mut Vec<Candidate>) {
         let least = (f64::from(self.min_p) * ONE as f64).ceil() as u64;
         let kept = candidates.iter().filter(|candidate| candidate.weight >= least).count();

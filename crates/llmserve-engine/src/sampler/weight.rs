@@ -25,7 +25,7 @@ const NOTHING: f32 = 62.0;
 const WEIGHTLESS: f32 = (FRACTION_BITS + 1) as f32;
 /// A distance in octaves from which on a mantissa is shifted down only.
 const SMALL: f32 = SPARE_BITS as f32;
-/// So many mantissas fit a sum of 32 bits.
+/// Number of mantissas that fit a sum of 32 bits.
 const SMALL_SUM: usize = 1 << (u32::BITS - f32::MANTISSA_DIGITS);
 /// Adding 1.5 * 2^23 rounds a small float to a whole number in its lowest bits.
 const ROUND: f32 = 12_582_912.0;
@@ -39,7 +39,7 @@ pub(super) struct Softmax {
 }
 
 impl Softmax {
-    /// For a row whose largest logit is `max`. The temperature is above 0.
+    /// The weights of a row whose largest logit is `max`. The temperature is above 0.
     pub(super) fn new(max: f32, temperature: f32) -> Self {
         // A finite scale keeps 0 * scale from being NaN.
         let scale = (LOG2_E / temperature).min(f32::MAX);
@@ -97,7 +97,7 @@ impl Softmax {
         (bits & MANTISSA | 1 << MANTISSA_BITS, EXPONENT_OF_ONE - (bits >> MANTISSA_BITS))
     }
 
-    /// The logit that lies so many octaves below the largest one, roughly.
+    /// The logit that lies `octaves` below the largest one, roughly.
     pub(super) fn logit_below_max(self, octaves: f32) -> f32 {
         if self.max < f32::INFINITY { self.max - octaves / self.scale } else { self.max }
     }

@@ -6,35 +6,35 @@ use crate::config::SchedulerConfig;
 
 use super::clock::Clock;
 
-/// A chunk has at least so many rows, however long they take: fewer cost nearly as much each step, and a prompt
+/// A chunk has at least this many rows, however long they take: fewer cost nearly as much each step, and a prompt
 /// would hardly move.
 const MIN_CHUNK: usize = 16;
 /// Rows of the first chunk, while nothing has been measured.
 const FIRST_CHUNK: usize = 64;
-/// A lone prompt gets at least so many rows a step: with fewer, flash attention on CPUs computes up to twice as many tiles
-/// as the rows fill, since each thread's share ends within one.
+/// A lone prompt gets at least this many rows a step: with fewer, flash attention on CPUs computes up to twice as
+/// many tiles as the rows fill, since each thread's share ends within one.
 const LONE_CHUNK: usize = 256;
-/// A chunk has at most so many times the rows of what was measured: a small step says little about a much larger one.
+/// A chunk has at most this many times the rows of what was measured: a small step says little about a much larger one.
 const MAX_GROWTH: usize = 4;
-/// A whole tile may take so many times what a chunk may. Parts of one are computed by another kernel, half as dear again
-/// over a prompt of 1,700 tokens, and round otherwise: where prompts and streams fill the machine, that decides how long
-/// prompts wait.
+/// A whole tile may take this many times as long as a chunk. Parts of one are computed by another kernel, half as
+/// dear again over a prompt of 1,700 tokens, and round differently: where prompts and streams fill the machine, that decides
+/// how long prompts wait.
 const TILE_PATIENCE: f64 = 3.0;
-/// Streams that have just begun wait so many times the usual limit for short prompts: those who arrive together begin
-/// together. 1.2 s at a time by default, where they would else be slowed down all through a burst.
+/// Streams that have just begun wait this many times the usual limit for short prompts: those who arrive together begin
+/// together. 1.2 s at a time by default, where they would otherwise be slowed down throughout a burst.
 const BEGINNER_STALLS: f64 = 8.0;
 
-/// A budget in time. What rows cost differs by machine, model, depth and load, so it is measured.
+/// A budget in time. The cost of rows differs by machine, model, depth and load, so it is measured.
 #[derive(Debug)]
 pub(super) struct StepBudget {
     max_stall: f64,
     idle_step: f64,
     /// Tokens of a tile: chunks end at borders of tiles where the budget allows.
     pub(super) tile: usize,
-    /// Whether a chunk has whole tiles however long they take, and nothing else depends on company.
+    /// Whether a chunk has whole tiles however long they take, and nothing else depends on other sequences.
     pub(super) is_deterministic: bool,
     clock: Clock,
-    /// For how long streams have rested since their last step, in seconds.
+    /// How long streams have rested since their last step, in seconds.
     rested: f64,
 }
 
@@ -61,14 +61,14 @@ impl StepBudget {
         }
     }
 
-    /// Rows of prompts beside so many rows of streams, in one step. `spent`: what it has cost already.
+    /// Rows of prompts beside `num_decode_rows` of streams, in one step. `spent`: what it has cost already.
     pub(super) fn shared_rows(&self, num_decode_rows: usize, spent: Duration) -> usize {
         let rows = self.rows_within(self.max_stall - spent.as_secs_f64());
         let least = if rows >= self.tile { self.tile.max(MIN_CHUNK) } else { MIN_CHUNK };
         rows.saturating_sub(num_decode_rows).max(least)
     }
 
-    /// Rows of prompts in a step for which streams of so many rows rest; 0: the streams are due.
+    /// Rows of prompts in a step for which the streams rest; 0: the streams are due.
     ///
     /// `are_beginners`: the streams have just begun. `spent`: what the step has cost already.
     pub(super) fn turn_rows(&self, num_decode_rows: usize, are_beginners: bool, spent: Duration) -> usize {
@@ -94,7 +94,7 @@ impl StepBudget {
         self.rested > 0.0
     }
 
-    /// Enters what a step took. `is_rest`: streams rested.
+    /// Records the time of a step. `is_rest`: streams rested.
     pub(super) fn record(&mut self, rows: usize, is_rest: bool, took: Duration) {
         self.clock.record(rows, took);
         self.rested = if is_rest { self.rested + took.as_secs_f64() } else { 0.0 };
@@ -145,7 +145,7 @@ mod tests {
             self.fixed + self.per_row * rows as f64
         }
 
-        /// Streams of so many rows and a prompt without end take turns; the chunk after so many turns.
+        /// Streams and a prompt without end take turns; the chunk after `num_turns`.
         fn turns(&self, budget: &mut StepBudget, num_decode_rows: usize, num_turns: usize) -> usize {
             let mut chunk = 0;
             for _ in 0..num_turns {

@@ -1,4 +1,4 @@
-//! What a step takes by its rows, learnt from the steps that were computed.
+//! How long a step takes by its rows, learnt from the steps that were computed.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ const WEIGHT: f64 = 0.3;
 /// A measurement counts as at most this many times its class's average: one disturbed step says little about the next
 /// ones.
 const MAX_SURPRISE: f64 = 3.0;
-/// After so many further steps a measurement has half its weight: depth and the machine's load change what rows cost.
+/// After this many further steps a measurement has half its weight: depth and the machine's load change what rows cost.
 const HALF_LIFE: f64 = 16.0;
-/// About what the fixed part is on an idle machine, in rows: only weighs small steps against large ones.
+/// About the size of the fixed part on an idle machine, in rows: it only weighs small steps against large ones.
 const FIXED_AS_ROWS: f64 = 8.0;
-/// A class that was not measured for so long counts for nothing.
+/// A class that has not been measured for this many steps counts for nothing.
 const MAX_AGE: u64 = 128;
 
 /// Steps of about the same number of rows.
@@ -26,10 +26,10 @@ struct Class {
     last: u64,
 }
 
-/// What steps take: a fixed part (weights are read, threads meet) and a part for each row.
+/// The cost of steps: a fixed part (weights are read, threads meet) and a part for each row.
 ///
-/// The fixed part must be told apart. Where it grows, on a crowded machine or in a throttled container, a cost in
-/// proportion to rows would blame the rows, make chunks smaller, and each row dearer still.
+/// The fixed part must be separate. If it grows, on a crowded machine or in a throttled container, a cost in
+/// proportion to rows would blame the rows, make chunks smaller, and each row still more expensive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct StepCost {
     /// Seconds of the fixed part.
@@ -39,12 +39,12 @@ pub(super) struct StepCost {
 }
 
 impl StepCost {
-    /// Seconds of a step of so many rows.
+    /// Seconds that a step of `rows` takes.
     pub(super) fn seconds(&self, rows: usize) -> f64 {
         self.fixed + self.per_row * rows as f64
     }
 
-    /// Rows of a step of so many seconds.
+    /// Rows of a step that takes `seconds`.
     pub(super) fn rows_within(&self, seconds: f64) -> usize {
         ((seconds - self.fixed) / self.per_row).max(0.0) as usize
     }
@@ -59,7 +59,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Enters what a step of `rows` rows took.
+    /// Records the time of a step of `rows` rows.
     pub(super) fn record(&mut self, rows: usize, took: Duration) {
         let expected = self.cost().map(|cost| cost.seconds(rows));
         let Some(class) = self.classes.get_mut(class_of(rows)) else {
@@ -82,7 +82,7 @@ impl Clock {
 
     /// The line through the measured classes; `None` before the first step.
     ///
-    /// By weighted least squares, such that small steps and large ones count alike.
+    /// The cost by weighted least squares, such that small steps and large ones count alike.
     pub(super) fn cost(&self) -> Option<StepCost> {
         let (mut n, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for class in self.of_late() {
@@ -100,7 +100,7 @@ impl Clock {
         }
         let (mean_x, mean_y) = (x / n, y / n);
         let variance = xx / n - mean_x * mean_x;
-        // What each row takes where there is no fixed part: also the highest that it can be.
+        // The cost of a row if there is no fixed part, which is also its upper bound.
         let most = xy / xx;
         // One class says nothing about the fixed part.
         let slope =
@@ -110,7 +110,7 @@ impl Clock {
         Some(StepCost { fixed: (mean_y - per_row * mean_x).max(0.0), per_row })
     }
 
-    /// Rows of the largest steps that were measured of late.
+    /// Rows of the largest steps that were measured lately.
     pub(super) fn largest(&self) -> usize {
         self.of_late().map(|class| class.rows as usize).max().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! What the next step computes: a plan from plain numbers. Knows neither llama.cpp nor text.
+//! Plans the next step from plain numbers, without any knowledge of llama.cpp or text.
 
 mod budget;
 mod clock;
@@ -11,19 +11,20 @@ use crate::config::SchedulerConfig;
 use budget::StepBudget;
 use prefill::plan_prefill;
 
-/// The most rows of a sequence that generates, drafts not counted: a long run of forced tokens is computed
+/// Maximum number of rows of a sequence that generates, drafts not counted: a long run of forced tokens is computed
 /// in the budget of prompts.
 const MAX_DECODE_ROWS: usize = 16;
 
 /// With more sequences than this, each gets one row a step where batches are split: rows that one
-/// sequence has beyond the others are computed apart, dearer than in a later step with all.
+/// sequence has beyond the others are computed separately, at a higher cost than in a later step with all.
 const MAX_UNEQUAL: usize = 3;
 
-/// Streams of at most so many tokens have hardly begun: nobody reads them yet, and they wait for short prompts, with whom
-/// they came as a rule. A burst's prompts take some seconds, in which its first streams get a token now and then.
+/// Streams of at most this many tokens have hardly begun: nobody reads them yet, and they wait for short prompts,
+/// with which they usually came. A burst's prompts take some seconds, in which its first streams get a token now
+/// and then.
 const JUST_BEGUN: usize = 32;
-/// A prompt is short that has up to so many tokens to compute, what the cache held not counted. A question is; one with
-/// documents is not, nor is what remains of it.
+/// A prompt is short if at most this many tokens, cached ones not counted, are to be computed. A question is;
+/// one with documents is not, nor is what remains of it.
 const SHORT_PROMPT: usize = 256;
 
 /// A running sequence as the scheduler sees it.
@@ -31,18 +32,18 @@ const SHORT_PROMPT: usize = 256;
 pub(crate) struct Candidate {
     /// The caller's index of the sequence.
     pub(crate) index: usize,
-    /// Tokens with cells: where its next row is.
+    /// Number of tokens with cells: the position of the next row.
     pub(crate) position: usize,
-    /// Tokens without cells.
+    /// Number of tokens without cells.
     pub(crate) num_pending: usize,
-    /// Tokens of its prompt that the cache did not hold.
+    /// Number of the prompt's tokens that were not cached.
     pub(crate) num_new: usize,
     /// Tokens that it has generated. From the first one on a few pending tokens are decode rows (the drawn token
     /// and those that its constraint forced), many a prefill after preemption.
     pub(crate) num_generated: usize,
     /// Drafted tokens that follow a decode row.
     pub(crate) num_drafted: usize,
-    /// The most tokens that one chunk of its prompt may have.
+    /// Maximum number of tokens in one chunk of its prompt.
     pub(crate) max_chunk: usize,
     /// Order of arrival.
     pub(crate) arrival: u64,
@@ -57,14 +58,14 @@ impl Candidate {
         !self.is_decode() && self.num_pending > 0
     }
 
-    /// The most tokens that its next chunk may have.
+    /// Maximum number of tokens in its next chunk.
     fn wanted(&self) -> usize {
         self.num_pending.min(self.max_chunk.max(1))
     }
 }
 
-/// Whether a sequence with so many pending tokens gets decode rows, and is no prompt: its next token is
-/// all that is missing, or it generates and a few were forced behind that.
+/// Whether a sequence with `num_pending` tokens gets decode rows, and does not count as a prompt: only its
+/// next token is missing, or it generates and a few were forced after that.
 pub(crate) fn is_decode(num_pending: usize, is_generating: bool) -> bool {
     num_pending == 1 || (is_generating && num_pending <= MAX_DECODE_ROWS)
 }
@@ -76,7 +77,7 @@ pub(crate) struct Share {
     pub(crate) index: usize,
     /// Pending tokens to compute.
     pub(crate) num_tokens: usize,
-    /// Drafted tokens to verify behind them.
+    /// Number of drafted tokens to verify after them.
     pub(crate) num_drafted: usize,
 }
 
@@ -109,7 +110,7 @@ impl Plan {
     }
 }
 
-/// Plans steps, and measures what they take.
+/// Plans steps, and measures their time.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     budget: StepBudget,
@@ -120,7 +121,7 @@ pub(crate) struct Scheduler {
     /// Whether others were passed over for short prompts: the next rest of the streams begins with a
     /// chunk of the oldest.
     passed_over: bool,
-    /// What moving cells took since the last step: it comes off the next one.
+    /// Time spent moving cells since the last step, which is taken off the next one.
     moved: Duration,
 }
 
@@ -147,14 +148,14 @@ impl Scheduler {
         self.budget.seconds_per_step()
     }
 
-    /// Takes the time that moving cells took off the next step.
+    /// Takes the time that was spent moving cells off the next step.
     pub(crate) fn charge(&mut self, moved: Duration) {
         self.moved += moved;
     }
 
     /// Plans a step of at most `max_rows` rows; prompt chunks get what the budget allows.
     ///
-    /// Every sequence that generates has its row; drafts are dropped first where rows are short. Of several
+    /// Every sequence that generates has its row; drafts are dropped first if rows are short. Of several
     /// prompts the oldest and the shortest are first in turns.
     pub(crate) fn plan(&mut self, candidates: &[Candidate], max_rows: usize) -> Plan {
         let num_decoding = candidates.iter().filter(|candidate| candidate.is_decode()).count();
@@ -200,14 +201,14 @@ impl Scheduler {
         plan_prefill(prompts, rows, self.budget.tile, oldest_first)
     }
 
-    /// Enters what the planned step took.
+    /// Records the time of the planned step.
     pub(crate) fn record(&mut self, plan: &Plan, took: Duration) {
         let rows = plan.num_decode_rows() + plan.num_prefill_rows();
         self.budget.record(rows, plan.num_resting > 0, took);
     }
 }
 
-/// The short prompts, where all streams have just begun.
+/// The short prompts, if all streams have just begun.
 fn short_prompts_beside_beginners(candidates: &[Candidate]) -> Vec<&Candidate> {
     let mut streams = candidates.iter().filter(|candidate| candidate.is_decode());
     if streams.any(|stream| stream.num_generated > JUST_BEGUN) {
@@ -233,7 +234,7 @@ fn plan_decode(candidates: &[Candidate], max_rows: usize, max_each: usize) -> Ve
         }
         spare -= num_tokens;
         shares.push(Share { index: candidate.index, num_tokens, num_drafted: 0 });
-        // A draft goes on from the last pending token.
+        // A draft continues from the last pending token.
         num_drafted.push(if num_tokens == candidate.num_pending { candidate.num_drafted } else { 0 });
     }
     for (share, wanted) in shares.iter_mut().zip(num_drafted) {

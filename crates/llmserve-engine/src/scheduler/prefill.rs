@@ -1,8 +1,8 @@
-//! Which prompts get the rows that a step has for them.
+//! Shares the rows that a step has for prompts out among them.
 
 use super::{Candidate, Share};
 
-/// What others leave of a budget is used from so many rows on, or a tile: fewer cost more than they bring.
+/// What others leave of a budget is used from this many rows on, or a tile: fewer cost more than they bring.
 const MIN_PART: usize = 16;
 
 /// Shares `rows` out among prompts, the oldest or the shortest first.
@@ -37,12 +37,12 @@ pub(super) fn plan_prefill(
     shares
 }
 
-/// The next chunk of a prompt, of at most `rows` rows, whose end lies on a border of tiles unless the prompt ends
-/// before.
+/// The next chunk of a prompt, of at most `rows` rows, which ends at a tile boundary unless the prompt ends
+/// earlier.
 ///
-/// Kernels that work on whole tiles round otherwise than those for the rest. With chunks of whole tiles each token
-/// meets the same kernel in every run, whatever time its neighbours took. Where the budget does not hold a tile, parts
-/// of one are computed: their borders are those of halves, quarters and so on.
+/// Kernels that work on whole tiles round differently from those for the rest. With chunks of whole tiles each token
+/// meets the same kernel in every run, whatever time its neighbours took. If a tile does not fit into the budget, parts
+/// of one are computed, which end at halves, quarters and so on.
 fn chunk(prompt: &Candidate, rows: usize, tile: usize) -> usize {
     let wanted = prompt.wanted();
     if wanted <= rows || rows == 0 {

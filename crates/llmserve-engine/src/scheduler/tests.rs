@@ -24,7 +24,7 @@ fn share(index: usize, num_tokens: usize) -> Share {
     Share { index, num_tokens, num_drafted: 0 }
 }
 
-/// What a step of so many rows takes on the machine of these tests: 10 ms and 2 ms a row.
+/// How long a step takes on the machine of these tests: 10 ms and 2 ms a row.
 fn took(rows: usize) -> Duration {
     Duration::from_millis(10 + 2 * rows as u64)
 }

@@ -9,32 +9,32 @@ use crate::types::{SessionError, SessionErrorReason};
 
 use super::damaged;
 
-/// What a session file starts with: no text, and damaged visibly by a change of line ends.
+/// The start of a session file: not text, and visibly damaged by a change of line ends.
 pub(super) const MAGIC: [u8; 8] = *b"\x93LLMSV\r\n";
 /// The format version that is written and read.
 pub(super) const VERSION: u32 = 1;
-/// Bytes of magic, version and header length.
+/// Size of magic, version and header length in bytes.
 pub(super) const PREAMBLE_BYTES: u64 = 16;
-/// Bytes of the checksum.
+/// Size of the checksum in bytes.
 pub(super) const CHECKSUM_BYTES: u64 = 32;
-/// The longest header that is read; a real one has some hundred bytes.
+/// Maximum length of a header; a real one has some hundred bytes.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
-/// The header as it stands in the file.
+/// The header in the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Header {
-    /// Who wrote it.
+    /// Program and version that wrote it.
     pub(super) writer: String,
-    /// When, in seconds since 1970.
+    /// When it was written, in seconds since 1970.
     pub(super) created_s: u64,
     pub(super) model: Model,
     pub(super) num_tokens: u64,
     pub(super) is_templated: bool,
-    /// The KV state, where one was saved.
+    /// The KV state, if one was saved.
     pub(super) state: Option<KvState>,
 }
 
-/// The model that a session is of.
+/// The model of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Model {
     pub(super) fingerprint: String,
@@ -45,7 +45,7 @@ pub(super) struct Model {
 /// A KV state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct KvState {
-    /// All that decides whether it can be restored.
+    /// Everything that decides whether it can be restored.
     pub(super) layout: String,
     /// How many of the tokens it covers, from the first.
     pub(super) num_tokens: u64,
@@ -53,7 +53,7 @@ pub(super) struct KvState {
 }
 
 impl Header {
-    /// Magic, version, length and header as they stand in the file.
+    /// Magic, version, length and header, as in the file.
     pub(super) fn encode(&self) -> Result<Vec<u8>, SessionError> {
         let json = serde_json::to_vec(self).map_err(|error| {
             let message = "the session's header could not be written";
@@ -73,7 +73,7 @@ impl Header {
         let expected = header.file_bytes(json.len() as u64);
         if expected != Some(file_bytes) {
             let says = expected.map_or_else(|| "far more".to_owned(), |bytes| bytes.to_string());
-            return Err(damaged(format!("the file has {file_bytes} bytes and its header says {says}")));
+            return Err(damaged(format!("the file has {file_bytes} bytes, but its header says {says}")));
         }
         if header.state.as_ref().is_some_and(|state| state.num_tokens > header.num_tokens) {
             return Err(damaged("the KV state covers more tokens than the session has"));
@@ -88,27 +88,27 @@ impl Header {
     }
 }
 
-/// The length of the header out of the first bytes of a file.
+/// The length of the header, from the first bytes of a file.
 pub(super) fn header_bytes(preamble: [u8; PREAMBLE_BYTES as usize]) -> Result<u32, SessionError> {
     let [magic @ .., v0, v1, v2, v3, n0, n1, n2, n3] = preamble;
     if magic != MAGIC {
-        return Err(SessionError::new(SessionErrorReason::NotASession, "the file is no session"));
+        return Err(SessionError::new(SessionErrorReason::NotASession, "the file is not a session"));
     }
     let version = u32::from_le_bytes([v0, v1, v2, v3]);
     if version != VERSION {
-        let message = format!("the session has format version {version}, only {VERSION} is read");
+        let message = format!("the session has format version {version}, but only {VERSION} is supported");
         return Err(SessionError::new(SessionErrorReason::WrongVersion, message));
     }
     let num_bytes = u32::from_le_bytes([n0, n1, n2, n3]);
     if num_bytes > MAX_HEADER_BYTES {
         return Err(damaged(format!(
-            "the header has {num_bytes} bytes, at most {MAX_HEADER_BYTES} are read"
+            "the header has {num_bytes} bytes, more than the limit of {MAX_HEADER_BYTES}"
         )));
     }
     Ok(num_bytes)
 }
 
-/// What is known of a session file without its model.
+/// The header of a session file, which can be read without its model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionInfo {
     /// Format version.
@@ -121,19 +121,19 @@ pub struct SessionInfo {
     pub fingerprint: String,
     /// Architecture of the model.
     pub architecture: String,
-    /// One line on the model.
+    /// The model in one line.
     pub description: String,
     /// Number of tokens.
     pub num_tokens: u64,
-    /// Whether the tokens are of a chat template.
+    /// Whether the tokens come from a chat template.
     pub is_templated: bool,
-    /// How many of the tokens the KV state covers; 0 without one.
+    /// How many of the tokens the KV state covers; 0 without a state.
     pub num_state_tokens: u64,
-    /// Bytes of the KV state.
+    /// Size of the KV state in bytes.
     pub state_bytes: u64,
-    /// What the KV state depends on beside the weights; empty without one.
+    /// Everything but the weights that the KV state depends on; empty without a state.
     pub state_layout: String,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Sessions: conversations whose tokens are kept from call to call.
 //!
 //! A session is its token ids. Its cells, in a slot, in host memory or in a file, are a cache of them:
-//! they are found as any equal prefix is, and computed again where they are gone.
+//! they are found like any equal prefix, and computed again if they are gone.
 
 mod header;
 mod queue;
@@ -30,21 +30,21 @@ use queue::Conversation;
 
 /// A conversation with one engine. Clones are the same session.
 ///
-/// Its calls (requests, [`Self::save`], [`Self::load`], [`Self::reset`]) run one after the other in the
+/// The calls of a session (requests, [`Self::save`], [`Self::load`], [`Self::reset`]) run one after the other in the
 /// order in which they were made. A call that waits holds its place in the engine's queue.
 #[derive(Clone)]
 pub struct Session {
     inner: Arc<Inner>,
 }
 
-/// What the clones share.
+/// The state that the clones share.
 struct Inner {
     files: Arc<Files>,
     /// Held for a few instructions only, and never while something else is called.
     conversation: Mutex<Conversation>,
 }
 
-/// The way to the thread that reads and writes an engine's session files.
+/// The handle on the thread that reads and writes an engine's session files.
 pub(crate) struct Files {
     pub(crate) shared: Arc<Shared>,
     pub(crate) pool: TaskPool<Storage>,
@@ -55,13 +55,13 @@ impl Session {
         Self { inner: Arc::new(Inner { files, conversation: Mutex::default() }) }
     }
 
-    /// A session of the engine with these files that holds what this one does.
+    /// A session of the engine with these files, with the same contents as this one.
     pub(crate) fn copied(&self, files: Arc<Files>) -> Self {
         let conversation = Mutex::new(Conversation::of(&lock(&self.inner.conversation)));
         Self { inner: Arc::new(Inner { files, conversation }) }
     }
 
-    /// Whether it belongs to this engine.
+    /// Whether the session belongs to this engine.
     pub(crate) fn is_of(&self, engine: &Arc<Shared>) -> bool {
         Arc::ptr_eq(&self.inner.files.shared, engine)
     }
@@ -78,7 +78,7 @@ impl Session {
         lock(&self.inner.conversation).tokens.clone()
     }
 
-    /// Whether the last request said that the tokens are of a chat template.
+    /// Whether the last request declared that the tokens come from a chat template.
     #[must_use]
     pub fn is_templated(&self) -> bool {
         lock(&self.inner.conversation).is_templated
@@ -101,7 +101,7 @@ impl Session {
         job
     }
 
-    /// Makes the session what a file holds, after the calls that are waiting. Fails with
+    /// Replaces the session by that of a file, after the calls that are waiting. Fails with
     /// [`crate::Error::Session`], and then changes nothing.
     #[must_use = "dropping the job gives the call up"]
     pub fn load(&self, path: impl Into<PathBuf>, listener: Option<Listener>) -> Job<()> {
@@ -141,37 +141,37 @@ impl fmt::Debug for Session {
 pub struct SessionUse {
     /// The session.
     pub session: Session,
-    /// What the prompt is to it.
+    /// The relation of the prompt to it.
     pub mode: SessionMode,
-    /// Whether the session is of a chat template afterwards. With [`SessionMode::AppendTurn`] one that is of a
-    /// template stays so whatever is said here.
+    /// Whether the session counts as templated afterwards. With [`SessionMode::AppendTurn`] a templated session
+    /// stays so, whatever this says.
     pub templated: bool,
 }
 
-/// What a request's prompt is to its session.
+/// The relation of a request's prompt to its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionMode {
-    /// The whole of it.
+    /// The prompt replaces the session.
     Replace,
-    /// What follows the session's tokens.
+    /// The prompt follows the session's tokens.
     Append,
     /// The next turn of a conversation follows, in place of the prompt. In a session that is empty or not
     /// templated, the prompt follows.
     AppendTurn(NextTurn),
 }
 
-/// How a templated conversation goes on.
+/// How a templated conversation continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextTurn {
     /// The turn, from the end of the one before to the prefix of the answer.
     pub turn: String,
-    /// What ends the turn before, where no end-of-generation token ended it.
+    /// The text that ends the previous turn, if no end-of-generation token ended it.
     pub end_of_turn: String,
-    /// What stands between such a token and the next turn.
+    /// The text between such a token and the next turn.
     pub after_end: String,
 }
 
-/// A file that contradicts itself.
+/// The error about a file that contradicts itself.
 fn damaged(message: impl Into<String>) -> SessionError {
     SessionError::new(SessionErrorReason::Damaged, message)
 }

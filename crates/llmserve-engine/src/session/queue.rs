@@ -15,49 +15,49 @@ use crate::worker::pool::Pace;
 use super::storage::{FileCall, FileTask};
 use super::{Inner, SessionMode};
 
-/// The most calls of one session that wait; requests are bounded by the engine's queue as well.
+/// Maximum number of waiting calls of one session; requests are bounded by the engine's queue as well.
 const MAX_WAITING: usize = 1024;
 
-/// A session's tokens, and who waits for them.
+/// A session's tokens, and the calls that wait for them.
 #[derive(Default)]
 pub(super) struct Conversation {
     pub(super) tokens: Vec<TokenId>,
     pub(super) is_templated: bool,
-    /// What it uses cells by that came out of a file, if there are such.
+    /// The key by which it uses cells from a file, if there are any.
     key: Option<SessionKey>,
     turns: Turns,
     waiting: VecDeque<Call>,
 }
 
-/// Where the turn is.
+/// The state of the turn.
 #[derive(Default, PartialEq, Eq)]
 enum Turns {
-    /// Nobody has it.
+    /// Nobody has the turn.
     #[default]
     Free,
-    /// A call has it.
+    /// A call has the turn.
     Taken,
-    /// It is being given to the call that waits longest.
+    /// The turn is being given to the call that waits longest.
     Starting,
-    /// That call is over already.
+    /// The call that was to get the turn is over already.
     CameBack,
 }
 
 impl Conversation {
-    /// One with the tokens of another, and nobody who waits.
+    /// A queue with the tokens of another session, and no waiting calls.
     pub(super) fn of(other: &Self) -> Self {
         Self { tokens: other.tokens.clone(), is_templated: other.is_templated, ..Self::default() }
     }
 }
 
-/// A request that waits for its turn. Dropped, it answers.
+/// A request that waits for its turn. Dropping it answers it.
 pub(crate) trait WaitingRequest: Send {
     fn id(&self) -> RequestId;
-    /// Goes on: what is left of the request has the turn now.
+    /// Continues the request, which now has the turn.
     fn start(self: Box<Self>, turn: Turn);
-    /// Ends it, since its client gave it up.
+    /// Ends the request, since its client gave it up.
     fn cancel(self: Box<Self>);
-    /// Ends it with an error.
+    /// Ends the request with an error.
     fn refuse(self: Box<Self>, error: Error);
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Turn {
     session: Arc<Inner>,
 }
 
-/// A request's turn, and what it makes of the session.
+/// A request's turn, and its effect on the session.
 pub(crate) struct SessionTurn {
     pub(crate) turn: Turn,
     pub(crate) mode: SessionMode,
@@ -101,7 +101,7 @@ pub(super) fn enter(session: &Arc<Inner>, call: Call) {
 }
 
 /// Gives the turn to the call that waits longest. Calls that are over at once are followed by the next one
-/// here: to start it where the turn is dropped would go once deeper for each call.
+/// here: starting it where the turn is dropped would recurse once for each call.
 fn start_next(session: &Arc<Inner>) {
     let mut conversation = lock(&session.conversation);
     if conversation.turns == Turns::Starting {
@@ -172,23 +172,23 @@ fn start_file(task: FileTask, path: PathBuf, result: JobSender<()>, turn: Turn) 
 }
 
 impl Turn {
-    /// The session's tokens, and whether they are of a chat template.
+    /// The session's tokens, and whether they come from a chat template.
     pub(crate) fn contents(&self) -> (Vec<TokenId>, bool) {
         let conversation = lock(&self.session.conversation);
         (conversation.tokens.clone(), conversation.is_templated)
     }
 
-    /// What the session uses cells by that came out of a file.
+    /// The key by which the session uses cells from a file.
     pub(crate) fn key(&self) -> Option<SessionKey> {
         lock(&self.session.conversation).key.clone()
     }
 
-    /// Makes the session hold these tokens.
+    /// Replaces the session's tokens.
     fn set(&self, tokens: Vec<TokenId>, is_templated: bool) {
         self.replace(tokens, is_templated, self.key());
     }
 
-    /// Makes the session hold tokens out of a file, whose cells are kept while the key is.
+    /// Replaces the session's tokens by those of a file, whose cells are kept as long as the key.
     pub(super) fn replace(&self, tokens: Vec<TokenId>, is_templated: bool, key: Option<SessionKey>) {
         let mut conversation = lock(&self.session.conversation);
         conversation.tokens = tokens;
@@ -204,7 +204,7 @@ impl Drop for Turn {
 }
 
 impl SessionTurn {
-    /// Ends the turn of a request that had output: the session goes on from these tokens.
+    /// Ends the turn of a request that had output: the session continues from these tokens.
     pub(crate) fn finish(self, tokens: Vec<TokenId>) {
         let is_turn = matches!(self.mode, SessionMode::AppendTurn(_));
         let is_templated = self.templated || (is_turn && lock(&self.turn.session.conversation).is_templated);

@@ -1,4 +1,4 @@
-//! Reading session files, with every length checked and the checksum verified. The format stands at
+//! Reads session files, checks every length and verifies the checksum. The format is described in
 //! [`super::header`].
 
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use crate::types::{SessionError, SessionErrorReason, TokenId};
 use super::damaged;
 use super::header::{self, CHECKSUM_BYTES, Header, MAGIC, PREAMBLE_BYTES, SessionInfo};
 
-/// Bytes that are read or written at once.
+/// Number of bytes that are read or written at once.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
-/// What a session is read for.
+/// The target of a session that is read.
 pub(super) struct Expected<'a> {
     pub(super) fingerprint: &'a str,
     pub(super) context_length: u64,
@@ -31,14 +31,14 @@ pub(super) struct Expected<'a> {
 pub(super) struct Contents {
     pub(super) header: Header,
     pub(super) tokens: Vec<TokenId>,
-    /// Empty where there is none, or none that is of use.
+    /// The KV state; empty if there is no usable one.
     pub(super) state: Vec<u8>,
 }
 
-/// Reads what is known of a session file without its model, and verifies its checksum.
+/// Reads the header of a session file and verifies its checksum, without the model.
 ///
 /// # Errors
-/// [`SessionError`] where it is no whole session file.
+/// [`SessionError`] if the file is not a complete session file.
 pub fn inspect_session(path: &Path) -> Result<SessionInfo, SessionError> {
     explained(path, || {
         let mut reader = Reader::open(path)?;
@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path, expected: &Expected<'_>) -> Result<Contents, Ses
     explained(path, || {
         let mut reader = Reader::open(path)?;
         let header = reader.header()?;
-        // Told only once the checksum is known to be right: a damaged file is not of another model.
+        // Reported only once the checksum is known to be right: a damaged file is not one of another model.
         if let Err(error) = expected.check(&header) {
             reader.verify_rest()?;
             return Err(error);
@@ -70,18 +70,18 @@ pub(super) fn read(path: &Path, expected: &Expected<'_>) -> Result<Contents, Ses
     })
 }
 
-/// Reads a file once from start to end, hashing what goes through.
+/// Reads a file once from start to end, hashing what it reads.
 struct Reader {
     file: BufReader<File>,
     hasher: Sha256,
     file_bytes: u64,
-    /// Bytes before the checksum that were not read yet.
+    /// Number of bytes before the checksum that have not been read yet.
     remaining: u64,
 }
 
 impl Reader {
     fn open(path: &Path) -> Result<Self, SessionError> {
-        // Looked at before it is opened: opening a pipe would wait for a writer.
+        // Checked before it is opened: opening a pipe would wait for a writer.
         check_regular(&fs::metadata(path).map_err(|error| not_readable(&error))?)?;
         let file = File::open(path).map_err(|error| not_readable(&error))?;
         let state = file.metadata().map_err(|error| not_readable(&error))?;
@@ -105,7 +105,7 @@ impl Reader {
         Header::decode(&json, self.file_bytes)
     }
 
-    /// What a file is that has no room for a header.
+    /// The error about a file without room for a header.
     fn too_short(&mut self) -> SessionError {
         let mut start = [0; MAGIC.len()];
         let len = start.len().min(self.file_bytes as usize);
@@ -113,7 +113,7 @@ impl Reader {
         if is_start && len > 0 {
             return damaged(format!("the file ends after {} bytes, inside its header", self.file_bytes));
         }
-        SessionError::new(SessionErrorReason::NotASession, "the file is no session")
+        SessionError::new(SessionErrorReason::NotASession, "the file is not a session")
     }
 
     fn tokens(&mut self, count: u64) -> Result<Vec<TokenId>, SessionError> {
@@ -127,7 +127,7 @@ impl Reader {
         if len > self.remaining {
             let (all, left) = (self.file_bytes, self.remaining);
             return Err(damaged(format!(
-                "the file has {all} bytes, and {len} are missing where {left} are left"
+                "the file has {all} bytes, and the next part needs {len} where {left} are left"
             )));
         }
         let mut bytes = vec![0; len as usize];
@@ -163,7 +163,7 @@ impl Reader {
 impl Expected<'_> {
     fn check(&self, header: &Header) -> Result<(), SessionError> {
         if header.model.fingerprint != self.fingerprint {
-            let message = "the session is of another model, or of other adapters";
+            let message = "the session belongs to another model, or to other adapters";
             return Err(SessionError::new(SessionErrorReason::OtherModel, message));
         }
         if header.num_tokens > self.context_length {
@@ -200,7 +200,7 @@ fn check_regular(state: &fs::Metadata) -> Result<(), SessionError> {
     if state.is_file() {
         return Ok(());
     }
-    Err(SessionError::new(SessionErrorReason::NotReadable, "the path is no regular file"))
+    Err(SessionError::new(SessionErrorReason::NotReadable, "the path is not a regular file"))
 }
 
 fn not_readable(error: &io::Error) -> SessionError {

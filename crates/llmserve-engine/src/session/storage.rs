@@ -24,7 +24,7 @@ use super::{Files, Turn};
 /// The stack of the thread.
 const STACK_BYTES: usize = 2 << 20;
 
-/// The thread that has the cells. Both return false where it has ended.
+/// The thread that has the cells. Both methods return false if it has ended.
 pub(crate) trait CellsThread: Send + Sync {
     /// Asks for a copy of cells.
     fn copy(&self, copy: CopyCells) -> bool;
@@ -32,7 +32,7 @@ pub(crate) trait CellsThread: Send + Sync {
     fn park(&self, cells: LoadedCells) -> bool;
 }
 
-/// What to do with a file.
+/// An operation on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileTask {
     /// Write the session.
@@ -41,7 +41,7 @@ pub(super) enum FileTask {
     Load,
 }
 
-/// A call that has its turn. Lost, it gives the turn on before it answers, as it does when it is done: the
+/// A call that has its turn. If it is lost, it passes the turn on before it answers, as it does when it is done: the
 /// next call begins before the client can make one.
 pub(super) struct FileCall {
     pub(super) task: FileTask,
@@ -50,7 +50,7 @@ pub(super) struct FileCall {
     pub(super) result: JobSender<()>,
 }
 
-/// What the thread works with.
+/// The tools of the thread.
 pub(crate) struct Storage {
     pub(crate) info: ModelInfo,
     /// Host memory for cells, in bytes.
@@ -118,7 +118,7 @@ impl Storage {
         Ok(())
     }
 
-    /// A copy of what cells there are of these tokens.
+    /// A copy of the existing cells of these tokens.
     fn copy_cells(
         &self,
         tokens: &[TokenId],

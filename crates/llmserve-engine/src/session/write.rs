@@ -1,4 +1,4 @@
-//! Writing session files, so that a crash leaves the old file or the new one.
+//! Writes session files, so that a crash leaves the old file or the new one.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
@@ -15,14 +15,14 @@ use super::read::{CHUNK_BYTES, Contents, explained};
 /// Writes a session.
 pub(super) fn write(path: &Path, contents: &Contents) -> Result<(), SessionError> {
     explained(path, || {
-        // Of a link, what it leads to is replaced.
+        // The target of a link is replaced, not the link.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         check_replaceable(&target)?;
         let folder = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
             Some(_) | None => PathBuf::from("."),
         };
-        // Removed again unless it is renamed, and for nobody else to read: conversations are private.
+        // Removed again unless it is renamed, and readable by its owner only: conversations are private.
         let temporary = tempfile::Builder::new().prefix(".llmserve-").suffix(".tmp").tempfile_in(&folder);
         let temporary = temporary.map_err(|error| not_writable(&error))?;
         write_contents(&temporary, contents)?;
@@ -49,7 +49,7 @@ fn write_contents(file: &NamedTempFile, contents: &Contents) -> Result<(), Sessi
     write().map_err(|error| not_writable(&error))
 }
 
-/// Only sessions are replaced: the path may be a slip, and is in servers that of a client.
+/// Only sessions are replaced: the path may be a mistake, and in a server it comes from a client.
 fn check_replaceable(target: &Path) -> Result<(), SessionError> {
     let metadata = match fs::metadata(target) {
         Ok(metadata) => metadata,
@@ -61,11 +61,11 @@ fn check_replaceable(target: &Path) -> Result<(), SessionError> {
     if metadata.is_file() && is_session() && magic == MAGIC {
         return Ok(());
     }
-    let message = "there is a file that is no session, which is not replaced";
+    let message = "the path names a file that is not a session; it is not replaced";
     Err(SessionError::new(SessionErrorReason::NotReplaceable, message))
 }
 
-/// Makes the new name last. Some file systems cannot; the file itself is whole either way.
+/// Makes the new name durable. Some file systems cannot; the file itself is complete either way.
 fn sync_folder(folder: &Path) {
     #[cfg(unix)]
     if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {

@@ -24,7 +24,7 @@ pub struct WeightsConfig {
     pub use_mmap: bool,
     /// Lock the weights in memory, so that they are not swapped out.
     pub use_mlock: bool,
-    /// Layers to offload to the GPU; `None` leaves it to llama.cpp (all, where there is a GPU).
+    /// Layers to offload to the GPU; `None` leaves it to llama.cpp (all, if there is a GPU).
     pub gpu_layers: Option<u32>,
     /// Index of the GPU that holds everything that is not split.
     pub main_gpu: u32,
@@ -60,17 +60,19 @@ pub enum MetadataValue {
     Str(String),
 }
 
-/// How the context is made.
+/// Options of the context.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContextConfig {
     /// Maximum number of tokens in one sequence. `None`: the trained length, or less if half of the
     /// free memory cannot hold one such sequence.
     pub context_length: Option<u32>,
-    /// Maximum number of sequences in the context at the same time (1 to 256). `None`: four per
-    /// thread, from 4 to 16.
+    /// Maximum number of sequences in the context at the same time (1 to 256). `None`: four per thread
+    /// (4 to 16), or 16 with a GPU; fewer with [`KvLayout::PerSequence`] if half of the free memory
+    /// cannot hold as many at full length, and never more than `batch_size`. An embedding model takes
+    /// this many inputs at a time: 64 by default, and never more than `ubatch_size` or `batch_size`.
     pub max_sequences: Option<u32>,
-    /// KV cells of all sequences together, for [`KvLayout::Unified`]. `None`: what half of the free
-    /// memory holds, at most sequences x context length.
+    /// KV cells of all sequences together, for [`KvLayout::Unified`]. `None`: as many as fit into
+    /// half of the free memory, at most sequences x context length.
     pub kv_cells: Option<u32>,
     /// One pool of cells, or one per sequence.
     pub kv_layout: KvLayout,
@@ -92,7 +94,7 @@ pub struct ContextConfig {
     /// Keep all cells of sliding-window layers, which makes prefix reuse possible there.
     pub swa_full: bool,
     /// Compute each sequence by itself, so that no other request changes its log-probabilities in the last bits. Slow
-    /// with several sequences. Needs [`KvLayout::PerSequence`], which [`KvLayout::Auto`] then is; nothing is drafted.
+    /// with several sequences. Needs [`KvLayout::PerSequence`], which [`KvLayout::Auto`] then selects; nothing is drafted.
     pub deterministic: bool,
     /// Scaling of the rotary position embedding.
     pub rope: RopeConfig,
@@ -229,7 +231,7 @@ pub enum RopeScaling {
 pub struct LoraAdapter {
     /// The GGUF file of the adapter.
     pub path: PathBuf,
-    /// Its weight.
+    /// The adapter's weight.
     pub scale: f32,
 }
 
@@ -238,11 +240,11 @@ pub struct LoraAdapter {
 pub struct SchedulerConfig {
     /// Maximum number of waiting requests; further ones are refused.
     pub max_queued_requests: usize,
-    /// The most prompt tokens that wait; a request that would exceed them is refused, unless it
+    /// Maximum number of waiting prompt tokens; a request that would exceed it is refused, unless it
     /// is alone in the queue.
     pub max_queued_tokens: usize,
-    /// How long running streams may stand still while prompts are computed, in milliseconds. People notice gaps from
-    /// some 100 to 200 ms on.
+    /// How long running streams may stand still while prompts are computed, in milliseconds. People notice gaps of
+    /// more than 100 to 200 ms.
     pub max_stall_ms: u32,
     /// How long a step that only prefills may take, in milliseconds.
     pub idle_step_ms: u32,

@@ -2,17 +2,17 @@
 
 use super::error::Error;
 
-/// The most tokens of one draft.
+/// Maximum number of tokens in one draft.
 pub const MAX_DRAFT_TOKENS: usize = 8;
 
-/// How the next tokens of a request are guessed. The text is the same as without.
+/// How the next tokens of a request are guessed. The text is the same as without drafting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drafting {
     /// Where the guesses come from.
     pub method: DraftMethod,
-    /// The most tokens of one draft, 1 to [`MAX_DRAFT_TOKENS`].
+    /// Maximum number of tokens in one draft, 1 to [`MAX_DRAFT_TOKENS`].
     pub draft_len: usize,
-    /// Whether drafts get shorter, or rest, where they do not pay. Without, every draft has the full
+    /// Whether drafts are shortened or skipped when they do not pay off. If not, every draft has the full
     /// length, as far as there is room.
     pub adaptive: bool,
 }
@@ -20,10 +20,10 @@ pub struct Drafting {
 /// Where guesses come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DraftMethod {
-    /// The model's own head for multi-token prediction (MTP), which goes with the request
+    /// The model's own head for multi-token prediction (MTP), which is passed with the request
     /// ([`crate::Submission::head`]).
     Head,
-    /// What followed the last tokens where they occurred before, in prompt or output.
+    /// The tokens that followed the last tokens at an earlier place in prompt or output.
     PromptLookup,
 }
 

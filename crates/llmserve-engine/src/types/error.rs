@@ -19,19 +19,19 @@ pub enum Error {
         reason: String,
     },
     /// The prompt has no tokens.
-    #[error("prompt: must hold at least one token")]
+    #[error("prompt: must have at least one token")]
     EmptyPrompt,
     /// The prompt leaves no room for output in the context length.
     #[error(
         "prompt: {prompt_tokens} tokens leave no room for output in the context length of {context_length} tokens"
     )]
     ContextExceeded {
-        /// Tokens of the prompt.
+        /// Number of prompt tokens.
         prompt_tokens: usize,
         /// The most tokens that one sequence may hold.
         context_length: usize,
     },
-    /// The prompt is too long a text to fit, and was therefore not tokenized.
+    /// The prompt is too long to fit, and was therefore not tokenized.
     #[error("prompt: at least {fewest_tokens} tokens exceed the context length of {context_length} tokens")]
     TextTooLong {
         /// The fewest tokens that a text of this length can have.
@@ -57,7 +57,7 @@ pub enum Error {
         num_tokens: usize,
         /// Whether the tokens were counted. A text that is far too long is not tokenized.
         is_exact: bool,
-        /// The most tokens that one input may have.
+        /// Maximum number of tokens in one input.
         limit: usize,
     },
     /// A constraint cannot be compiled.
@@ -69,23 +69,23 @@ pub enum Error {
         reason: String,
     },
     /// The token limit is too small for even the shortest document that the constraint allows.
-    #[error("max_tokens: the shortest document takes {minimum} tokens, and {budget} may be generated")]
+    #[error("max_tokens: the shortest document takes {minimum} tokens, but only {budget} may be generated")]
     BudgetTooSmall {
-        /// Tokens of the shortest document that was found.
+        /// Number of tokens in the shortest document that was found.
         minimum: usize,
-        /// The most tokens that may be generated: the request's limit or what the context leaves.
+        /// How many tokens may be generated: the request's limit, or what the context leaves.
         budget: usize,
     },
     /// The constraint broke while the text was generated.
     #[error("the constraint failed: {reason}")]
     ConstraintFailed {
-        /// How it broke.
+        /// How the constraint broke.
         reason: &'static str,
     },
     /// The waiting queue has no room.
     #[error("the queue is full: {limit} {unit} are waiting")]
     QueueFull {
-        /// The limit that was met.
+        /// The limit that was reached.
         limit: usize,
         /// What the limit counts: `requests` or `tokens`.
         unit: &'static str,
@@ -105,7 +105,7 @@ pub enum Error {
     #[error("the model has no head for multi-token prediction (MTP) that can draft")]
     NoDraftHead,
     /// The draft context could not be created.
-    #[error("the draft context could not be made: {reason}")]
+    #[error("the draft context could not be created: {reason}")]
     DraftContext {
         /// Why.
         reason: &'static str,
@@ -123,7 +123,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// A fault in the engine while it worked on this request alone.
-    #[error("the request ended by a fault inside the engine")]
+    #[error("the request failed because of a fault inside the engine")]
     Internal,
     /// Text cannot be converted into tokens of the vocabulary, or tokens into text.
     #[error("{reason}")]
@@ -168,13 +168,13 @@ impl Error {
 /// Why a model could not be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LoadErrorReason {
-    /// No such file.
+    /// There is no such file.
     NotFound,
-    /// The file exists and cannot be read, or is not a regular file.
+    /// The file exists, but cannot be read or is not a regular file.
     NotReadable,
     /// The file is not a GGUF file.
     NotGguf,
-    /// A GGUF version that llama.cpp does not read.
+    /// The file has a GGUF version that llama.cpp does not support.
     UnsupportedVersion,
     /// The file ends before the data that its header announces.
     Truncated,
@@ -186,7 +186,7 @@ pub enum LoadErrorReason {
     WrongPart,
     /// llama.cpp does not know the model's architecture, tokenizer or a tensor type.
     Unsupported,
-    /// The model cannot do what its caller wants it for.
+    /// The model cannot do what its caller needs.
     WrongKind,
     /// Neither weights nor KV cache fit into memory.
     NotEnoughMemory,
@@ -194,7 +194,7 @@ pub enum LoadErrorReason {
     InvalidOption,
     /// The load was cancelled by its caller.
     Cancelled,
-    /// The probe process could not be started, was killed or took too long: nothing is known of the file.
+    /// The probe process could not be started, was killed or took too long: nothing is known about the file.
     ProbeFailed,
     /// llama.cpp refused for another reason, which is in the detail.
     Other,
@@ -260,7 +260,7 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    /// A failure without detail.
+    /// A failure without details.
     pub fn new(reason: LoadErrorReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), detail: String::new() }
     }

@@ -1,35 +1,35 @@
-//! What a request gives back: accepted, started, deltas, and exactly one terminal event.
+//! The events of a request: accepted, started, deltas, and exactly one terminal event.
 
 use std::time::Duration;
 
 use super::error::Error;
 use super::ids::TokenId;
 
-/// One thing that happened to a request.
+/// An event of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The request has its place in the queue.
     Accepted {
-        /// Tokens of the prompt.
+        /// Number of prompt tokens.
         num_prompt_tokens: usize,
     },
     /// The request left the queue and its prompt is being computed.
     Started {
-        /// Prompt tokens whose cells were reused.
+        /// Number of prompt tokens whose cells were reused.
         num_cached_tokens: usize,
     },
     /// New output.
     Delta(Delta),
     /// The end: nothing follows.
     Finished(Finished),
-    /// The end by a fault: nothing follows.
+    /// The end because of a fault: nothing follows.
     Failed(Error),
 }
 
 /// Output of one or more steps.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Delta {
-    /// One record for each drawn token, the end-of-generation token included.
+    /// One record for each drawn token, including the end-of-generation token.
     pub tokens: Vec<TokenRecord>,
 }
 
@@ -46,12 +46,12 @@ impl Delta {
 pub struct TokenRecord {
     /// The token.
     pub id: TokenId,
-    /// Its bytes, which need not be whole UTF-8; empty for a control token.
+    /// The token's bytes, which may be part of a UTF-8 character; empty for a control token.
     pub bytes: Vec<u8>,
     /// The text that this token released: empty while a character or a stop string may be
     /// incomplete. Records of one request, joined, give its text.
     pub text: String,
-    /// Its log-probability and alternatives, where asked for.
+    /// The token's log-probability and alternatives, if they were requested.
     pub logprobs: Option<TokenLogprobs>,
 }
 
@@ -59,7 +59,7 @@ pub struct TokenRecord {
 /// logarithm). Minus infinity is possible.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenLogprobs {
-    /// Of the drawn token.
+    /// Log-probability of the drawn token.
     pub logprob: f32,
     /// The likeliest tokens, best first.
     pub top: Vec<(TokenId, f32)>,
@@ -78,18 +78,18 @@ pub struct Finished {
     pub seed: u64,
     /// The stop string that ended the generation.
     pub stop: Option<String>,
-    /// False for constrained output that is no whole document, because nothing was found that completes it.
+    /// False for constrained output that is not a whole document, because no way to complete it was found.
     pub is_complete: bool,
 }
 
 /// Why a generation ended without a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FinishReason {
-    /// By an end-of-generation token, a stop token or a stop string.
+    /// An end-of-generation token, a stop token or a stop string ended it.
     Stop,
-    /// By the token limit or the context length.
+    /// The token limit or the context length ended it.
     Length,
-    /// By the client. The text ends before what was still held back.
+    /// The client cancelled it. The text ends before what was still held back.
     Cancelled,
 }
 
@@ -108,11 +108,11 @@ impl FinishReason {
 /// Token counts of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens of the prompt, cached ones included.
+    /// Number of prompt tokens, including cached ones.
     pub num_prompt_tokens: usize,
-    /// Prompt tokens whose cells were reused.
+    /// Number of prompt tokens whose cells were reused.
     pub num_cached_tokens: usize,
-    /// Drawn tokens, the end-of-generation token included.
+    /// Number of drawn tokens, including the end-of-generation token.
     pub num_completion_tokens: usize,
     /// Tokens that a drafter proposed.
     pub num_draft_tokens: usize,
@@ -123,12 +123,12 @@ pub struct Usage {
 /// Durations of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// From submission until it left the queue.
+    /// Time from submission until the request left the queue.
     pub queue: Duration,
-    /// From leaving the queue until the first token was drawn.
+    /// Time from leaving the queue until the first token was drawn.
     pub prefill: Duration,
-    /// From the first token to the last.
+    /// Time from the first token to the last.
     pub decode: Duration,
-    /// From submission until the first token was drawn.
+    /// Time from submission until the first token was drawn.
     pub time_to_first_token: Duration,
 }

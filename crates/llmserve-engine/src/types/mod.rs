@@ -1,4 +1,4 @@
-//! Plain data: what is asked, what comes back, how a model is loaded. It imports nothing above it.
+//! Plain data: requests, results, and how a model is loaded. It imports nothing above it.
 
 pub(crate) mod config;
 pub(crate) mod drafting;

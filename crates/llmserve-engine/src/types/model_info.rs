@@ -1,10 +1,10 @@
-//! What is known of a loaded model.
+//! Facts about a loaded model.
 
 use std::collections::BTreeMap;
 
 use super::ids::TokenId;
 
-/// What is known of a loaded model.
+/// Facts about a loaded model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelInfo {
     /// One line, such as `llama 135M Q4_1`.
@@ -17,27 +17,27 @@ pub struct ModelInfo {
     pub size_bytes: u64,
     /// Context length that the model was trained with, in tokens.
     pub trained_context_length: u32,
-    /// The most tokens that one sequence may hold here.
+    /// Maximum number of tokens in one sequence.
     pub context_length: u32,
-    /// KV cells of all sequences together.
+    /// Total number of KV cells of all sequences.
     pub num_cells: u32,
-    /// The most sequences in the context at once.
+    /// Maximum number of sequences in the context at once.
     pub num_slots: u32,
-    /// Compute threads.
+    /// Number of compute threads.
     pub num_threads: u32,
     /// What computes the layers: `CPU`, or the GPUs that layers are on.
     pub backend: String,
-    /// Layers of the model, the output layer aside.
+    /// Number of layers, without the output layer.
     pub num_layers: u32,
-    /// Layers that are on GPUs, the output layer among them.
+    /// Number of layers on GPUs, including the output layer.
     pub num_gpu_layers: u32,
     /// Number of tokens in the vocabulary.
     pub vocabulary_size: u32,
-    /// Size of a hidden row; of an embedding model, of its vectors.
+    /// Size of a hidden row, or of an embedding model's vectors.
     pub embedding_length: u32,
-    /// How an embedding model makes one vector of many: `mean`, `cls` or `last`; empty for other models.
+    /// How an embedding model pools its vectors: `mean`, `cls` or `last`; empty for other models.
     pub pooling: &'static str,
-    /// GGUF metadata as text, arrays left out.
+    /// GGUF metadata as text, without arrays.
     pub metadata: BTreeMap<String, String>,
     /// The default chat template.
     pub chat_template: Option<String>,
@@ -47,9 +47,9 @@ pub struct ModelInfo {
     pub bos_token: Option<TokenId>,
     /// End-of-sequence token.
     pub eos_token: Option<TokenId>,
-    /// Text of the BOS token, empty where there is none.
+    /// Text of the BOS token, empty if there is none.
     pub bos_text: String,
-    /// Text of the EOS token, empty where there is none.
+    /// Text of the EOS token, empty if there is none.
     pub eos_text: String,
     /// Texts of the tokens that have a role, by Hugging Face's names (`bos_token`, `unk_token`, ...).
     pub special_tokens: BTreeMap<String, String>,
@@ -67,10 +67,10 @@ pub struct ModelInfo {
     pub is_recurrent: bool,
     /// Whether the model has a head of its own that drafts (multi-token prediction).
     pub has_draft_head: bool,
-    /// Size of the attention window in tokens where the model has one, else 0.
+    /// Size of the attention window in tokens, or 0 if the model has none.
     pub sliding_window: u32,
-    /// What tells these weights, adapters included, from others: 64 hexadecimal digits.
+    /// Identifies the weights, including adapters: 64 hexadecimal digits.
     pub fingerprint: String,
-    /// All that a saved KV state depends on beside the weights: it fits engines with an equal text only.
+    /// Everything but the weights that a saved KV state depends on: it fits only engines with an equal text.
     pub state_layout: String,
 }

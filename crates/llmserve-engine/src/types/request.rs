@@ -1,18 +1,18 @@
-//! What a client asks for. A [`GenerationRequest`] is valid once built.
+//! Requests. A [`GenerationRequest`] is valid once built.
 
 use super::drafting::Drafting;
 use super::error::Error;
 use super::ids::TokenId;
 
-/// The most stop strings of one request.
+/// Maximum number of stop strings in one request.
 pub const MAX_STOP_STRINGS: usize = 64;
-/// The most bytes of one stop string.
+/// Maximum number of bytes in one stop string.
 pub const MAX_STOP_BYTES: usize = 4096;
-/// The most alternatives that are reported for a token.
+/// Maximum number of alternatives that are reported for a token.
 pub const MAX_TOP_LOGPROBS: u32 = 100;
-/// The most entries of a logit bias.
+/// Maximum number of entries in a logit bias.
 pub const MAX_LOGIT_BIAS: usize = 4096;
-/// The most stop tokens.
+/// Maximum number of stop tokens.
 pub const MAX_STOP_TOKENS: usize = 4096;
 
 /// The input of a generation.
@@ -22,13 +22,13 @@ pub enum Prompt {
     Text {
         /// The text.
         text: String,
-        /// Add what the vocabulary puts around a text (BOS). It is not doubled where the text
+        /// Add what the vocabulary puts around a text (BOS). It is not doubled if the text
         /// already begins with it.
         add_special: bool,
         /// What becomes of the text of control tokens.
         special: Special,
     },
-    /// Token ids, taken as they are.
+    /// Token ids, which are used unchanged.
     Tokens(Vec<TokenId>),
 }
 
@@ -103,22 +103,22 @@ impl Default for SamplingParams {
 /// When a generation ends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StopParams {
-    /// The most tokens to generate, 1 or more; `None`: up to the context length.
+    /// Maximum number of tokens to generate, 1 or more; `None`: up to the context length.
     pub max_tokens: Option<u32>,
     /// End-of-generation tokens are not drawn before this many tokens.
     pub min_tokens: u32,
     /// End-of-generation tokens are never drawn.
     pub ignore_eos: bool,
-    /// Texts that end the generation; they are not part of the output. JSON documents are not ended by
+    /// Strings that end the generation; they are not part of the output. JSON documents are not ended by
     /// them, nor by stop tokens.
     pub stop: Vec<String>,
     /// Tokens that end the generation like an end-of-generation token.
     pub stop_token_ids: Vec<TokenId>,
-    /// The most tokens of prompt and output together; `None`: the context length.
+    /// Maximum number of tokens in prompt and output together; `None`: the context length.
     pub max_total_tokens: Option<u32>,
 }
 
-/// What the output must be.
+/// A constraint on the output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ConstraintSpec {
     /// A JSON document that a JSON Schema, given as text, accepts.
@@ -129,13 +129,13 @@ pub enum ConstraintSpec {
     Lark(String),
 }
 
-/// When the receiver is told of new output.
+/// When the receiver is notified of new output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// After every step that gave a delta.
+    /// The receiver is notified after every step that gave a delta.
     #[default]
     Streaming,
-    /// When accepted and at the end.
+    /// The receiver is notified of the acceptance and of the end.
     AtEnd,
 }
 
@@ -148,17 +148,17 @@ pub struct RequestParts {
     pub sampling: SamplingParams,
     /// When to end.
     pub stopping: StopParams,
-    /// What the output must be; `None`: any text.
+    /// A constraint on the output; `None`: any text.
     pub constraint: Option<ConstraintSpec>,
-    /// How its next tokens are guessed; `None`: not at all.
+    /// How the next tokens are guessed; `None`: not at all.
     pub drafting: Option<Drafting>,
     /// Report log-probabilities with this many alternatives (0: of the drawn token only).
     pub logprobs: Option<u32>,
     /// Reuse cached cells of an equal prefix, and leave this request's cells to others.
     pub cache_prompt: bool,
-    /// No prompt chunk of this request has more tokens.
+    /// Maximum number of tokens in a prompt chunk of this request.
     pub prefill_step_size: Option<u32>,
-    /// When the receiver is told.
+    /// When the receiver is notified.
     pub delivery: Delivery,
 }
 
@@ -277,7 +277,7 @@ fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
     }
     for stop in &stopping.stop {
         if stop.is_empty() {
-            return invalid("stop", "must not hold an empty string");
+            return invalid("stop", "must not contain an empty string");
         }
         if stop.len() > MAX_STOP_BYTES {
             let n = stop.len();
@@ -352,7 +352,7 @@ mod tests {
         refused(|p| p.stopping.max_tokens = Some(0), "max_tokens: must be at least 1, got 0");
         refused(|p| p.stopping.min_tokens = 11, "min_tokens: must be at most max_tokens (10), got 11");
         refused(|p| p.stopping.max_total_tokens = Some(0), "max_total_tokens: must be at least 1, got 0");
-        refused(|p| p.stopping.stop = vec![String::new()], "stop: must not hold an empty string");
+        refused(|p| p.stopping.stop = vec![String::new()], "stop: must not contain an empty string");
         refused(|p| p.stopping.stop = vec!["x".to_owned(); 65], "stop: must have at most 64 strings, got 65");
         refused(
             |p| p.stopping.stop = vec!["x".repeat(4097)],

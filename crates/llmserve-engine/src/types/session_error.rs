@@ -3,23 +3,23 @@
 /// The kind of failure of a session file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SessionErrorReason {
-    /// No such file.
+    /// There is no such file.
     NotFound,
-    /// The file exists and cannot be read, or is no regular file.
+    /// The file exists, but cannot be read or is not a regular file.
     NotReadable,
-    /// The file is no session.
+    /// The file is not a session.
     NotASession,
-    /// A session of a format version that is not read here.
+    /// The session has a format version that is not supported.
     WrongVersion,
-    /// The file is cut off, longer than it says, or changed since it was written.
+    /// The file is cut off, longer than it says, or was changed after it was written.
     Damaged,
-    /// The session is of other weights.
+    /// The session belongs to other weights.
     OtherModel,
-    /// The session has more tokens than a sequence may hold here.
+    /// The session has more tokens than a sequence may have.
     TooLong,
     /// The file cannot be written.
     NotWritable,
-    /// There is a file that is no session, and it is not replaced.
+    /// The path names a file that is not a session; it is not replaced.
     NotReplaceable,
 }
 
@@ -54,12 +54,12 @@ pub struct SessionError {
 }
 
 impl SessionError {
-    /// A failure without detail.
+    /// A failure without details.
     pub fn new(reason: SessionErrorReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), detail: String::new() }
     }
 
-    /// Adds what belongs into the log only.
+    /// Adds details that are for the log only.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();

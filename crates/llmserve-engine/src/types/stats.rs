@@ -3,23 +3,23 @@
 /// A snapshot of an engine's state. Counters only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stats {
-    /// Requests whose prompt is being tokenized, or that wait for their turn in a session.
+    /// Requests whose prompt is being tokenized, or that are waiting for their turn in a session.
     pub num_preparing: usize,
-    /// Requests that wait for a slot.
+    /// Requests that are waiting for a slot.
     pub num_waiting: usize,
     /// Sequences in the batch.
     pub num_running: usize,
-    /// Slots of the context.
+    /// Number of slots of the context.
     pub num_slots: usize,
-    /// KV cells of the context.
+    /// Number of KV cells of the context.
     pub num_cells: usize,
-    /// KV cells that hold tokens, cached ones included.
+    /// KV cells in use, including cached tokens.
     pub num_used_cells: usize,
-    /// The most tokens that one sequence may hold.
+    /// Maximum number of tokens in one sequence.
     pub context_length: usize,
-    /// Compute threads.
+    /// Number of compute threads.
     pub num_threads: usize,
-    /// Host memory that holds parked sequences, in bytes.
+    /// Host memory used by parked sequences, in bytes.
     pub parked_bytes: usize,
     /// Requests that were accepted into the queue.
     pub requests_accepted: u64,
@@ -33,7 +33,7 @@ pub struct Stats {
     pub requests_cancelled: u64,
     /// Requests that failed.
     pub requests_failed: u64,
-    /// Prompt tokens of started requests, cached ones included.
+    /// Prompt tokens of started requests, including cached ones.
     pub prompt_tokens: u64,
     /// Prompt tokens that were taken from the prefix cache.
     pub cached_tokens: u64,
@@ -41,17 +41,17 @@ pub struct Stats {
     pub completion_tokens: u64,
     /// Seconds spent on making drafts.
     pub draft_seconds: f64,
-    /// How many hold the draft context open.
+    /// Number of users that keep the draft context open.
     pub num_draft_users: usize,
     /// Tokens proposed by drafters.
     pub draft_tokens: u64,
     /// Proposed tokens that were accepted.
     pub accepted_tokens: u64,
-    /// Sequences that lost their slot to others and came back later.
+    /// Times that a sequence lost its slot to others and resumed later.
     pub preemptions: u64,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Rows of all steps.
+    /// Number of rows in all steps.
     pub rows: u64,
     /// Seconds spent in llama.cpp, drafts not counted.
     pub decode_seconds: f64,
@@ -60,7 +60,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Seconds spent in llama.cpp, the draft context included.
+    /// Seconds spent in llama.cpp, including the draft context.
     pub(crate) fn compute_seconds(&self) -> f64 {
         self.decode_seconds + self.draft_seconds
     }

@@ -1,4 +1,4 @@
-//! Who holds a running model open, and what they can ask of it whatever it is for.
+//! The handles that keep a running model open, and what they can ask of any model.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::stats::Stats;
 use super::process::OwnedByProcess;
 use super::shared::Shared;
 
-/// A running model. To refer to it does not hold it open, as a [`Handle`] does.
+/// A running model. Referring to it does not keep it open, unlike a [`Handle`].
 pub struct Service {
     shared: Arc<Shared>,
     info: ModelInfo,
-    /// The one count of who holds the model open.
+    /// The count of handles that keep the model open.
     num_holders: AtomicUsize,
     /// Tells the threads to end.
     stop: OwnedByProcess<Box<dyn Fn() + Send + Sync>>,
@@ -27,13 +27,13 @@ impl Service {
         if self.shared.owner().is_current() { self.shared.stats() } else { Stats::default() }
     }
 
-    /// What is known of the model.
+    /// Facts about the model.
     #[must_use]
     pub fn info(&self) -> &ModelInfo {
         &self.info
     }
 
-    /// Why it is dead; `None` while it lives.
+    /// Why the model is dead; `None` while it lives.
     #[must_use]
     pub fn dead_reason(&self) -> Option<&'static str> {
         self.shared.dead_reason()
@@ -64,8 +64,7 @@ impl Service {
     }
 }
 
-/// Holds a running model open. Each clone is one more; with the last one it ends, and dropping that one waits
-/// for the end.
+/// Keeps a running model open. It ends with the last clone, and dropping that one waits for the end.
 pub struct Handle {
     service: Arc<Service>,
     has_left: AtomicBool,
@@ -79,13 +78,13 @@ impl Handle {
         Self { service: Arc::new(service), has_left: AtomicBool::new(false) }
     }
 
-    /// The model, without holding it open.
+    /// The model, without keeping it open.
     #[must_use]
     pub fn service(&self) -> &Arc<Service> {
         &self.service
     }
 
-    /// Gives this handle up, as dropping it does, but does not wait. The last one to leave shuts the model
+    /// Gives this handle up, like dropping it, but does not wait. The last one to leave shuts the model
     /// down.
     pub fn close(&self) {
         if self.service.shared.owner().is_current()

@@ -9,7 +9,7 @@ use super::lock::lock;
 use super::notify::Listener;
 use super::shared::Shared;
 
-/// The place that a result is put into by one side and taken out of by the other.
+/// The place where one side puts a result and the other takes it.
 struct Slot<T> {
     result: Mutex<Outcome<T>>,
     done: Condvar,
@@ -40,21 +40,21 @@ pub struct Job<T> {
     slot: Arc<Slot<T>>,
 }
 
-/// Where the result goes. Dropped without one, wherever that is, it says why there is none.
+/// The sender of the result. Dropped without a result, it says why there is none.
 pub(crate) struct JobSender<T> {
     slot: Arc<Slot<T>>,
-    /// Whose threads the work is for.
+    /// The threads that do the work.
     shared: Arc<Shared>,
 }
 
-/// A result of an engine's threads, and where they put it.
+/// A result of an engine's threads, and its sender.
 pub(crate) fn job<T>(shared: &Arc<Shared>, listener: Option<Listener>) -> (JobSender<T>, Job<T>) {
     let job = Job::new(Outcome::Awaited, listener);
     (JobSender { slot: Arc::clone(&job.slot), shared: Arc::clone(shared) }, job)
 }
 
 impl<T> JobSender<T> {
-    /// Whether nobody waits for the result.
+    /// Whether nobody waits for the result any more.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.slot.cancelled.load(Ordering::Acquire)
     }
@@ -97,15 +97,15 @@ impl<T> Job<T> {
         lock(&self.slot.result).take()
     }
 
-    /// Gives the work up if it has not begun, as dropping the job does.
+    /// Gives the work up if it has not begun, like dropping the job.
     pub fn cancel(&self) {
         self.slot.cancelled.store(true, Ordering::Release);
     }
 
-    /// Waits for the result. Where [`Self::take`] gave it before, there is none: [`Error::ShutDown`].
+    /// Waits for the result. If [`Self::take`] has given it before, there is none: [`Error::ShutDown`].
     ///
     /// # Errors
-    /// What the work failed with, or why it was not done if the engine ended first.
+    /// Those of the work, or why it was not done if the engine ended first.
     pub fn wait(&self) -> Result<T, Error> {
         let mut result = lock(&self.slot.result);
         while matches!(*result, Outcome::Awaited) {

@@ -1,5 +1,5 @@
 //! The panic-safe shell of a running model. [`thread`] owns the context, a [`pool`] prepares work for it,
-//! results come back as a [`Job`] or by an [`outbox`], and a [`Handle`] is who holds it all open.
+//! results come back as a [`Job`] or by an [`outbox`], and a [`Handle`] keeps it all open.
 //! The engine and the embedder are this shell with verbs of their own.
 
 pub(crate) mod handle;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// Told that something can be taken from a handle.
+/// A receiver that is notified when something can be taken from a handle.
 ///
 /// Called from engine threads: implementations must not block. `flush` follows any number of
 /// `ready` calls, once per step, so that one wake-up serves a whole event loop.
@@ -18,26 +18,26 @@ pub trait Notify: Send + Sync {
 pub struct Listener {
     /// The receiver.
     pub notify: Arc<dyn Notify>,
-    /// What names the handle there.
+    /// The key of the handle there.
     pub key: u64,
 }
 
 impl Listener {
-    /// Tells and wakes the receiver at once.
+    /// Notifies and wakes the receiver at once.
     pub(crate) fn wake(&self) {
         self.notify.ready(self.key);
         self.notify.flush();
     }
 }
 
-/// The receivers that were told something in a step and wait for their flush.
+/// The receivers that were notified in a step and wait for their flush.
 #[derive(Default)]
 pub(crate) struct PendingFlush {
     receivers: Vec<Arc<dyn Notify>>,
 }
 
 impl PendingFlush {
-    /// Tells a receiver now, to be flushed with the others.
+    /// Notifies a receiver now, to be flushed with the others.
     pub(crate) fn tell(&mut self, listener: &Listener) {
         listener.notify.ready(listener.key);
         if !self.receivers.iter().any(|known| Arc::ptr_eq(known, &listener.notify)) {
@@ -45,7 +45,7 @@ impl PendingFlush {
         }
     }
 
-    /// Wakes every receiver that was told something, once.
+    /// Wakes every receiver that was notified, once.
     pub(crate) fn flush(&mut self) {
         for receiver in self.receivers.drain(..) {
             receiver.flush();

@@ -1,4 +1,4 @@
-//! A request's own outbox: the engine puts events in and never waits; the client takes them out.
+//! The outbox of a request: the engine puts events in and never waits; the client takes them out.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +24,9 @@ pub(crate) struct Outbox {
 #[derive(Default)]
 struct Contents {
     events: VecDeque<Event>,
-    /// Threads in [`Outbox::recv`]: to wake nobody costs a system call too.
+    /// Number of threads in [`Outbox::recv`]: waking nobody would cost a system call, too.
     num_waiting: usize,
-    /// The terminal event was put in: everything after it is dropped.
+    /// Whether the terminal event has been put in: everything after it is dropped.
     is_over: bool,
 }
 
@@ -42,7 +42,7 @@ impl Outbox {
         }
     }
 
-    /// Whether the client wants no more.
+    /// Whether the client has given the request up.
     pub(crate) fn is_aborted(&self) -> bool {
         self.aborted.load(Ordering::Acquire)
     }

@@ -9,12 +9,12 @@ use super::process::Owner;
 pub struct PerProcess<T> {
     /// The value of the process that asked first, or of its parent that did.
     own: OnceLock<(Owner, T)>,
-    /// Those of its children, and of theirs.
+    /// The values of its children, and of theirs.
     forked: OnceLock<Box<PerProcess<T>>>,
 }
 
 impl<T: Default> PerProcess<T> {
-    /// For a static.
+    /// An empty value, for a static.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "it would not be const")]
     pub const fn new() -> Self {
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn each_generation_has_its_own() {
         let values = PerProcess::<Mutex<u8>>::new();
-        // As a fork finds it, whose parent holds the lock.
+        // The state that a fork finds whose parent has the lock.
         let parent = values.own.get_or_init(|| (Owner::of_another_process(), Mutex::new(1)));
         let held = parent.1.lock().unwrap();
         *values.get().lock().unwrap() = 2;

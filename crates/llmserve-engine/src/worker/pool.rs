@@ -1,4 +1,4 @@
-//! Threads that prepare work: quick tasks beside slow ones, and a task that panics ends nothing but itself.
+//! Threads that prepare work: quick tasks run beside slow ones, and a task that panics ends only itself.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +9,7 @@ use super::lock::lock;
 use super::shared::{Running, Shared};
 use super::thread::lower_priority;
 
-/// What is done with the pool's context. Dropped undone, it must answer whoever waits for it.
+/// A task on the pool's context. If it is dropped undone, it must answer whoever waits for it.
 type Task<P> = Box<dyn FnOnce(&P) + Send>;
 
 /// How long a task may take.
@@ -21,12 +21,12 @@ pub(crate) enum Pace {
     Slow,
 }
 
-/// How the threads of a pool are.
+/// The configuration of a pool's threads.
 pub(crate) struct PoolOptions {
     pub(crate) name: &'static str,
     pub(crate) num_threads: usize,
     pub(crate) stack_bytes: usize,
-    /// Whether other threads of the process go first.
+    /// Whether other threads of the process have priority.
     pub(crate) is_background: bool,
     /// Whether the end of the engine waits for a task that is being done, however long that takes.
     pub(crate) must_finish: bool,
@@ -34,7 +34,7 @@ pub(crate) struct PoolOptions {
     pub(crate) keeps_order: bool,
 }
 
-/// The way to the threads. Each owns a part in the context of type `P`, which goes with the last of them.
+/// The handle on the threads. They share the context of type `P`, which is dropped with the last of them.
 pub(crate) struct TaskPool<P> {
     inner: Arc<Inner<P>>,
 }
@@ -104,7 +104,7 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
         Ok(())
     }
 
-    /// Hands a task to the threads. Where they take none any more it is dropped, which answers it.
+    /// Hands a task to the threads. If they no longer take tasks it is dropped, which answers it.
     pub(crate) fn push(&self, pace: Pace, task: impl FnOnce(&P) + Send + 'static) {
         // In a forked child the lock may be held for ever.
         if !self.inner.shared.owner().is_current() {
@@ -123,20 +123,20 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
         self.inner.changed.notify_one();
     }
 
-    /// How many tasks wait.
+    /// Number of waiting tasks.
     pub(crate) fn num_waiting(&self) -> usize {
         let queue = lock(&self.inner.queue);
         queue.quick.len() + queue.slow.len()
     }
 
-    /// Drops what waits and ends the threads after what they are doing.
+    /// Drops waiting tasks and ends the threads after their current ones.
     pub(crate) fn close(&self) {
         let mut queue = lock(&self.inner.queue);
         queue.is_closed = true;
         let waiting = (std::mem::take(&mut queue.quick), std::mem::take(&mut queue.slow));
         drop(queue);
         self.inner.changed.notify_all();
-        // Not under the lock: a dropped task may hand on another.
+        // Not under the lock: a dropped task may submit another.
         drop(waiting);
     }
 }
@@ -145,7 +145,7 @@ impl<P> Inner<P> {
     fn work(&self, context: &P) {
         while let Some((task, pace)) = self.next() {
             if catch_unwind(AssertUnwindSafe(|| task(context))).is_err() {
-                log::error!("a task of {} ended by a fault", self.name);
+                log::error!("a task of {} crashed", self.name);
             }
             lock(&self.queue).end(pace);
             self.changed.notify_one();
@@ -195,7 +195,7 @@ impl<P> Queue<P> {
     }
 }
 
-/// Slow tasks leave one thread to the quick ones, where there are several.
+/// Slow tasks leave one thread to the quick ones, if there are several.
 fn max_slow(num_threads: usize) -> usize {
     num_threads.saturating_sub(1).max(1)
 }

@@ -1,4 +1,4 @@
-//! What belongs to one process. A forked child has none of the engine's threads, and a lock that one of
+//! Values that belong to one process. A forked child has none of the engine's threads, and a lock that one of
 //! them held at the fork is never released there: the child must not even try.
 
 use std::mem;
@@ -27,7 +27,7 @@ impl Owner {
         self.pid == std::process::id()
     }
 
-    /// As a child finds what its parent made.
+    /// An owner as a forked child finds it, made by its parent.
     #[cfg(test)]
     pub(crate) fn of_another_process() -> Self {
         Self { pid: 0 }
@@ -39,7 +39,7 @@ impl Owner {
 #[derive(Clone)]
 pub struct OwnedByProcess<T> {
     owner: Owner,
-    /// `None` once it was taken out.
+    /// `None` once the value was taken out.
     value: Option<T>,
 }
 

@@ -1,5 +1,5 @@
-//! The bound on what waits: places are taken before a request is accepted and given back when it
-//! leaves the queue, whatever way.
+//! The bound on waiting requests: places are taken before a request is accepted and given back when it
+//! leaves the queue, in whatever way.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl Queue {
         Ok(Place { queue: Arc::clone(self), tokens: 0 })
     }
 
-    /// Enters how long a retired request was running, for the retry hint.
+    /// Records how long a retired request was running, for the retry hint.
     pub(crate) fn note_service(&self, seconds: f64, num_slots: usize) {
         const WEIGHT: f64 = 0.2;
         let mut waiting = self.lock();

@@ -1,4 +1,4 @@
-//! What the handle, the prepare threads and the engine thread of one engine share.
+//! The state that the handle, the prepare threads and the engine thread of one engine share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,22 +15,22 @@ use super::outbox::Outbox;
 use super::process::{FORKED, Owner};
 use super::queue::Queue;
 
-/// How long the end waits for threads that need not finish: a large text is tokenized in less. What takes
-/// longer may take minutes, and holds nothing but memory.
+/// How long the end waits for threads that need not finish: a large text is tokenized in less. Longer
+/// work may take minutes, and keeps nothing but memory.
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(2);
 
 /// State of an engine that outlives its threads.
 pub(crate) struct Shared {
     owner: Owner,
     pub(crate) queue: Arc<Queue>,
-    /// From submission until the engine thread has counted the request as waiting or running.
+    /// Number of requests that were submitted and that the engine thread does not yet count as waiting or running.
     pub(crate) num_preparing: AtomicUsize,
     pub(crate) num_refused: AtomicU64,
     /// Given up before they were queued.
     pub(crate) num_cancelled: AtomicU64,
     is_shut_down: AtomicBool,
     dead: OnceLock<&'static str>,
-    /// As the engine thread left it after its last step.
+    /// The counters as the engine thread left them after its last step.
     stats: Mutex<Stats>,
     /// Every request that is not over, so that none waits for ever when the engine ends.
     live: Mutex<HashMap<RequestId, Weak<Outbox>>>,
@@ -41,9 +41,9 @@ pub(crate) struct Shared {
 /// Threads that have not ended.
 #[derive(Default)]
 struct Threads {
-    /// Those whose work must be finished: one owns the context, one writes files.
+    /// Threads whose work must be finished: one owns the context, one writes files.
     num_needed: usize,
-    /// Those that prepare work for them.
+    /// Threads that prepare work for them.
     num_others: usize,
     /// The end has waited for the others, in vain.
     is_left_behind: bool,
@@ -109,7 +109,7 @@ impl Shared {
         }
     }
 
-    /// Why work that was taken ends without a result.
+    /// Why accepted work ends without a result.
     pub(crate) fn why_lost(&self) -> Error {
         let panicked = || std::thread::panicking().then_some(Error::Internal);
         self.refusal().or_else(panicked).unwrap_or(Error::ShutDown)
@@ -123,7 +123,7 @@ impl Shared {
         lock(&self.live).remove(&id);
     }
 
-    /// Ends every live request with an error; how many there were.
+    /// Ends every live request with an error; returns their number.
     pub(crate) fn fail_all(&self, error: &Error) -> usize {
         let live: Vec<Arc<Outbox>> =
             lock(&self.live).drain().filter_map(|(_, outbox)| outbox.upgrade()).collect();
@@ -133,7 +133,7 @@ impl Shared {
         live.len()
     }
 
-    /// Waits until the threads have ended and what they held is freed. What is still being prepared after
+    /// Waits until the threads have ended and their memory is freed. Work that is still being prepared after
     /// some time is left behind.
     pub(crate) fn join(&self) {
         let threads = self.thread_ended.wait_while(lock(&self.threads), |threads| threads.num_needed > 0);
@@ -155,7 +155,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// With `is_needed` the end waits for the thread however long it takes.
+    /// A thread; with `is_needed`, the end waits for it however long it takes.
     pub(crate) fn new(shared: &Arc<Shared>, is_needed: bool) -> Self {
         let new = Self { shared: Arc::clone(shared), is_needed };
         *new.count(&mut lock(&shared.threads)) += 1;

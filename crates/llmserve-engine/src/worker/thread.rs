@@ -1,4 +1,4 @@
-//! The thread that owns a context: it makes it, works with it, and whatever happens ends with everybody told.
+//! The thread that owns a context: it makes it, works with it, and in the end, whatever happens, tells everybody.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::error::{Error, LoadError, LoadErrorReason};
 
 use super::shared::{Running, Shared};
 
-const PANICKED: &str = "its thread ended by a fault";
+const PANICKED: &str = "its thread crashed";
 
 /// What a thread does with its context.
 pub(crate) trait Work {
@@ -17,7 +17,7 @@ pub(crate) trait Work {
     fn run(&mut self);
 }
 
-/// Starts the thread and waits until its context is made: what `make` says of it.
+/// Starts the thread and waits until its context is made; returns the result of `make`.
 pub(crate) fn start<W: Work, L: Send + 'static>(
     name: &'static str,
     shared: &Arc<Shared>,
@@ -33,9 +33,8 @@ pub(crate) fn start<W: Work, L: Send + 'static>(
         own(name, &shared, make, &opened);
     });
     thread.map_err(no_thread)?;
-    let ended = || {
-        LoadError::new(LoadErrorReason::Other, format!("{name} ended by a fault while it made the context"))
-    };
+    let ended =
+        || LoadError::new(LoadErrorReason::Other, format!("{name} crashed while it made the context"));
     is_open.recv().unwrap_or_else(|_| Err(ended()))
 }
 
@@ -56,7 +55,7 @@ fn own<W: Work, L>(
             Err(error) => return drop(opened.send(Err(error))),
         };
         if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
-            // Before the worker is dropped: what its requests leave to others finds it dead.
+            // Before the worker is dropped: whatever its requests leave to others finds it dead.
             shared.set_dead(PANICKED);
         }
     };
@@ -72,7 +71,7 @@ fn own<W: Work, L>(
     }
 }
 
-/// The failure of a load for which there was no thread.
+/// The failure of a load for which no thread could be started.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(crate) fn no_thread(error: std::io::Error) -> LoadError {
     LoadError::new(LoadErrorReason::Other, "a thread could not be started").with_detail(error.to_string())

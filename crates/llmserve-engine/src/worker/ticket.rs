@@ -11,7 +11,7 @@ use super::shared::Shared;
 
 /// Counts a request as being prepared, until it is dropped or handed over.
 pub(crate) struct Preparing {
-    /// `None` once it was handed over.
+    /// `None` once the request was handed over.
     shared: Option<Arc<Shared>>,
 }
 
@@ -36,7 +36,7 @@ impl Drop for Preparing {
     }
 }
 
-/// A request that the engine thread does not have yet. Lost on the way, wherever that is, it ends with the
+/// A request that the engine thread does not have yet. If it is lost on the way, it ends with the
 /// reason why.
 pub(crate) struct Ticket {
     outbox: Arc<Outbox>,

@@ -132,7 +132,7 @@ impl Gguf {
         Self { pairs, tensors, alignment: 32 }
     }
 
-    /// With another value under a key, or a new pair.
+    /// The file with another value under a key, or with a new pair.
     pub fn with(mut self, key: &str, value: Meta) -> Self {
         match self.pairs.iter_mut().find(|(known, _)| known == key) {
             Some(pair) => pair.1 = value,

@@ -90,7 +90,7 @@ fn inexact_number(values: &[Value]) -> Option<&serde_json::Number> {
 fn is_exact(number: &serde_json::Number) -> bool {
     let text = number_text(number);
     if number.is_f64() {
-        // Of whole numbers the digits behind the seventeenth are written as zeros, and validators
+        // In whole numbers the digits after the seventeenth are written as zeros, and validators
         // read numbers of up to 64 bits exactly.
         let value = number.as_f64().unwrap_or_default();
         let digits = text.parse::<i128>().ok().filter(|digits| digits.abs() < 1 << 64);
@@ -129,7 +129,7 @@ fn scalars(values: &[Value]) -> Option<Source> {
     (!types.is_empty()).then(|| Source::Rules(Box::new(rules)))
 }
 
-/// As llguidance writes it: through a double.
+/// The number as llguidance writes it: through a double.
 fn number_text(number: &serde_json::Number) -> String {
     let value = number.as_f64().unwrap_or_default();
     if number.is_i64() { (value as i64).to_string() } else { value.to_string() }

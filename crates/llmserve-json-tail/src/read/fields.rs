@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::super::error::SchemaError;
 use super::super::source::Types;
 
-/// One schema object and where it stands.
+/// One schema object and its place.
 pub(super) struct Fields<'s, 'p> {
     pub(super) path: &'p str,
     pub(super) map: &'s Map<String, Value>,
@@ -67,7 +67,7 @@ impl<'s> Fields<'s, '_> {
         value.as_object().map(Some).ok_or_else(|| self.wrong(keyword, "an object", value))
     }
 
-    /// The keyword `type`; all types where it is missing.
+    /// The keyword `type`; all types if it is missing.
     pub(super) fn types(&self) -> Result<Types, SchemaError> {
         let Some(value) = self.map.get("type") else { return Ok(Types::ALL) };
         let names = match value.as_array() {
@@ -90,11 +90,11 @@ impl<'s> Fields<'s, '_> {
     fn unknown_type(&self, name: &str) -> SchemaError {
         let name: String = name.chars().take(40).collect();
         let known = "null, boolean, integer, number, string, array, object";
-        self.error("type", format!("`{name}` is no type; the types are {known}"))
+        self.error("type", format!("`{name}` is not a type; the types are {known}"))
     }
 }
 
-/// What a message calls a value.
+/// The name of a value's kind in messages.
 pub(super) fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

@@ -16,7 +16,7 @@ use super::pattern::Patterns;
 use super::source::{Link, Rules, Source, SourceId};
 use fields::{Fields, kind};
 
-/// Subschemas that are read; llguidance takes as many.
+/// Maximum number of subschemas that are read; llguidance has the same limit.
 const MAX_SOURCES: usize = 50_000;
 
 /// A schema that has been read: all subschemas that its documents can meet.
@@ -24,12 +24,12 @@ const MAX_SOURCES: usize = 50_000;
 pub(super) struct Schema {
     /// The first one is the root.
     pub(super) sources: Vec<Source>,
-    /// Where each stands: a JSON pointer.
+    /// The place of each: a JSON pointer.
     pub(super) paths: Vec<String>,
     pub(super) patterns: Patterns,
 }
 
-/// Reads `root` and all that it refers to.
+/// Reads `root` and everything that it refers to.
 ///
 /// # Errors
 /// The first keyword that is malformed or cannot be honoured.
@@ -57,7 +57,7 @@ enum Task<'s> {
 
 struct Reader<'s> {
     root: &'s Value,
-    /// Before draft 2020-12 a list of item schemas was the keyword `items`.
+    /// Whether the schema is from before draft 2020-12, in which `items` could be a list of item schemas.
     is_old_draft: bool,
     sources: Vec<Source>,
     paths: Vec<String>,

@@ -67,7 +67,7 @@ pub(super) fn refuse_empty_cycles(sources: &[Source], paths: &[String]) -> Resul
     Ok(())
 }
 
-/// The schema that the `index`-th link of a source draws in whatever else holds.
+/// The schema that the `index`-th link of a source always draws in.
 fn also(source: &Source, index: usize) -> Option<SourceId> {
     let Source::Rules(rules) = source else { return None };
     let mut targets = rules.links.iter().filter_map(|link| match link {

@@ -43,7 +43,7 @@ impl ByteMatcher {
         }
     }
 
-    /// Goes on by `bytes`; false where they may not come, and then the state is of no more use.
+    /// Advances by `bytes`; false if they may not come, and then the state is useless.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> bool {
         let tokens: Vec<u32> = bytes.iter().copied().map(u32::from).collect();
         self.matcher.try_consume_tokens(&tokens).is_ok_and(|count| count == tokens.len())

@@ -1,4 +1,4 @@
-"""An assistant's turn: its reasoning, its words and its tool calls, told apart while they are generated.
+"""An assistant's turn: its reasoning, its words and its tool calls, separated while they are generated.
 
 `tool_formats` is the table of how models write calls, `reasoning` that of how they mark reasoning, `fallback`
 gives tools to models whose template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs

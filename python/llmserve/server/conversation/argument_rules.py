@@ -1,7 +1,7 @@
 """What each argument of a tool may be, where arguments stand between tags of their own.
 
-Strings stand there without quotes, everything else as JSON. From a property's schema follows how its value is
-generated, so that it always matches, and how the JSON of it is made.
+Strings stand there without quotes, everything else as JSON. A property's schema decides how its value is
+generated, so that it always matches, and how it becomes JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-# These say nothing about what is valid.
+# These keywords do not affect what is valid.
 _NOTES = frozenset(
     {"title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly"}
 )
@@ -21,7 +21,7 @@ _OF_ROOT = frozenset(
 )
 _DEFINITIONS = ("$defs", "definitions")
 _LOCAL = re.compile(r"#/(\$defs|definitions)/([^/%~]+)")
-# What cannot be taken for a part of a tag.
+# Texts that cannot be taken for a part of a tag.
 _NAME = re.compile(r"[\w.\-]{1,128}")
 
 _MAX_CHOICES = 512
@@ -34,7 +34,7 @@ class FreeText:
     """Any string, as it is."""
 
     is_nullable: bool = False
-    """Whether the text `null` is no string."""
+    """Whether the text `null` stands for null instead of a string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of a JSON Schema, given as text. What follows it must be seen, or it would not end."""
+    """A number of a JSON Schema, given as text. It ends only when what follows it is seen."""
 
     schema: str
 
@@ -71,7 +71,7 @@ class Argument:
 
 
 def arguments_of(schema: Mapping[str, Any]) -> tuple[Argument, ...] | None:
-    """The arguments of a tool's schema, in its order; `None` where they are no plain list of properties."""
+    """The arguments of a tool's schema, in its order; `None` if they are not a plain list of properties."""
     properties = schema.get("properties")
     required = schema.get("required", [])
     if not isinstance(properties, Mapping) or not set(schema) <= _OF_ROOT | _NOTES:
@@ -134,7 +134,7 @@ def _is_nullable_text(schema: Mapping[str, Any], keywords: set[str]) -> bool:
 
 
 def _choice(schema: Mapping[str, Any]) -> Choice | None:
-    """The values of a schema that names them all, if it does and they are no objects or arrays."""
+    """The values of a schema that lists them all, unless some are objects or arrays."""
     kind = schema.get("type")
     if "enum" in schema or "const" in schema:
         listed = schema.get("enum", [schema.get("const")])
@@ -146,7 +146,7 @@ def _choice(schema: Mapping[str, Any]) -> Choice | None:
             return None
         return _choice_of(value for value in listed if _is_of(value, kind))
     if kind == "boolean":
-        # Templates show Python's words for them, too.
+        # Templates may show Python's words for them.
         return Choice((("true", "true"), ("false", "false"), ("True", "true"), ("False", "false")))
     return Choice((("null", "null"),)) if kind == "null" else None
 
@@ -156,7 +156,7 @@ def _choice_of(values: Iterable[Any]) -> Choice | None:
     for value in values:
         text = json.dumps(value, ensure_ascii=False)
         shown.setdefault(value if isinstance(value, str) else text, text)
-    # A value that is nothing, or has blanks at its ends, could not be told from what is around it.
+    # An empty value, or one with blanks at its ends, could not be told from the text around it.
     is_clear = all(text and text == text.strip() for text in shown)
     return Choice(tuple(shown.items())) if shown and is_clear else None
 

@@ -14,9 +14,9 @@ _NULL = "null"
 
 
 def constraint_of(rule: Rule, tags: ArgumentTags) -> dict[str, Any]:
-    """The constraint of a value's segment, as sampling parameters; none of a free text.
+    """The constraint of a value's segment, as sampling parameters; none for free text.
 
-    A value whose end does not show by itself is followed by the first character of what closes it.
+    A value that does not show where it ends is followed by the first character of what closes it.
     """
     follower = tags.after_value[0]
     if isinstance(rule, Choice):
@@ -28,20 +28,20 @@ def constraint_of(rule: Rule, tags: ArgumentTags) -> dict[str, Any]:
 
 
 def is_rewritten(rule: Rule) -> bool:
-    """Whether the text that was drawn has the follower at its end, so that it is put in anew."""
+    """Whether the drawn text ends with the follower, which is then inserted again."""
     return isinstance(rule, Choice | Number)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A whole value: its text for the model, and the rest of its JSON."""
+    """A complete value: its text for the model, and the rest of its JSON."""
 
     text: str
     json: str
 
 
 class ValueWriter:
-    """Makes the JSON of one value while its text comes."""
+    """Makes the JSON of one value while its text arrives."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -59,9 +59,9 @@ class ValueWriter:
         return self._quoted()
 
     def end(self) -> Written:
-        """At the end of the text.
+        """Complete the value at the end of the text.
 
-        Raises `GenerationError` if it is no value: what held it to its schema has failed.
+        Raises `GenerationError` if the text is not a value: its constraint has failed.
         """
         if isinstance(self._rule, Document):
             return Written(self._text, "")
@@ -84,7 +84,7 @@ class ValueWriter:
 
     def _chosen(self, rule: Choice) -> Written:
         known = dict(rule.values)
-        # Without the follower; what the budget has cut short is the value that it begins.
+        # The text without the follower; a text that the budget has cut short is the value that it begins.
         text = self._text[:-1] if self._text[:-1] in known else self._text
         value = next((value for value in known if value.startswith(text)), None)
         if value is None:

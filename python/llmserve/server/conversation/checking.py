@@ -18,7 +18,7 @@ from llmserve.server.conversation.tools import Tool
 
 _MAX_KNOWN = 4096
 
-# Schemas that were taken, by engine; the longest unused first.
+# Schemas that were accepted, by engine; the least recently used first.
 _known: WeakKeyDictionary[Engine, OrderedDict[str, None]] = WeakKeyDictionary()
 _prices: WeakKeyDictionary[Engine, OrderedDict[tuple[ArgumentTags, Argument], PricedArgument]] = (
     WeakKeyDictionary()
@@ -48,8 +48,8 @@ async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
 async def price_arguments(
     engine: Engine, tools: Sequence[Tool], tags: ArgumentTags
 ) -> Mapping[str, tuple[PricedArgument, ...]]:
-    """What the arguments of tools take between such tags, by tool; without those whose arguments are one
-    JSON object all the same. The tools must have been checked.
+    """What the arguments of tools take between such tags, by tool. Tools whose arguments are one JSON object
+    all the same are left out. The tools must have been checked.
     """
     priced = {}
     for tool in tools:

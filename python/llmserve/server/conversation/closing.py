@@ -1,7 +1,7 @@
-"""Holds generated objects to the properties that their schema names.
+"""Restricts generated objects to the properties that their schema names.
 
-A schema without `additionalProperties` allows any others, and small models make use of it until the tokens
-are gone. What is generated without them is a document of the schema all the same.
+A schema without `additionalProperties` allows any others, and small models add them until the tokens are
+gone. A document without them matches the schema all the same.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Beside these an object's properties may stand in another schema.
+# Beside these keywords, another schema may name an object's properties.
 _OPENS = frozenset(
     {
         "additionalProperties",
@@ -31,10 +31,9 @@ _SCHEMAS = frozenset({"items", "additionalProperties"})
 
 
 def closed(schema: Any) -> Any:
-    """The schema, whose objects have no properties but those it names, where that loses no document.
+    """The schema with objects that have only the properties it names, where that loses no document.
 
-    A schema that puts several ones together (`allOf`) stays as it is: a part of it may name what another
-    one does not.
+    A schema that combines several (`allOf`) stays unchanged: a part may name properties that others do not.
     """
     return schema if _has_all_of(schema) else _closed(schema)
 

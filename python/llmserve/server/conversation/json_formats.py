@@ -16,7 +16,7 @@ def json_schema_of(response_format: Mapping[str, Any] | None, field: str = "resp
     """The JSON Schema, as text, that a response format asks for; `None` for free text.
 
     Raises:
-        FieldError: It is no response format.
+        FieldError: The value is not a response format.
     """
     if response_format is None:
         return None

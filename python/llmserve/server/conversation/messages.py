@@ -1,4 +1,4 @@
-"""What clients send with their messages: parts of contents, and variables of the template."""
+"""What clients send with their messages: content parts, and variables of the template."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _RESERVED = frozenset(
 
 
 def check_parts(content: Any, where: str) -> None:
-    """Refuses parts that are no text, by their kind.
+    """Refuses content parts that are not text, by their kind.
 
     Raises:
-        FieldError: There is one.
+        FieldError: A part is not text.
     """
     if not isinstance(content, list):
         return
@@ -43,6 +43,6 @@ def variables_of(given: Mapping[str, Any], effort: str | None) -> dict[str, Any]
         return dict(given)
     known: dict[str, Any] = {"reasoning_effort": effort}
     if effort == "none":
-        # What templates of models that think or do not think ask for.
+        # The variables by which templates of reasoning models turn it off.
         known |= {"enable_thinking": False, "thinking": False}
     return {**known, **given}

@@ -1,4 +1,4 @@
-"""What a turn gives while it is generated, and what is known at its end."""
+"""The pieces of a turn while it is generated, and its end."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from llmserve.types import FinishReason, Timings, Token, Usage
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """More of what the model thinks."""
+    """More of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """More of the answer. The text may be empty where a character is not complete yet."""
+    """More of the answer. The text may be empty while a character is incomplete."""
 
     text: str
     tokens: tuple[Token, ...]
@@ -34,7 +34,7 @@ class CallBegin:
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """More of the arguments, which are JSON text; those of one call joined are a whole document."""
+    """More of the arguments as JSON text; joined, the pieces of one call are a complete document."""
 
     index: int
     text: str
@@ -49,7 +49,7 @@ class TurnEnd:
 
     finish_reason: FinishReason
     is_complete: bool
-    """Whether constrained output is whole."""
+    """Whether constrained output is complete."""
     num_calls: int
     usage: Usage
     """The prompt's counts are those of the first segment, the others those of all; the texts around tool

@@ -24,13 +24,13 @@ from llmserve.templates.variants import choose
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """What an assistant is to answer."""
+    """The conversation that an assistant is to answer."""
 
     messages: Sequence[Mapping[str, Any]]
     tools: tuple[Tool, ...] = ()
     """All tools that the model is told of."""
     callable_tools: tuple[Tool, ...] = ()
-    """Those that it may call."""
+    """The tools that it may call."""
     mode: ToolMode = "none"
     is_parallel: bool = True
     variables: Mapping[str, Any] = field(default_factory=dict)
@@ -54,7 +54,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     """The plan of a turn.
 
     Raises `TemplateError` if the model's chat template refuses the messages, and `InvalidParameterError` for
-    what is no message.
+    an invalid message.
     """
     tools = conversation.tools if conversation.mode != "none" else ()
     source = choose(engine.info, None, bool(tools))
@@ -85,10 +85,10 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
 
 
 def check_plan(plan: TurnPlan, field: str) -> None:
-    """Refuses what cannot be told apart; `field` is what asks for the document.
+    """Refuses a document that cannot be told from a call; `field` is the one that asks for the document.
 
     Raises:
-        FieldError: Both a document and a call of this model begin with a brace.
+        FieldError: A document and a call of this model both begin with a brace.
     """
     if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
         raise FieldError(

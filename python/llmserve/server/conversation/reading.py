@@ -10,7 +10,7 @@ from llmserve.types import Delta
 
 
 class SegmentReader:
-    """Makes pieces of deltas, by what the segment is for."""
+    """Turns deltas into pieces, by what the segment is for."""
 
     def __init__(self, plan: TurnPlan, state: TurnState) -> None:
         self._state = state
@@ -24,11 +24,11 @@ class SegmentReader:
 
     @property
     def text(self) -> str:
-        """All that was read."""
+        """Everything that was read."""
         return "".join(self._texts)
 
     def begin(self) -> list[Piece]:
-        """What comes before the output."""
+        """The piece that comes before the output."""
         state = self._state
         if state.tool is None or not self._begins_call():
             return []
@@ -42,7 +42,7 @@ class SegmentReader:
         return is_new
 
     def read(self, delta: Delta) -> list[Piece]:
-        """What a delta shows."""
+        """The pieces of a delta."""
         self._texts.append(delta.text)
         state, step = self._state, self.step
         if step in ("answer", "constrained"):

@@ -1,4 +1,4 @@
-"""How models mark what they think before they answer."""
+"""How models mark their reasoning before the answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ReasoningTags:
         return prompt.rstrip().endswith(self.open)
 
     def may_open(self, prompt: str) -> bool:
-        """Whether the model may begin it: a template turns it off with reasoning that is empty."""
+        """Whether the model may begin to reason: a template turns that off with empty reasoning."""
         return not self.is_open(prompt) and not prompt.rstrip().endswith(self.close)
 
 

@@ -19,7 +19,7 @@ from llmserve.server.conversation.turn_plan import TurnPlan
 # An odd number with bits all over (2**64 divided by the golden ratio): seeds of segments differ in all bits.
 _SEED_STEP = 0x9E3779B97F4A7C15
 
-# Of the segments of a call: the constraint says when they end.
+# Parameters of the segments of a call: the constraint says when they end.
 _CALL: Mapping[str, Any] = {"stop": (), "logprobs": None, "ignore_eos": False, "min_tokens": 0}
 
 
@@ -32,7 +32,7 @@ class SegmentRequests:
         self._state = state
 
     async def next(self, budget: int | None) -> SegmentRequest:
-        """The request of the state's step, for so many tokens (`None`: up to the context length)."""
+        """The request of the state's step, with a limit of tokens (`None`: up to the context length)."""
         plan, state = self._plan, self._state
         params = self._params(budget)
         if state.step == "constrained":

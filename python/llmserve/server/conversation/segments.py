@@ -1,4 +1,4 @@
-"""One request of a turn: it ends at a cue, or is dropped as soon as its first words are not wanted."""
+"""One request of a turn: it ends at a cue, or is dropped as soon as its first words turn out unwanted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llmserve.types import Completion, Delta, Token
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """A text at which a segment ends. The text of a control token never shows: its id is looked for."""
+    """A text at which a segment ends. The text of a control token never shows, so its id is looked for."""
 
     text: str
     token: int | None
@@ -70,7 +70,7 @@ class Segment:
         self._held: list[Delta] = []
 
     async def next(self) -> Delta | None:
-        """The next output, `None` after the last; nothing of a segment that is dropped."""
+        """The next output, `None` after the last; a dropped segment has none."""
         while (delta := await anext(self.stream, None)) is not None:
             if self._goes_on is None:
                 return delta
@@ -91,11 +91,11 @@ class Segment:
         return _joined(held)
 
     async def completion(self) -> Completion:
-        """The result, once all deltas were read."""
+        """The result, once all deltas have been read."""
         return await self.stream.result()
 
     def cue(self, completion: Completion) -> Cue | None:
-        """The cue that ended it."""
+        """The cue that ended the segment."""
         if completion.finish_reason != "stop":
             return None
         last = completion.tokens[-1].id if completion.tokens else None
@@ -122,7 +122,7 @@ async def ids_before(engine: Engine, completion: Completion, cue: Cue | None) ->
 
 
 async def _cut(engine: Engine, tokens: Sequence[Token], cue: bytes) -> list[int]:
-    """The tokens before a text that may begin inside of one."""
+    """The tokens before a text that may begin inside one."""
     end = b"".join(token.bytes for token in tokens).find(cue)
     if end < 0:
         return [token.id for token in tokens]

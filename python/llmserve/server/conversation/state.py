@@ -29,7 +29,7 @@ class TurnState:
         self._engine = engine
         self._plan = plan
         self.ids: list[int] | None = None
-        """Prompt and output so far; `None`: the prompt, which nobody has tokenized yet."""
+        """Prompt and output so far; `None`: the prompt, which has not been tokenized yet."""
         self.step: Step = "answer"
         self.may_think = False
         """Whether the model may begin to reason."""
@@ -40,7 +40,7 @@ class TurnState:
         """The call whose arguments stand between tags."""
         self.call_id = ""
         self.tool: Tool | None = None
-        """The tool that is called; `None` while its name is not known."""
+        """The tool that is called; `None` while its name is unknown."""
         if plan.tags is not None:
             self.may_think = plan.tags.may_open(plan.prompt.text)
         if plan.tags is not None and plan.tags.is_open(plan.prompt.text):
@@ -66,7 +66,7 @@ class TurnState:
         return self._plan.format.head if self.num_calls == 0 else self._plan.format.next_head
 
     def begin_call(self) -> None:
-        """The next segment is the beginning of a call; a lone tool's name is not asked for."""
+        """Makes the next segment the beginning of a call; the name of an only tool is not drawn."""
         tools = self._plan.tools
         self.tool = tools[0] if len(tools) == 1 else None
         self.step = "name" if self.tool is None else "arguments"
@@ -75,22 +75,22 @@ class TurnState:
         self.call_id = letters if self._plan.format.id_style == "short" else f"call_{letters}"
 
     def choose_tool(self, name: str) -> bool:
-        """The next segment has the arguments of a tool; false if there is none of this name."""
+        """Makes the next segment the arguments of a tool; false if no tool has this name."""
         self.tool = next((tool for tool in self._plan.tools if tool.name == name), None)
         self.step = "arguments"
         return self.tool is not None
 
     async def with_text(self, text: str) -> list[int]:
-        """The tokens so far with a text of the format behind them."""
+        """The tokens so far, followed by a text of the format."""
         if self.ids is None:
             self.ids = await self._engine.tokenize(self._plan.prompt)
         return [*self.ids, *await self._engine.tokenize(text, add_special=False)]
 
     async def put(self, text: str) -> None:
-        """Puts a text of the format behind the tokens so far."""
+        """Appends a text of the format to the tokens so far."""
         self.ids = await self.with_text(text)
 
     async def keep(self, completion: Completion, cue: Cue | None) -> None:
-        """Puts the output of a segment behind the tokens so far, without its cue."""
+        """Appends the output of a segment, without its cue, to the tokens so far."""
         output = await ids_before(self._engine, completion, cue)
         self.ids = [*await self.with_text(""), *output]

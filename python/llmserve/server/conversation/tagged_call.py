@@ -1,8 +1,8 @@
-"""The arguments of a call that stand between tags of their own, while they are generated.
+"""The arguments of a call that each stand between tags, while they are generated.
 
 A chain of segments: which argument comes next (or the end) is drawn under a regular expression, its value
 under a rule of its own. Every required argument is there at the end of any budget: what their shortest values
-take is kept back, and when nothing else is left they are put in without asking which comes next.
+take is reserved, and when nothing else is left they are inserted without asking which comes next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from llmserve.types import Completion
 CallStep: TypeAlias = Literal["key", "value", "done"]
 
 _SLACK = 4
-"""Tokens: the model may write a tag in a few more than the tokenizer does."""
+"""Spare tokens: the model may write a tag in a few more than the tokenizer does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class PricedArgument:
 
     argument: Argument
     minimum: int
-    """Of its value, drawn."""
+    """Tokens of the value, which are drawn."""
     num_tag_tokens: int
-    """Of what is put around it."""
+    """Tokens of the texts around it."""
 
 
 class TaggedCall:
@@ -53,16 +53,16 @@ class TaggedCall:
         self._is_closing = False
         self.step: CallStep = "key"
         self.is_new = True
-        """Whether no segment of it has been read."""
+        """Whether no segment of the call has been read."""
 
     @property
     def is_cut(self) -> bool:
-        """Whether the budget has ended it."""
+        """Whether the budget has ended the call."""
         return self._is_closing
 
     @property
     def argument(self) -> Argument | None:
-        """The one whose value is due."""
+        """The argument whose value is due."""
         return self._current.argument if self._current is not None else None
 
     def room(self, budget: int | None) -> int:
@@ -73,11 +73,11 @@ class TaggedCall:
         if budget is not None:
             left = min(left, budget)
         left -= sum(priced.minimum for priced in needed)
-        # The one that is chosen must fit, whichever it is.
+        # Whichever argument is chosen must fit.
         return left - self._dearest() if self.step == "key" else left
 
     def check_start(self, budget: int | None) -> None:
-        """Raises `BudgetTooSmallError` where a whole call does not fit."""
+        """Raises `BudgetTooSmallError` if a whole call does not fit."""
         missing = self._key_tokens() - self.room(budget)
         if missing <= 0:
             return

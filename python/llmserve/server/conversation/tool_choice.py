@@ -13,7 +13,7 @@ from llmserve.server.web.schema import kind_of, shown
 
 MAX_TOOLS = 128
 
-# OpenAI's, and the dots and colons of others: no name is the text of a control token.
+# OpenAI's characters, and the dots and colons of others: no name is the text of a control token.
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _MODES: Mapping[str, ToolMode] = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
@@ -30,7 +30,7 @@ def read_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
     names = [tool.name for tool in made]
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise FieldError(f"tools[{index}]", f"has the name of another one, {name}")
+            raise FieldError(f"tools[{index}]", f"has the name of another tool, {name}")
     return made
 
 

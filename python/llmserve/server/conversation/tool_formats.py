@@ -15,7 +15,7 @@ IdStyle: TypeAlias = Literal["openai", "short"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentTags:
-    """The texts around each argument, where it stands between tags of its own, strings without quotes."""
+    """The texts around each argument, if it stands between tags of its own, with strings unquoted."""
 
     before_name: str
     after_name: str
@@ -33,20 +33,20 @@ class ToolFormat:
     begins_with_brace: bool = False
     """Whether `{` as the first character that is not blank begins a call."""
     head: str
-    """From the beginning of the first call to its name."""
+    """The text from the beginning of the first call to its name."""
     after_name: str
-    """Between name and arguments, with `{id}` for the call's id. Before JSON without a blank at its end: that
-    would be half of a token."""
+    """The text between name and arguments, with `{id}` for the call's id. Before JSON it does not end with a
+    blank, which would be half of a token."""
     tags: ArgumentTags | None = None
     """`None`: the arguments are a JSON object."""
     after_arguments: str
-    """What closes a call."""
+    """The text that closes a call."""
     again: str | None = None
-    """What begins another call; `None` where there is one only."""
+    """The text that begins another call; `None` if there can be only one."""
     next_head: str = ""
-    """From the end of a call to the name of another."""
+    """The text from the end of a call to the name of another."""
     id_style: IdStyle = "openai"
-    """What the template wants."""
+    """The ids that the template wants."""
 
     def name_pattern(self, names: Iterable[str]) -> str:
         """A regular expression for one of the names.
@@ -226,7 +226,7 @@ DEEPSEEK_FENCED = ToolFormat(
 )
 """DeepSeek 3 and R1."""
 
-# The first line whose texts a template has all decides.
+# The first line whose texts all occur in a template decides.
 _BY_TEXTS: tuple[tuple[tuple[str, ...], ToolFormat], ...] = (
     (("[CALL_ID]",), MISTRAL_IDS),
     (("[ARGS]",), MISTRAL_ARGS),

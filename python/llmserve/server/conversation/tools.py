@@ -19,11 +19,11 @@ class Tool:
     name: str
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
-    """The schema as it was given; `None`: there are no arguments."""
+    """The schema as it was given; `None` if there are no arguments."""
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The schema that arguments are held to: always one of an object."""
+        """The schema that the arguments must match, always one of an object."""
         if self.parameters is None:
             return {"type": "object", "properties": {}, "additionalProperties": False}
         schema: Mapping[str, Any] = closed({"type": "object", **self.parameters})

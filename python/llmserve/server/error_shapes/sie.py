@@ -31,7 +31,7 @@ _CODES: Mapping[type[BaseException], str] = MappingProxyType(
         errors.QueueFullError: "QUEUE_FULL",
         refusals.SessionsFullError: "QUEUE_FULL",
         refusals.BodiesFullError: "QUEUE_FULL",
-        # The client comes back after `Retry-After`, perhaps to the next instance: nothing has begun here.
+        # The client retries after `Retry-After`, perhaps at another instance: nothing has begun here.
         refusals.ServerDrainingError: "QUEUE_FULL",
         refusals.ServerStoppingError: "generation_cancelled",
         refusals.GenerationCancelledError: "generation_cancelled",
@@ -63,7 +63,7 @@ class GenerateError:
 
 
 def code_of(fault: Fault) -> str:
-    """The code that the client's programs know."""
+    """The code that SIE's clients know."""
     for cls in type(fault.error).__mro__:
         if code := _CODES.get(cls):
             return code

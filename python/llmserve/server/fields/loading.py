@@ -1,4 +1,4 @@
-"""The options of a load that a client may choose for itself."""
+"""The load options that a client may set."""
 
 from __future__ import annotations
 

@@ -44,12 +44,12 @@ SAMPLING = table(
         "seed": {
             "minimum": RANDOM_SEED,
             "maximum": MAX_SEED,
-            "doc": "Keys the draws, so that the same request gives the same text. -1, or none, is random; "
+            "doc": "Seed of the draws: the same request gives the same text. If -1 or absent, it is random; "
             "the seed that was used is in `X-LLMServe-Seed`.",
         },
         "stop": {
             "kind": TEXTS,
-            "doc": "Texts that end the generation and are no part of it. JSON documents have none.",
+            "doc": "Strings that end the generation and are not part of it. JSON documents ignore them.",
         },
         "logit_bias": {
             "kind": LOGIT_BIAS,
@@ -60,25 +60,25 @@ SAMPLING = table(
         "max_tokens": {
             **_SIZE,
             "example": 512,
-            "doc": "The most tokens to generate; the context length ends a generation, too.",
+            "doc": "Maximum number of tokens to generate; the context length ends a generation, too.",
         },
         "min_tokens": _COUNT,
         "min_tokens_to_keep": _SIZE,
         "no_repeat_ngram_size": _COUNT,
-        "max_total_tokens": {**_SIZE, "doc": "The most tokens of prompt and output together."},
+        "max_total_tokens": {**_SIZE, "doc": "Maximum number of tokens in prompt and output together."},
         "prefill_step_size": _SIZE,
         "ignore_eos": {},
         "cache_prompt": {},
     },
 )
-"""Fields of `SamplingParams` that clients set by themselves. The ranges are the engine's own, or narrower."""
+"""Fields of `SamplingParams` that clients may set. The ranges are the engine's own, or narrower."""
 
 
 def sampling_params(values: Values, *, seed_bits: int = _SAFE_SEED_BITS, **more: Any) -> SamplingParams:
     """The engine's parameters. A random seed is drawn here, so that a stream's head can name it.
 
     Raises:
-        InvalidParameterError: What the engine does not take, by its own name.
+        InvalidParameterError: A value that the engine refuses, under its own name.
     """
     made = {"seed": RANDOM_SEED, **values}
     if made["seed"] == RANDOM_SEED:

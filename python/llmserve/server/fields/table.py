@@ -1,4 +1,4 @@
-"""A table of fields: what a dataclass of the Python API has, with the limits that a server adds.
+"""A table of fields: those of a dataclass of the Python API, with the limits that a server adds.
 
 Types, defaults and docs are the dataclass's own. A dialect takes the table with its differences.
 """
@@ -26,7 +26,7 @@ class Known:
     default: Any
     field: Field
     is_common: bool
-    """Whether a dialect has it unless it says otherwise."""
+    """Whether a dialect has the field unless it says otherwise."""
 
 
 _SCALARS = {"bool": bool, "int": int, "float": float, "str": str}
@@ -36,7 +36,7 @@ Table: TypeAlias = Mapping[str, Known]
 
 
 def table(cls: type, common: Mapping[str, Differences], rare: Mapping[str, Differences]) -> Table:
-    """The fields of a dataclass that are named, with what a server knows of them besides."""
+    """The named fields of a dataclass, with what a server knows about them in addition."""
     docs = docs_of(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
     return {

@@ -1,4 +1,4 @@
-"""A bound on what is prepared at once, before the engine's own queue knows of it."""
+"""A bound on the calls that are being prepared, before the engine's own queue knows of them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Admission:
 
     @contextmanager
     def place(self, model: Model) -> Iterator[None]:
-        """A place, held for as long as the context.
+        """A place, taken for as long as the context lasts.
 
         Raises:
-            QueueFullError: All are taken.
+            QueueFullError: All places are taken.
         """
         limit = model.config.max_queued_requests
         if self._num_preparing[model] >= limit:

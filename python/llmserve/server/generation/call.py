@@ -24,10 +24,10 @@ class Running(Protocol):
         """A coroutine function: waits until the engine has accepted it. Raises its refusal."""
 
     def abort(self) -> None:
-        """Ends it within one step."""
+        """Ends the output within one step."""
 
     async def aclose(self) -> None:
-        """Ends it without waiting."""
+        """Ends the output without waiting."""
 
 
 R = TypeVar("R", bound=Running)
@@ -38,17 +38,17 @@ Start: TypeAlias = Callable[[Engine, SessionCall | None], Awaitable[R]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[R]):
-    """What is to be generated."""
+    """A call: what is to be generated."""
 
     dialect: str
     model: Model
     starts: Sequence[Start[R]]
-    """One for each output. A call in a session has one output."""
+    """One start for each output. A call in a session has one output."""
     is_stream: bool
     """Whether the head of the answer goes out before the output, and so does not wait for long."""
     session: str | None = None
     goes_on: bool = True
-    """Whether the call needs what the session holds: then an expired session is refused."""
+    """Whether the call needs what the session contains: then an expired session is refused."""
     deadlines: Deadlines | None = None
     """Within which it is submitted. Its outputs look after their own."""
     holds_session: bool = False
@@ -68,7 +68,7 @@ def raw_text(prompt: Prompt, params: SamplingParams, *, at_end: bool) -> Start[S
 def turns(
     plan: TurnPlan, *, dialect: str, model: Model, session: str | None = None, num_choices: int = 1
 ) -> Call[Turn]:
-    """A call for turns of one plan, which differ in what keys their draws. A session holds what the turn was.
+    """A call for turns of one plan, which differ in what keys their draws. A session becomes the turn.
 
     Each segment of a turn replaces the whole session, so it is held to the end.
     """

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """A limit and the field that set it."""
+    """A time limit and the field that set it."""
 
     field: str
     seconds: float
@@ -25,7 +25,7 @@ class TimeLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """The limits of a call."""
+    """The time limits of a call."""
 
     overall: TimeLimit | None = None
     first_output: TimeLimit | None = None
@@ -33,7 +33,7 @@ class TimeLimits:
 
     @property
     def need_each_output(self) -> bool:
-        """Whether a limit is about single outputs, so that these must be seen as they come."""
+        """Whether a limit concerns single outputs, which must then be seen as they come."""
         return self.first_output is not None or self.between_outputs is not None
 
 
@@ -41,7 +41,7 @@ NO_LIMITS = TimeLimits()
 
 
 class Deadlines:
-    """Waits for outputs within the limits; they run from when this was made."""
+    """Waits for outputs within the limits, which begin when this object is created."""
 
     def __init__(self, limits: TimeLimits = NO_LIMITS) -> None:
         self.limits = limits
@@ -49,10 +49,10 @@ class Deadlines:
         self._has_output = False
 
     async def wait(self, get: Callable[[], Awaitable[T]]) -> T:
-        """What ``get`` gives.
+        """The result of ``get``.
 
         Raises:
-            GenerationTimeoutError: A limit has passed before.
+            GenerationTimeoutError: A limit passed first.
         """
         nearest = min(self._dues(), key=lambda due: due[0], default=None)
         if nearest is None:
@@ -63,8 +63,8 @@ class Deadlines:
         raise GenerationTimeoutError(limit.field, limit.seconds)
 
     async def next_output(self, get: Callable[[], Awaitable[T]]) -> T:
-        """Like :meth:`wait`, for an output. The limit between two begins when the next is waited for: a
-        client that reads slowly does not use it up.
+        """Like :meth:`wait`, for an output. The limit between two outputs begins when the next is waited
+        for: a client that reads slowly does not use it up.
         """
         output = await self.wait(get)
         self._has_output = True

@@ -23,9 +23,9 @@ class Source(Protocol[T_co]):
 
 
 async def merged(sources: Sequence[Source[T]]) -> AsyncGenerator[tuple[int, T | None], None]:
-    """What the sources give, as it comes, with their numbers; `None` at the end of each.
+    """The outputs of the sources as they come, with the sources' numbers; `None` at the end of each.
 
-    The first exception of a source ends all. A source waits while nobody takes what it gave.
+    The first exception of a source ends all of them. A source waits until its output is taken.
     """
     if len(sources) == 1:
         async with aclosing(sources[0]) as source:
@@ -46,7 +46,7 @@ async def merged(sources: Sequence[Source[T]]) -> AsyncGenerator[tuple[int, T | 
             for task in done & running:
                 running.discard(task)
                 task.result()
-            # A task that was made just now takes what is there in the next turn.
+            # A task that was just created takes what is there in the next turn.
             await asyncio.sleep(0)
     finally:
         await end_tasks(taking, *feeding)

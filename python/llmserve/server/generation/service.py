@@ -55,7 +55,7 @@ class Run(Generic[R]):
         return self._session is not None and self._session.is_cancelled
 
     def check_end(self, reason: FinishReason, otherwise: Callable[[], Refusal] | None = None) -> None:
-        """Refuses to show an output that was cut short as one that ended.
+        """Refuses to pass an output that was cut short off as a complete one.
 
         Raises:
             ServerStoppingError: The stopping server cancelled it.
@@ -75,7 +75,7 @@ class GenerationService:
     def __init__(
         self, registry: Registry, sessions: SessionTable, lifecycle: Lifecycle, patience_s: float
     ) -> None:
-        """`patience_s` is how long the head of a stream waits for the engine's word."""
+        """`patience_s` is how long the head of a stream waits for the engine's acceptance."""
         self._registry = registry
         self._sessions = sessions
         self._lifecycle = lifecycle
@@ -86,10 +86,10 @@ class GenerationService:
     async def plan(
         self, used: UsedModel, conversation: Conversation, params: SamplingParams, *, is_stream: bool
     ) -> TurnPlan:
-        """The plan of a turn; no more are made at once than may wait in the engine's queue.
+        """The plan of a turn; no more plans are made at once than requests may wait in the engine's queue.
 
         Raises:
-            QueueFullError: There are as many.
+            QueueFullError: That many are being made.
             LlmserveError: What `plan_turn` raises.
         """
         with self.admission.place(used.model):
@@ -107,7 +107,7 @@ class GenerationService:
         Raises:
             RequestError: An output was refused.
             SessionExpiredError: The session has expired.
-            SessionsFullError: It would be one session too many.
+            SessionsFullError: There would be too many sessions.
             ServerStoppingError: The server stops.
             GenerationTimeoutError: A limit of the call has passed.
         """
@@ -125,7 +125,7 @@ class GenerationService:
                 with anyio.move_on_after(self._patience_s if call.is_stream else None):
                     for output in await run.outputs():
                         await output.accepted()
-                if self._lifecycle.is_stopping:  # then they were aborted
+                if self._lifecycle.is_stopping:  # the outputs were aborted then
                     raise ServerStoppingError
                 yield run
             finally:

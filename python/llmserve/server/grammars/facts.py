@@ -16,20 +16,20 @@ __all__ = ["FactTable", "Facts"]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of one node."""
+    """The facts about one node."""
 
     is_nullable: bool
-    """The empty text belongs to it."""
+    """Whether the empty text belongs to it."""
     first: int
-    """What its texts begin with."""
+    """The bytes that its texts begin with."""
     after: int
-    """What may follow one of its texts in a longer one of its texts."""
+    """The bytes that may follow one of its texts in a longer one."""
     inner: int
-    """What its texts hold behind their beginning."""
+    """The bytes of its texts after the first."""
     size: int
     """How many characters it is written with, roughly and up to a bound."""
     recurs: bool = False
-    """It uses a rule that uses itself; then `after`, `inner` and `size` are unknown."""
+    """Whether it uses a rule that uses itself; then `after`, `inner` and `size` are unknown."""
 
 
 NOTHING = Facts(is_nullable=True, first=0, after=0, inner=0, size=0)
@@ -52,7 +52,7 @@ class FactTable:
         return facts
 
     def _settle(self, grammar: Grammar) -> None:
-        """Goes over the rules until nothing is new: what a rule begins with may come from itself."""
+        """Goes over the rules until nothing changes: what a rule begins with may come from itself."""
         is_settled = False
         while not is_settled:
             is_settled = True

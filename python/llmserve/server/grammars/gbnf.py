@@ -3,7 +3,7 @@ r"""Reads GBNF, the notation of llama.cpp's grammars; xgrammar reads nearly the 
     root  ::= item ("," item)*   # a rule reaches to the next one
     item  ::= [a-z]+ | "\x41" | [^"\n]{2,3} | .
 
-Unlike llama.cpp it takes a line break at any place in a rule, as xgrammar does.
+Unlike llama.cpp, but like xgrammar, it accepts a line break anywhere in a rule.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from llmserve.server.grammars.scanner import GrammarSyntaxError, Scanner
 __all__ = ["GrammarSyntaxError", "read_gbnf"]
 
 MAX_REPETITIONS = 2000
-"""As llama.cpp has it."""
+"""llama.cpp's limit."""
 
 MAX_NESTING = 50
 MAX_OPERATORS = 4
@@ -35,7 +35,7 @@ def read_gbnf(text: str) -> Grammar:
     """The rules of a grammar.
 
     Raises:
-        GrammarSyntaxError: It is malformed or lacks a rule.
+        GrammarSyntaxError: The grammar is malformed or lacks a rule.
     """
     return _Reader(Scanner(text)).rules()
 
@@ -102,7 +102,7 @@ class _Reader:
         scanner = self._scanner
         begun = scanner.position
         if self._depth == MAX_NESTING:
-            raise scanner.error(f"groups may be nested {MAX_NESTING} deep")
+            raise scanner.error(f"groups may be nested at most {MAX_NESTING} deep")
         scanner.take("(")
         self._depth += 1
         inner = self._choice()

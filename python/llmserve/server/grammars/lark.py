@@ -20,11 +20,11 @@ from llmserve.server.grammars.nodes import (
 __all__ = ["write_lark"]
 
 MAX_DEPTH = 8
-"""Deeper groups get names of their own: llguidance reads 30."""
+"""Deeper groups get names of their own: llguidance reads 30 levels."""
 
 
 def write_lark(rules: Grammar, grammar: Grammar) -> str:
-    """The text. ``rules`` are those of the parser; what they have as lexemes may use rules of ``grammar``."""
+    """The text. ``rules`` are those of the parser; their lexemes may use rules of ``grammar``."""
     return _Writer(rules, grammar).text()
 
 
@@ -107,7 +107,7 @@ def _literal(node: Chars | Text) -> str:
     if isinstance(node, Chars) and len(node.ranges) == 1 and node.ranges[0][0] == node.ranges[0][1]:
         node = Text(chr(node.ranges[0][0]))
     if isinstance(node, Text):
-        # Lark's strings are JSON's; only DEL must be escaped as well.
+        # Lark's strings are JSON's, except that DEL must be escaped as well.
         return json.dumps(node.text, ensure_ascii=False).replace("\x7f", "\\u007f")
     return f"/[{''.join(_range(low, high) for low, high in node.ranges)}]/"
 

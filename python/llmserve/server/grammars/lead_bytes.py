@@ -20,7 +20,7 @@ def lead_bytes(ranges: Ranges) -> int:
 
 
 def lead_byte(char: str) -> int:
-    """The same for one character."""
+    """The first byte of one character, as a set."""
     return 1 << _lead(ord(char))
 
 

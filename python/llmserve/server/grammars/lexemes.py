@@ -1,4 +1,4 @@
-"""Decides what of a grammar becomes lexemes, which the lexer reads as a whole.
+"""Decides which parts of a grammar become lexemes, which the lexer reads as a whole.
 
 llguidance's lexer reads on as long as some lexeme that may stand here could still go on. A grammar in GBNF
 has no lexer: every way to read a text counts. Lexemes of one character each are always right, but slow, since
@@ -143,7 +143,7 @@ class _Cut:
             yield from self._cut_run(run[max(end, 1) :])
 
     def _cut_repeat(self, item: Node, low: int, high: int | None) -> Node:
-        # What may be absent is a lexeme that may be absent: one without text would be none.
+        # An optional run becomes an optional lexeme: a lexeme must not be empty.
         present = Repeat(item, 1, high)
         if low == 0 and high != 1 and self._is_lexeme(present):
             return Repeat(Lexeme(present), 0, 1)
@@ -152,7 +152,7 @@ class _Cut:
         return Repeat(self.cut(item), low, high)
 
     def _cut_run_of_characters(self, item: Chars, low: int, follow: int) -> Node:
-        """Characters that may follow the run are lexemes of their own; what is between two of them is one."""
+        """Characters that may follow the run are lexemes of their own, and so are the parts between them."""
         single = char_set(within(item.ranges, follow), is_negated=False)
         others = char_set(within(item.ranges, ~follow), is_negated=False)
         if not others.ranges:

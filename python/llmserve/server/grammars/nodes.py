@@ -1,4 +1,4 @@
-"""What rules consist of."""
+"""The nodes that rules consist of."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Chars:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Several characters, as they are."""
+    """Several literal characters."""
 
     text: str
 
@@ -35,21 +35,21 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other; without items the empty text."""
+    """Items one after the other; without items, the empty text."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several."""
+    """One of several options."""
 
     options: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """At least ``low`` and at most ``high`` times; ``None``: any number of times."""
+    """An item ``low`` to ``high`` times; ``None``: any number of times."""
 
     item: Node
     low: int
@@ -73,13 +73,13 @@ EMPTY = Sequence(())
 
 
 def sequence(items: Iterable[Node]) -> Node:
-    """A sequence; one item is itself, and what is empty is left out."""
+    """A sequence; a single item is itself, and empty items are left out."""
     parts = tuple(item for item in items if item != EMPTY)
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
 def choice(options: Iterable[Node]) -> Node:
-    """A choice; one option is itself, equal ones are one, and sets of characters are one set."""
+    """A choice; a single option is itself, equal ones are merged, and sets of characters become one set."""
     ranges: list[tuple[int, int]] = []
     parts: dict[Node, None] = {}
     for option in options:
@@ -93,14 +93,14 @@ def choice(options: Iterable[Node]) -> Node:
 
 
 def repeat(item: Node, low: int, high: int | None) -> Node:
-    """A repetition; once is the item itself."""
+    """A repetition; exactly once is the item itself."""
     if item == EMPTY or high == 0:
         return EMPTY
     return item if (low, high) == (1, 1) else Repeat(item, low, high)
 
 
 def characters(text: str) -> Node:
-    """A text; one character is a set."""
+    """A text; a single character is a set."""
     if not text:
         return EMPTY
     return Chars(((ord(text), ord(text)),)) if len(text) == 1 else Text(text)
@@ -130,7 +130,7 @@ def _between(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly inside of one."""
+    """The nodes directly inside a node."""
     match node:
         case Sequence(items=inner) | Choice(options=inner):
             return inner

@@ -10,10 +10,10 @@ MAX_GRAMMAR_BYTES = 64 << 10
 
 
 async def read_grammar(text: str, field: str) -> str:
-    """A grammar as the engine reads it. Translating a large one takes a while: a thread does it.
+    """A grammar as the engine reads it. Translating a large one takes a while, so a thread does it.
 
     Raises:
-        FieldError: It has a mistake, or is too large.
+        FieldError: The grammar has a mistake, or is too large.
     """
     num_bytes = len(text.encode(errors="replace"))
     if num_bytes > MAX_GRAMMAR_BYTES:
@@ -26,4 +26,4 @@ async def read_grammar(text: str, field: str) -> str:
     try:
         return await anyio.to_thread.run_sync(ebnf_to_lark, text)
     except GrammarSyntaxError as error:
-        raise FieldError(field, f"is no GBNF: {error}") from None
+        raise FieldError(field, f"is not valid GBNF: {error}") from None

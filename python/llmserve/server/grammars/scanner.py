@@ -20,7 +20,7 @@ _HEX_DIGITS: Mapping[str, int] = MappingProxyType({"x": 2, "u": 4, "U": 8})
 
 
 class GrammarSyntaxError(Exception):
-    """A grammar that cannot be read; the message has the line and column (from 1) where they are known."""
+    """A grammar that cannot be read; the message has the line and column (from 1) if they are known."""
 
     def __init__(self, reason: str, place: tuple[int, int] | None = None) -> None:
         super().__init__(reason if place is None else f"line {place[0]}, column {place[1]}: {reason}")
@@ -52,7 +52,7 @@ class Scanner:
         self.position = self.position if match is None else match.end()
 
     def take(self, token: str) -> bool:
-        """Whether the token is next; then it is taken, with the space behind it."""
+        """Whether the token is next; if so it is taken, with the space behind it."""
         if not self._text.startswith(token, self.position):
             return False
         self.position += len(token)
@@ -60,7 +60,7 @@ class Scanner:
         return True
 
     def take_name(self) -> str:
-        """The name of a rule, or the empty text where there is none."""
+        """The name of a rule, or the empty text if there is none."""
         return self._take(_NAME)
 
     def take_number(self) -> int | None:
@@ -76,7 +76,7 @@ class Scanner:
         return found
 
     def take_string(self) -> Node:
-        """A text in quotes, which are next."""
+        """A text in quotes, which come next."""
         begun = self.position
         self.position += 1
         found: list[str] = []
@@ -88,7 +88,7 @@ class Scanner:
         return characters(self._joined("".join(found), begun))
 
     def take_set(self) -> Chars:
-        """A set of characters in brackets, which are next."""
+        """A set of characters in brackets, which come next."""
         begun = self.position
         self.position += 1
         is_negated = self.next == "^"

@@ -1,4 +1,4 @@
-"""Takes parts out of a grammar that no text needs, and that would be dead ends or empty rounds."""
+"""Removes parts of a grammar that no text needs, and that would be dead ends or empty rounds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def simplified(grammar: Grammar) -> Grammar | None:
 
 
 def _rules_that_end(grammar: Grammar) -> set[str]:
-    """The rules with a text: one has a text if an option is made of rules that have one."""
+    """The rules with a text: a rule has one if one of its options consists of rules that have one."""
     ending: set[str] = set()
     users: dict[str, list[str]] = {}
     for name, body in grammar.items():
@@ -59,7 +59,7 @@ def _rules_that_end(grammar: Grammar) -> set[str]:
 
 
 def _ended(node: Node, ending: set[str]) -> Node | None:
-    """A node without options that have no text; `None`: it has none."""
+    """A node without options that have no text; `None` if the node has no text itself."""
     match node:
         case Ref(name=name):
             return node if name in ending else None
@@ -79,7 +79,7 @@ def _ended(node: Node, ending: set[str]) -> Node | None:
 
 
 def _simple(node: Node, facts: FactTable, done: Grammar) -> Node:
-    """A node without empty parts; rules of one character stand there themselves."""
+    """A node without empty parts; rules of one character are replaced by it."""
     known = facts.of(node)
     if known.is_nullable and known.first == 0:
         return EMPTY

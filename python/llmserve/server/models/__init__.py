@@ -1,4 +1,4 @@
-"""Which models are loaded, for whom, and what becomes of them."""
+"""The models: which are loaded, for whom, and when they are unloaded."""
 
 from llmserve.server.models.catalogue import Catalogue
 from llmserve.server.models.entries import CatalogueEntry

@@ -24,14 +24,14 @@ logger = logging.getLogger(__name__)
 class Catalogue:
     """The model that the server was started with, and those of the catalogue's file or of ``MODELS_DIR``.
 
-    Models that a dialect loaded by a path which is none of these, or with other options, are in it under
-    their registry id, as long as they are loaded. Of several models with one id the first in this order
+    Models that a dialect loaded from another path, or with other options, are listed under their registry
+    id as long as they are loaded. Of several models with one id the first in this order
     counts, with one exception: an entry of the file stands for the start model's file too, where both have
     one id.
     """
 
     def __init__(self, settings: Settings, registry: Registry) -> None:
-        """Reads the file, not yet the folder.
+        """Reads the file, but not yet the folder.
 
         Raises:
             SettingsError: The file cannot be read or is wrong.
@@ -95,7 +95,7 @@ class Catalogue:
     async def _refresh(self) -> None:
         if self._folder is None:
             return
-        # One look serves all who ask meanwhile.
+        # One read serves all who ask meanwhile.
         async with self._scanning:
             scan = await asyncio.to_thread(_scan_again, self._folder, self._scan)
             if scan is not self._scan:

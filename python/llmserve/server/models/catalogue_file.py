@@ -34,7 +34,7 @@ def read_catalogue(
     Options that an entry does not set are those of ``defaults`` and ``drafting``.
 
     Raises:
-        SettingsError: It cannot be read, or has an unknown key or a bad value; the text names entry and key.
+        SettingsError: The file is unreadable, or has an unknown key or a bad value, which the text names.
     """
     try:
         document = tomllib.loads(path.read_text("utf-8"))

@@ -12,13 +12,13 @@ logger = logging.getLogger(__name__)
 
 
 async def start_drafting(engine: Engine, settings: DraftSettings, model_id: str) -> None:
-    """Makes drafting the engine's default. Where the model cannot, it is served without; the log says so.
+    """Makes drafting the engine's default. A model that cannot draft is served without; the log says so.
 
-    ``auto`` asks for what the model can do, so it finds nothing missing.
+    ``auto`` asks only for what the model can do.
 
     Raises:
         EngineClosedError: The engine was closed meanwhile.
-        EngineDeadError: Its thread has ended.
+        EngineDeadError: The engine's thread has ended.
     """
     wanted = settings.draft
     if wanted == "off" or (wanted == "auto" and not engine.info.has_draft_head):

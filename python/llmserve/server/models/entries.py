@@ -1,4 +1,4 @@
-"""What the catalogue knows of a model."""
+"""What the catalogue knows about a model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class CatalogueEntry:
     id: str
     """``Org/Name``, or a plain name."""
     path: Path
-    """The real path of its file; of a split model, of the first part."""
+    """The real path of the model's file; for a split model, of its first part."""
     config: ModelConfig
-    """The options with which it is loaded."""
+    """The options with which the model is loaded."""
     max_new_tokens: int | None = None
-    """The most tokens that a request may ask for, where that is less than the context length."""
+    """Maximum number of tokens that a request may ask for, if that is less than the context length."""
     drafting: DraftSettings = field(default_factory=DraftSettings)
-    """How requests for it draft."""
+    """How requests for the model draft."""

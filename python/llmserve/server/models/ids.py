@@ -1,6 +1,6 @@
-"""The ids of loaded models: the name of the file, which belongs to what was loaded of it last.
+"""The ids of loaded models: the name of the file, which belongs to the model that was loaded from it last.
 
-Others of the file, loaded with other options before, and files of the same name have a number after it.
+Earlier models of the file, loaded with other options, and files of the same name have a number after it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from llmserve.server.paths import shown
 
 
 def new_ids(models: Collection[Model], path: Path) -> tuple[str, str]:
-    """The file's id, and the one that another model of it has until it is loaded."""
+    """The file's id, and the one that another model of the file has until it is loaded."""
     taken = {name for model in models for name in (model.id, model.file_id)}
     same = [model for model in models if model.path == path]
     file_id = same[0].file_id if same else _free(shown(path.stem), taken)
@@ -22,7 +22,7 @@ def new_ids(models: Collection[Model], path: Path) -> tuple[str, str]:
 
 
 def take_id(model: Model, models: Collection[Model], may_take: Callable[[Model], bool]) -> None:
-    """Gives a model that was loaded now the id of the last one of its file from which it ``may_take`` it."""
+    """Gives a newly loaded model the id of the last model of its file from which it ``may_take`` it."""
     others = [other for other in _others(model, models) if may_take(other)]
     if others:
         last = max(others, key=lambda other: (other.loaded_at, other.id == other.file_id))
@@ -30,7 +30,7 @@ def take_id(model: Model, models: Collection[Model], may_take: Callable[[Model],
 
 
 def pass_id_on(gone: Model, models: Collection[Model]) -> None:
-    """Gives the id of the last model of a file, where that has gone, to the one before."""
+    """Gives the id of a file's last model, once that has gone, to the one before."""
     heirs = [other for other in _others(gone, models) if other.id != other.file_id]
     if heirs:
         heir = max(heirs, key=lambda other: other.loaded_at)

@@ -1,4 +1,4 @@
-"""What the models of files are for, by their headers: known before anything is loaded."""
+"""What models are for, by the headers of their files: known before anything is loaded."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class FileKinds:
         self._known: dict[Path, tuple[ModelConfig, _Stamp, ModelKind | None]] = {}
 
     async def of(self, entry: CatalogueEntry) -> ModelKind | None:
-        """What an entry's model is for; ``None`` where the file does not tell: its load will explain that."""
+        """What an entry's model is for; ``None`` if the file does not tell, which its load will explain."""
         return (await self.of_all((entry,)))[0]
 
     async def of_all(self, entries: Sequence[CatalogueEntry]) -> list[ModelKind | None]:
-        """The same of several entries, read on one thread."""
+        """What the models of several entries are for, read on one thread."""
         return await asyncio.to_thread(lambda: [self._of(entry) for entry in entries])
 
     def _of(self, entry: CatalogueEntry) -> ModelKind | None:

@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 class SharedLoad:
     """One load and the tickets of those who wait for it.
 
-    ``load`` gets a function that it tells its progress, 0 to 1. ``on_end`` is called once, before any ticket
-    learns of the end, with what was loaded or the failure; ``on_leave`` for each ticket that is given up
-    after that.
+    ``load`` gets a function to which it reports its progress, 0 to 1. ``on_end`` is called once, before any
+    ticket learns of the end, with what was loaded or the failure; ``on_leave`` for each ticket that is given
+    up after that.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class SharedLoad:
         self.is_over = False
         self.failure: BaseException | None = None
         self.kind: ModelKind | None = None
-        """What was loaded is for."""
+        """The kind of what was loaded."""
         self._on_end = on_end
         self._on_leave = on_leave
         self._cancel_reason: BaseException = LoadAbandonedError()
@@ -43,13 +43,13 @@ class SharedLoad:
         self._task.add_done_callback(self._end)
 
     def join(self, pin: str, kind: ModelKind | None) -> LoadTicket:
-        """A ticket for one more caller, who wants a model of a kind, or any."""
+        """A ticket for one more caller, who wants a model of a kind, or any model."""
         ticket = LoadTicket(self, pin, kind)
         self.tickets.add(ticket)
         return ticket
 
     def leave(self, ticket: LoadTicket) -> None:
-        """Takes a caller out; the last one out cancels the load."""
+        """Removes a caller; the last one to leave cancels the load."""
         self.tickets.discard(ticket)
         if self.is_over:
             self._on_leave()
@@ -58,9 +58,9 @@ class SharedLoad:
             self._task.cancel()
 
     async def cancel(self, reason: BaseException | None = None) -> None:
-        """Cancels the load for all; those who wait get ``reason``.
+        """Cancels the load for all callers; those who wait get ``reason``.
 
-        Its thread frees the memory by itself, as soon as llama.cpp lets go.
+        The load's thread frees the memory by itself, as soon as llama.cpp lets go.
         """
         if not self.is_over:
             self._cancel_reason = reason or self._cancel_reason
@@ -115,7 +115,7 @@ class LoadTicket:
 
     @property
     def is_served(self) -> bool:
-        """Whether what was loaded is of the kind that the caller wants."""
+        """Whether the loaded model is of the kind that the caller wants."""
         return self._kind is None or self._kind == self._load.kind
 
     def wake(self) -> None:

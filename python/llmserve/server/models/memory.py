@@ -1,4 +1,4 @@
-"""How much memory models take: from their files before they are loaded, and from what is known after."""
+"""How much memory models take: judged by their files before the load, and by their engines after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llmserve.types import ModelInfo
 _PART = re.compile(r"(?P<name>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL | re.IGNORECASE)
 _MAX_PARTS = 1000
 
-# Bytes of a value: of a block of 32 values over 32 (ggml-common.h).
+# Bytes per value: those of a block of 32 values, divided by 32 (ggml-common.h).
 _KV_BYTES: Mapping[str, float] = {
     "f32": 4,
     "f16": 2,
@@ -27,13 +27,13 @@ _KV_BYTES: Mapping[str, float] = {
 
 
 def is_later_part(name: str) -> bool:
-    """Whether a file name is that of a split model's part, and not of the first."""
+    """Whether a file name is that of a part of a split model other than the first."""
     part = _PART.fullmatch(name)
     return part is not None and int(part["number"]) != 1
 
 
 def file_bytes(path: Path) -> int:
-    """The size of a model's file, or of all files of a split model; those that are missing count 0."""
+    """The size of a model's file, or of all files of a split model; missing files count 0."""
     part = _PART.fullmatch(path.name)
     if part is None:
         return _size(path)
@@ -53,7 +53,7 @@ def _size(path: Path) -> int:
 
 
 def kv_bytes(info: ModelInfo) -> int:
-    """The KV cache of a loaded model, as far as its metadata tell: 0 for recurrent states.
+    """The size of a loaded model's KV cache by its metadata: 0 for recurrent states.
 
     Layers with a sliding window count as if they kept all cells.
     """
@@ -73,7 +73,7 @@ def kv_bytes(info: ModelInfo) -> int:
 
 
 def held_bytes(models: Iterable[Model]) -> int:
-    """What models hold, loads that have begun included. Engines of one file share weights."""
+    """The memory of all models, including loads that have begun. Engines of one file share weights."""
     weights: dict[Path, int] = {}
     cells = 0
     for model in models:

@@ -1,4 +1,4 @@
-"""Keeps loaded models within a number of bytes: idle ones give way to those that are loaded."""
+"""Keeps loaded models within a number of bytes: idle ones make room for new loads."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class MemoryLimit:
         self._registry = registry
         self._moves = moves
         self._limit = limit
-        # What the models of files took when they were loaded last, in bytes.
+        # The memory that each file's model took when it was last loaded, in bytes.
         self._measured: dict[Path, tuple[ModelConfig, int]] = {}
         registry.before_load = self.make_room
         registry.on_ready.append(self._trim)
 
     async def make_room(self, model: Model) -> None:
-        """Unloads what is idle until a model fits beside the others, and waits for those that are in use.
+        """Unloads idle models until a model fits beside the others, and waits for those that are in use.
 
-        A model whose weights fit is loaded, also where its KV cache will not fit: that is chosen by its
-        options and by the memory that is free.
+        A model whose weights fit is loaded even if its KV cache will not fit: the size of the cache depends
+        on its options and on the free memory.
 
         Raises:
-            LoadError: It will never fit beside those that stay.
+            LoadError: The model will never fit beside those that stay.
         """
         while True:
             await self._registry.wait_closed()
@@ -63,7 +63,7 @@ class MemoryLimit:
                 await self._registry.wait_news()
 
     def _trim(self, loaded: Model) -> None:
-        """Unloads what is idle while a model that was loaded, or its KV cache, makes it too much."""
+        """Unloads idle models while a newly loaded model, or its KV cache, exceeds the limit."""
         self._measured[loaded.path] = loaded.config, held_bytes([loaded])
         while True:
             others = self._beside(loaded)
@@ -85,7 +85,7 @@ class MemoryLimit:
         return size if config == model.config else 0
 
     def _beside(self, model: Model) -> list[Model]:
-        """The models that stay or give way, without those that a load of their owner replaces."""
+        """The models that stay or give way, except those that a load of their owner replaces."""
         owners = {ticket.pin for ticket in model.load.tickets} - {IDLE_PIN}
         return [
             other
@@ -100,13 +100,13 @@ class MemoryLimit:
 
 
 def _gives_way(model: Model) -> bool:
-    """Whether it may be unloaded at some time, once it is loaded and idle."""
+    """Whether a model may be unloaded at some time, once it is loaded and idle."""
     if model.handle is None:
         return {ticket.pin for ticket in model.load.tickets} == {IDLE_PIN}
     return model.pins == {IDLE_PIN}
 
 
 def _longest_idle(models: Iterable[Model]) -> Model | None:
-    # What somebody still holds a ticket for was loaded for a use that is about to begin.
+    # A model for which somebody still holds a ticket was loaded for a use that is about to begin.
     idle = [m for m in models if m.pins == {IDLE_PIN} and not m.load.tickets and m.state == "ready"]
     return min(idle, key=lambda model: model.last_used, default=None)

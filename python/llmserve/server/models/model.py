@@ -19,7 +19,7 @@ from llmserve.types import ModelConfig, Stats
 logger = logging.getLogger(__name__)
 
 IDLE_PIN = "until its memory is needed"
-"""The pin of what clients loaded, by path or by id: it keeps an idle model as long as there is room."""
+"""The pin of models that clients loaded, by path or by id: it keeps an idle model while there is room."""
 
 ModelState = Literal["loading", "ready", "busy", "failed"]
 
@@ -36,15 +36,15 @@ class Model:
         self.pins: set[str] = set()
         self.num_uses = 0
         self.has_begun = False
-        """Whether it takes memory: before, its load may wait until there is room."""
+        """Whether the model takes memory: before that, its load may wait for room."""
         self.handle: Engine | Embedder | None = None
         """What was loaded."""
         self.loaded_at = 0.0
-        """When it was loaded, in seconds of the monotonic clock; 0 before."""
+        """When the model was loaded, in seconds of the monotonic clock; 0 before."""
         self.failure: BaseException | None = None
         self.failed_at = 0.0
         self.last_used = time.monotonic()
-        """When a request last began or ended, in seconds of the monotonic clock; before, when it was made."""
+        """When a request last began or ended, or else when this was made, by the monotonic clock."""
 
     @property
     def engine(self) -> Engine | None:
@@ -58,12 +58,12 @@ class Model:
 
     @property
     def kind(self) -> ModelKind | None:
-        """What it is for, once it is loaded."""
+        """What the model is for, once it is loaded."""
         return self.load.kind
 
     @property
     def state(self) -> ModelState:
-        """What it can do now. ``busy`` means that requests run or wait; more are taken."""
+        """What the model can do now. ``busy`` means that requests run or wait; more are accepted."""
         if self.failure is not None or self.is_dead:
             return "failed"
         if self.handle is None:
@@ -74,7 +74,7 @@ class Model:
 
     @property
     def is_dead(self) -> bool:
-        """Whether its engine died after it had been ready."""
+        """Whether the engine died after it had been ready."""
         if self.handle is None:
             return False
         try:
@@ -94,11 +94,11 @@ class Model:
 
     @property
     def is_usable(self) -> bool:
-        """Whether its engine takes requests."""
+        """Whether the engine accepts requests."""
         return self.handle is not None and not self.handle.is_closed and not self.is_dead
 
     def stats(self) -> Stats | None:
-        """The engine's counters, or ``None`` where there is no living engine."""
+        """The engine's counters, or ``None`` if there is no living engine."""
         if self.handle is None or not self.is_usable:
             return None
         return self.handle.stats()

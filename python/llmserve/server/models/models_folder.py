@@ -14,18 +14,18 @@ from llmserve.server.paths import shown
 logger = logging.getLogger(__name__)
 
 SAFE_SLASH = "__"
-"""Stands for the slash of an id where there may be none: in file names and in SIE's paths."""
+"""Stands for the slash of an id where a slash is impossible: in file names and in SIE's paths."""
 
 _SUFFIX = ".gguf"
 _PROJECTOR = "mmproj"
 
 _SETTLE_NS = 2_000_000_000
-"""A folder that changed so short before it was read is read again: its time may be as coarse as that."""
+"""A folder that changed this shortly before it was read is read again: its time may be as coarse as that."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """A model's id and the real path of its file, of a split one's first part."""
+    """A model's id and the real path of its file, or of its first part."""
 
     id: str
     path: Path
@@ -33,7 +33,7 @@ class FoundModel:
 
 @dataclass(frozen=True, slots=True)
 class FolderScan:
-    """What a folder held when it was read."""
+    """What a folder contained when it was read."""
 
     models: tuple[FoundModel, ...]
     stamps: tuple[tuple[str, int], ...]
@@ -52,7 +52,7 @@ def scan(folder: Path) -> FolderScan:
     """Reads a folder and those in it. Links may lead anywhere: whoever fills the folder put them there.
 
     Of several files with one id, the first counts: those in the folder itself before those in its folders,
-    and each in the order of their names. What cannot be read is left out.
+    and each in the order of their names. Whatever cannot be read is left out.
     """
     read_at_ns = time.time_ns()
     files, folders = _entries(folder)
@@ -70,7 +70,7 @@ def scan(folder: Path) -> FolderScan:
 
 
 def safe_id(model_id: str) -> str:
-    """An id without slashes, as it stands in SIE's paths: ``Org__Name``."""
+    """An id without slashes, as in SIE's paths: ``Org__Name``."""
     return model_id.replace("/", SAFE_SLASH)
 
 

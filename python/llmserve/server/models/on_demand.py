@@ -27,7 +27,7 @@ from llmserve.server.refusals import (
 )
 
 RETRY_S = 10.0
-"""For so many seconds a load that failed is not tried again: requests get the failure."""
+"""For this many seconds a failed load is not tried again: requests get the failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class UsedModel:
 
     entry: CatalogueEntry
     model: Model
-    """The registry's, to which sessions belong."""
+    """The registry's model, to which sessions belong."""
     engine: Engine
 
 
@@ -63,14 +63,14 @@ class EntryState:
     name: Literal["available", "loading", "loaded", "failed"]
     """``available``: it will be loaded when it is needed."""
     model: Model | None = None
-    """The registry's, where it is loaded."""
+    """The registry's model, if it is loaded."""
     failure: LoadError | None = None
 
 
 class OnDemand:
-    """Gives engines by catalogue id. All methods belong to the event loop's thread.
+    """Provides engines by catalogue id. All methods belong to the event loop's thread.
 
-    What it gives it pins, so that no dialect that loaded it can take it away.
+    Every engine that it provides is pinned, so that no dialect that loaded it can take it away.
     """
 
     def __init__(self, registry: Registry, catalogue: Catalogue, *, wait_s: float) -> None:
@@ -84,16 +84,16 @@ class OnDemand:
 
     @asynccontextmanager
     async def use(self, model_id: str, *, wait_s: float = math.inf) -> AsyncGenerator[UsedModel, None]:
-        """A model that generates, kept until the context ends; it is loaded if it is not.
+        """A model that generates, kept until the context ends; it is loaded if necessary.
 
-        ``wait_s`` is how long to wait for a load, where that is less than the server's own limit. The load
-        goes on also where nobody waits for it any more.
+        ``wait_s`` is how long to wait for a load, if that is less than the server's own limit. The load
+        goes on even if nobody waits for it any more.
 
         Raises:
             UnknownModelError: The catalogue has no such id.
             ModelLoadingError: The load takes longer.
-            LoadError: It cannot be loaded.
-            ModelKindError: It gives embeddings; it is not loaded for that to be said.
+            LoadError: The model cannot be loaded.
+            ModelKindError: The model gives embeddings; it is not loaded to find that out.
             ServerStoppingError: The server stops.
         """
         entry = await self._find(model_id, "generation")
@@ -103,7 +103,7 @@ class OnDemand:
 
     @asynccontextmanager
     async def use_embedder(self, model_id: str) -> AsyncGenerator[UsedEmbedder, None]:
-        """An embedding model, as `use` gives those that generate, with the same refusals."""
+        """An embedding model, under the rules and refusals of `use`."""
         entry = await self._find(model_id, "embedding")
         async with self._ready(entry, self._wait_s) as model:
             with self._registry.use_handle(model) as handle:
@@ -113,20 +113,20 @@ class OnDemand:
 
     @asynccontextmanager
     async def use_any(self, model_id: str) -> AsyncGenerator[UsedHandle, None]:
-        """A model, whatever it is for, as `use` gives those that generate."""
+        """A model of any kind, under the rules and refusals of `use`."""
         entry = await self._find(model_id, None)
         async with self._ready(entry, self._wait_s) as model:
             with self._registry.use_handle(model) as handle:
                 yield UsedHandle(entry, handle)
 
     async def loaded(self, model_id: str) -> UsedHandle:
-        """A model that is loaded. Nothing is loaded or kept for it, and it counts as no use.
+        """A model that is loaded. Nothing is loaded or kept for it, and it does not count as a use.
 
         Raises:
             UnknownModelError: The catalogue has no such id.
-            ModelLoadingError: It is being loaded.
-            LoadError: It could not be loaded a moment ago.
-            ModelNotLoadedError: It is not loaded.
+            ModelLoadingError: The model is being loaded.
+            LoadError: The model could not be loaded a moment ago.
+            ModelNotLoadedError: The model is not loaded.
         """
         entry = await self._catalogue.find(model_id)
         state = self.state(entry)
@@ -148,7 +148,7 @@ class OnDemand:
         return EntryState("available")
 
     async def close(self) -> None:
-        """Loads nothing any more; ends those loads that wait for memory. The registry ends the others."""
+        """Stops loading and ends the loads that wait for memory. The registry ends the others."""
         self._is_stopping = True
         tasks = set(self._loads.values())
         for task in tasks:
@@ -159,7 +159,7 @@ class OnDemand:
     async def _find(self, model_id: str, kind: ModelKind | None) -> CatalogueEntry:
         entry = await self._catalogue.find(model_id)
         model = self._registry.find(entry.path, entry.config)
-        # Nothing is loaded, and nothing unloaded for it, to find that it is the wrong one.
+        # Nothing is loaded or unloaded only to find that the model is the wrong one.
         if kind is not None and (model is None or not model.is_usable):
             found = await self.kinds.of(entry)
             if found is not None and found != kind:
@@ -198,7 +198,7 @@ class OnDemand:
             raise ServerStoppingError
         if (failure := self._recent_failure(entry)) is not None:
             raise failure
-        # Now, so that those who wait find it.
+        # Done now, so that those who wait find it.
         ticket = self._registry.load(entry.path, IDLE_PIN, entry.config)
         task = asyncio.create_task(_wait(ticket))
         self._loads[entry.id] = task
@@ -206,7 +206,7 @@ class OnDemand:
         def forget(done: asyncio.Task[None]) -> None:
             del self._loads[entry.id]
             if not done.cancelled():
-                done.exception()  # Perhaps nobody is left who would look at it.
+                done.exception()  # Perhaps nobody is left who would retrieve it.
 
         task.add_done_callback(forget)
         return task
@@ -232,5 +232,5 @@ def _raise_failure(task: asyncio.Task[None]) -> None:
 
 
 def _fresh(failure: LoadError) -> LoadError:
-    """The same again: an exception that is raised over and over collects the traces of all."""
+    """A copy of the failure: an exception that is raised over and over collects the traces of all."""
     return LoadError(str(failure), reason=failure.reason, detail=failure.detail)

@@ -43,13 +43,13 @@ class ModelReport:
     id: str
     state: ModelState
     kind: ModelKind | None = field(default=None, compare=False)
-    """What it is for, once it is loaded."""
+    """What the model is for, once it is loaded."""
     has_draft_head: bool | None = None
-    """Whether it can draft with a head of its own; ``None`` while that is not known."""
+    """Whether the model can draft with a head of its own; ``None`` while that is unknown."""
     backend: str | None = field(default=None, compare=False)
-    """What computes its layers, once it is loaded."""
+    """The device that computes the layers, once the model is loaded."""
     num_gpu_layers: int | None = field(default=None, compare=False)
-    """Layers that are on GPUs, once it is loaded."""
+    """Number of layers on GPUs, once it is loaded."""
 
 
 class Registry:
@@ -64,10 +64,10 @@ class Registry:
         self._models: list[Model] = []
         self._closing: set[asyncio.Task[None]] = set()
         self.on_retire: list[Callable[[Model], object]] = []
-        """Called with each model that goes for good."""
+        """Called with each model that is unloaded for good."""
         self.load_model: LoadModel = load_any
         self.before_load: Callable[[Model], Awaitable[object]] | None = None
-        """Awaited before a model is loaded; where it raises, the load has failed and is not remembered."""
+        """Awaited before a model is loaded; if it raises, the load has failed and is not remembered."""
         self.on_ready: list[Callable[[Model], object]] = []
         """Called with each model that has been loaded."""
         self.drafting_of: Callable[[Path, ModelConfig], DraftSettings] = lambda path, config: DraftSettings()
@@ -81,8 +81,8 @@ class Registry:
     ) -> LoadTicket:
         """Pins the model at a real path, loading it if it is neither ready nor being loaded.
 
-        A load that failed and an engine that died are replaced. Where a ``kind`` is wanted and the model is
-        of another, it is not pinned, and the ticket raises ``ModelKindError`` in the end.
+        A load that failed and an engine that died are replaced. If the model is not of the ``kind`` that is
+        wanted, it is not pinned, and the ticket raises ``ModelKindError`` in the end.
         """
         config = config or self.default_config
         model = self.find(path, config)
@@ -97,7 +97,7 @@ class Registry:
         """The engine of a loaded model, kept until the context ends.
 
         Raises:
-            ModelKindError: It gives embeddings.
+            ModelKindError: The model gives embeddings.
         """
         with self.use_handle(model) as handle:
             if not isinstance(handle, Engine):
@@ -106,7 +106,7 @@ class Registry:
 
     @contextmanager
     def use_handle(self, model: Model) -> Iterator[Engine | Embedder]:
-        """What was loaded of a model, whatever it is for, kept until the context ends."""
+        """The engine or embedder of a loaded model, kept until the context ends."""
         try:
             with model.use() as handle:
                 yield handle
@@ -119,11 +119,11 @@ class Registry:
         return next((m for m in self._models if m.path == path and m.config == config), None)
 
     def pick(self, path: Path) -> Model:
-        """The ready model at a real path; where several have it, the one with the server's own options.
+        """The ready model at a real path; of several, the one with the server's own options.
 
         Raises:
-            UnknownModelError: None is loaded.
-            ModelLoadingError: It is on its way.
+            UnknownModelError: No such model is loaded.
+            ModelLoadingError: The model is being loaded.
         """
         candidates = [model for model in self._models if model.path == path]
         candidates.sort(key=lambda model: model.config != self.default_config)
@@ -137,7 +137,7 @@ class Registry:
     def unpin(self, path: Path, pin: str, config: ModelConfig | None = None) -> None:
         """Takes a pin off the models at a real path, or off the one with ``config``.
 
-        They go with the last pin and use.
+        A model is unloaded with its last pin and use.
         """
         for model in [model for model in self._models if model.path == path]:
             if config is None or model.config == config:
@@ -146,10 +146,10 @@ class Registry:
         self._tell()
 
     def unload(self, model: Model) -> None:
-        """Closes a model that nobody uses, though it is pinned. Its sessions are not told that it goes.
+        """Closes a model that nobody uses, though it is pinned. Its sessions are not told.
 
         Raises:
-            RuntimeError: It is being loaded or used.
+            RuntimeError: The model is being loaded or used.
         """
         if model.handle is None or model.num_uses > 0:
             raise RuntimeError("a model that is loaded or used cannot be unloaded")
@@ -161,7 +161,7 @@ class Registry:
         await self._news.wait()
 
     async def wait_closed(self) -> None:
-        """Returns once the memory of models that have gone is free."""
+        """Returns once the memory of unloaded models is free."""
         if self._closing:
             await asyncio.wait(set(self._closing))
 
@@ -171,7 +171,7 @@ class Registry:
         return tuple(self._models)
 
     def states(self) -> list[ModelReport]:
-        """What is known of every model."""
+        """The status of every model."""
         return [_report(model) for model in self._models]
 
     @property

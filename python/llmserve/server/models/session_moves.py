@@ -1,4 +1,4 @@
-"""Takes sessions from one engine of a model to another."""
+"""Moves sessions from one engine of a model to another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SessionMoves:
             self._unloaded.append(model)
 
     def bring_back(self, model: Model) -> None:
-        """Gives a model that was loaded the sessions that were kept of it."""
+        """Gives a newly loaded model the sessions that were kept of it."""
         for former in self._unloaded:
             if former.path == model.path and former.config == model.config:
                 self._unloaded.remove(former)
@@ -43,9 +43,8 @@ class SessionMoves:
                 return
 
     def carry_over(self, former: Model, model: Model) -> None:
-        """Begins to copy all sessions. A call of one of them under the new model waits until it is there.
-
-        That is when the calls that use the former one are over.
+        """Begins to copy all sessions. A call of a session under the new model waits until its copy is there,
+        which is when the calls that use the former session are over.
         """
         for name in self._sessions.expired_names(former):
             self._sessions.expire(model, name)
@@ -55,7 +54,7 @@ class SessionMoves:
             new = self._sessions.add(model, name, model.engine.session())
             new.begin_use()
             hold = ExitStack()
-            # The former engine stays as long as it has something to copy.
+            # The former engine stays while there is something to copy.
             hold.enter_context(self._registry.use_model(former))
             hold.enter_context(self._registry.use_model(model))
             new.copying = asyncio.create_task(self._copy(old, (model, name, new), hold))
@@ -68,7 +67,7 @@ class SessionMoves:
                 if model.engine is not None:
                     new.session = model.engine.session(copy=old.session)
         except LlmserveError as error:
-            logger.warning("a session could not be taken over: %s", error)
+            logger.warning("a session could not be moved: %s", error)
             self._sessions.expire(model, name)
         finally:
             self._sessions.end_use(model, name, new)

@@ -1,7 +1,8 @@
-"""Named sessions: which there are, for how long, and the calls that use them.
+"""Named sessions: which exist, for how long, and the calls that use them.
 
-A session belongs to (model, name) and is shared by all dialects. It expires when it was idle for too long,
-and the longest idle one goes where there are too many. All methods belong to the event loop's thread.
+A session belongs to (model, name) and is shared by all dialects. It expires when it has been idle for too
+long, and if there are too many, the one that has been idle longest is dropped. All methods belong to the
+event loop's thread.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class NamedSession:
         self.idle.set()
 
     def begin_use(self) -> None:
-        """Keeps it from expiring."""
+        """Begins a use, which keeps the session from expiring."""
         self.num_uses += 1
         self.idle.clear()
 
@@ -61,14 +62,14 @@ class NamedSession:
 
 
 class Abortable(Protocol):
-    """What a call runs: a stream, or a turn of several."""
+    """What a call runs: a stream, or a turn of several streams."""
 
     def abort(self) -> None:
-        """Ends it within one step."""
+        """Ends the call's output within one step."""
 
 
 class SessionCall:
-    """One call of a session. It can be cancelled from its beginning on."""
+    """One call of a session. It can be cancelled from the beginning."""
 
     def __init__(self, model: Model, dialect: str, named: NamedSession) -> None:
         self.model = model
@@ -128,7 +129,7 @@ class SessionCall:
             self._running.abort()
 
     async def _wait_for_turn(self) -> bool:
-        """Whether it is the call's turn; false where it was cancelled before."""
+        """Whether it is the call's turn; false if the call was cancelled before."""
         if not self.is_cancelled:
             with self._waiting:
                 await self._take_turn()
@@ -152,10 +153,10 @@ class SessionTable:
         self._ttl_s = ttl_s
         self._max_sessions = max_sessions
         self._clock = clock
-        # The longest idle first; one that is in use may stand anywhere.
+        # The longest idle session comes first; one in use may be anywhere.
         self._sessions: OrderedDict[Key, NamedSession] = OrderedDict()
         self._expired: OrderedDict[Key, None] = OrderedDict()
-        # Sessions that went with their model, by its path.
+        # Sessions that were dropped with their model, by its path.
         self._lost: OrderedDict[tuple[Path, str], None] = OrderedDict()
         self._calls: dict[str, set[SessionCall]] = {}
 
@@ -165,11 +166,11 @@ class SessionTable:
 
     @contextmanager
     def call(self, model: Model, name: str, dialect: str, *, goes_on: bool) -> Iterator[SessionCall]:
-        """A call of a session, which is made if there is none. It stays for as long as the context.
+        """A call of a session, which is created if necessary and stays for as long as the context.
 
         Raises:
             SessionExpiredError: ``goes_on``, and the session has expired. Raised once.
-            SessionsFullError: One more session is too many, and none is idle.
+            SessionsFullError: There would be too many sessions, and none is idle.
         """
         named = self._get(model, name, goes_on=goes_on)
         call = SessionCall(model, dialect, named)
@@ -185,7 +186,7 @@ class SessionTable:
             self.end_use(model, name, named)
 
     def end_use(self, model: Model, name: str, named: NamedSession) -> None:
-        """Ends a use; the session is the last one to expire now."""
+        """Ends a use; the session is now the last one to expire."""
         named.end_use(self._clock())
         if self._sessions.get((model, name)) is named:
             self._sessions.move_to_end((model, name))
@@ -203,7 +204,7 @@ class SessionTable:
         self._lost.pop((model.path, name), None)
 
     def forget_model(self, model: Model) -> None:
-        """Forgets all sessions of a model that goes. Who goes on with one after the next load is told."""
+        """Forgets all sessions of an unloaded model. Clients that continue one after a reload are told."""
         for name in [name for owner, name in self._sessions if owner is model]:
             self._lost[model.path, name] = None
         while len(self._lost) > MAX_EXPIRED:
@@ -218,7 +219,7 @@ class SessionTable:
         return {name: named for (owner, name), named in self._sessions.items() if owner is model}
 
     def add(self, model: Model, name: str, session: Session) -> NamedSession:
-        """Puts a session under a name, in the place of one that is there."""
+        """Puts a session under a name, replacing any other."""
         named = NamedSession(session, self._clock())
         self._sessions[model, name] = named
         self._sessions.move_to_end((model, name))
@@ -227,7 +228,7 @@ class SessionTable:
         return named
 
     def expire(self, model: Model, name: str) -> None:
-        """Forgets a session; who goes on with it is told so once."""
+        """Forgets a session; a client that continues it is told once."""
         self._sessions.pop((model, name), None)
         self._expired[model, name] = None
         self._expired.move_to_end((model, name))

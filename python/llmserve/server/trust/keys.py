@@ -1,4 +1,4 @@
-"""Which requests carry an API key, where the operator set any."""
+"""Which requests must carry an API key, if the operator set any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llmserve.server.trust.local import is_local
 from llmserve.server.web.headers import header
 
 Access = Literal["key", "local", "open"]
-"""Who needs a key, where the operator set any: everybody, all but local requests, or nobody."""
+"""Who needs a key, if the operator set any: everybody, all but local requests, or nobody."""
 
 _SCHEME = "bearer "
 
@@ -30,7 +30,7 @@ class KeyRule:
         """Checks one request.
 
         Raises:
-            UnauthorizedError: It needs a key, and has none or a wrong one.
+            UnauthorizedError: The request needs a key, and has none or a wrong one.
         """
         if self._keys and not self._is_open(scope, access):
             authorize(self._keys, scope)
@@ -43,14 +43,14 @@ def authorize(keys: ApiKeys, scope: Scope) -> None:
     """Takes the key from the headers ``Authorization`` (scheme Bearer) and ``X-API-Key``.
 
     Raises:
-        UnauthorizedError: None of them has a right one.
+        UnauthorizedError: Neither has a valid key.
     """
     authorization = header(scope, b"authorization")
     bearer = None
     if authorization is not None and authorization[: len(_SCHEME)].lower() == _SCHEME:
         bearer = authorization[len(_SCHEME) :].strip()
     given = (bearer, header(scope, b"x-api-key"))
-    # Both are looked at, always: the time tells nothing.
+    # Both are always checked, so that the time reveals nothing.
     are_right = [keys.authorize(candidate) for candidate in given]
     if not any(are_right):
         raise UnauthorizedError(was_given=any(candidate is not None for candidate in given))

@@ -27,7 +27,7 @@ class OriginRule:
         self._hosts = hosts
 
     def __call__(self, scope: Scope, *, may_be_linked: bool = False) -> None:
-        """Checks one request; other sites may link to what changes nothing.
+        """Checks one request; other sites may link to anything that changes nothing.
 
         Raises:
             ForeignOriginError: The request was sent for a page of another site.

@@ -9,18 +9,18 @@ CLIENT_LEFT = 499
 
 
 class Answer:
-    """Adds headers to an answer, and knows how far it is."""
+    """Adds headers to an answer, and knows whether it has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self.headers: list[tuple[bytes, bytes]] = []
-        """What its head gets beside the headers of its own."""
+        """Headers that are added to the answer's own."""
         self.status = CLIENT_LEFT
         self.is_complete = False
 
     @property
     def has_begun(self) -> bool:
-        """Whether its status can no longer change."""
+        """Whether the answer has begun, so that its status can no longer change."""
         return self.status != CLIENT_LEFT
 
     async def send(self, message: Message) -> None:

@@ -17,8 +17,8 @@ from llmserve.server.web.schema import kind_of
 T = TypeVar("T")
 
 MAX_DEPTH = 128
-"""The most levels of objects and arrays in a body. Templates, schemas and writers of JSON go down into them,
-each with a limit of its own, and none with a lower one."""
+"""Maximum number of levels of objects and arrays in a body. Templates, schemas and JSON writers descend into
+them, and none of them has a lower limit."""
 
 SMALL_BYTES = 256 << 10
 """Larger bodies are read beside the event loop, which runs between the steps of the Python code that checks
@@ -28,7 +28,7 @@ their fields. orjson holds the interpreter's lock meanwhile: 25 ms for 16 MiB of
 class Bodies:
     """Reads the bodies of all requests, of which at most ``max_bytes`` are held at once.
 
-    A body is held until it has been made into something: routes run without it.
+    A body is held until it has been converted: routes run without it.
     """
 
     def __init__(self, timeout_s: float, max_bytes: int) -> None:
@@ -37,7 +37,7 @@ class Bodies:
         self.num_bytes = 0
 
     async def read(self, request: Request, make: Callable[[bytearray], T]) -> T:
-        """What ``make`` makes of a request's body; it is called on another thread where that is large.
+        """What ``make`` makes of a request's body; it is called on another thread if the body is large.
 
         Raises:
             BodyTimeoutError: The body did not arrive in time.
@@ -68,7 +68,7 @@ class Bodies:
 def parse_object(body: bytes | bytearray, *, may_be_empty: bool = False) -> dict[str, Any]:
     """A body as a JSON object (RFC 8259; UTF-8, no NaN or infinity).
 
-    An empty body is read as an empty object where it ``may_be_empty``.
+    An empty body is read as an empty object if it ``may_be_empty``.
 
     Raises:
         MalformedBodyError: The body is not a JSON object.
@@ -83,7 +83,7 @@ def parse_object(body: bytes | bytearray, *, may_be_empty: bool = False) -> dict
         raise MalformedBodyError(f"the body is not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise MalformedBodyError(f"the body must be a JSON object, got {kind_of(value)}")
-    # Few bodies have as many brackets at all.
+    # Few bodies have that many brackets at all.
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
     return value

@@ -9,29 +9,29 @@ from typing import Any
 
 from starlette.types import Receive, Send
 
-# On, for 0 seconds: the connection is reset.
+# Lingering on, for 0 seconds: the connection is reset.
 _AT_ONCE = struct.pack("ii", 1, 0)
 
 
 async def cut_off(receive: Receive, send: Send) -> None:
     """Aborts the connection of a client that has stalled; takes the server's own `receive` and `send`.
 
-    ASGI has no word for that. Servers close a connection whose answer is incomplete, but only once the client
-    has taken what was sent, which this one never does.
+    ASGI has no message for that. Servers close a connection whose answer is incomplete, but only once the
+    client has taken what was sent, which this one never does.
     """
-    # uvicorn's `send` is a method of what holds the transport; other servers do as they do.
+    # uvicorn's `send` is a method of the object that has the transport; other servers are left alone.
     transport = getattr(getattr(send, "__self__", None), "transport", None)
     if transport is None:
         return
     _abort(transport)
-    # Once the server knows, it takes the incomplete answer for what it is, and not for a fault.
+    # Once the server knows, it does not report the incomplete answer as a fault.
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _abort(transport: Any) -> None:
     if (sock := transport.get_extra_info("socket")) is not None:
-        with suppress(OSError):  # it is closed already
-            # Else the kernel keeps what was sent and goes on offering it to the client.
+        with suppress(OSError):  # the connection is closed already
+            # Otherwise the kernel keeps what was sent and goes on offering it to the client.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     transport.abort()

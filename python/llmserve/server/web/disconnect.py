@@ -1,8 +1,8 @@
 """Ends a request's work as soon as its client has gone, and keeps bodies within the limit.
 
-ASGI tells of a disconnect through ``receive`` only. Once the body has been read, a watchdog waits there; a
-disconnect ends the work wherever it stands: in the queue, in the prompt phase, between two tokens. No
-handler needs to look.
+ASGI reports a disconnect through ``receive`` only. Once the body has been read, a watchdog waits there; a
+disconnect ends the work wherever it is: in the queue, in the prompt phase, between two tokens. No
+handler needs to check.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Connections:
 class _Connection:
     """One request's ``receive``, counted and watched.
 
-    ``on_unwatchable`` is called where no disconnect can be heard of.
+    ``on_unwatchable`` is called if no disconnect can be noticed.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class _Connection:
 
     async def _wait_for_disconnect(self) -> None:
         if (await self._receive())["type"] != "http.disconnect":
-            # Asking on would hold the loop for ever where `receive` never waits.
+            # Asking again would block the loop for ever if `receive` never waits.
             self._on_unwatchable()
             return
         # Servers also report a disconnect once the answer is complete: the work may then end in peace.

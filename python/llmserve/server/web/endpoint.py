@@ -1,4 +1,4 @@
-"""Endpoints say what they are: the router, the gate and the OpenAPI document are built from the same list."""
+"""Endpoints describe themselves: the router, the gate and the OpenAPI document are built from one list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Serve = Callable[[Exchange], Awaitable[None]]
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[None]])
 
 ANY_METHOD = "*"
-"""The method of an endpoint that serves those which no other of its path does."""
+"""The method of an endpoint that serves all methods without an endpoint of their own at its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Endpoint:
     dialect: Dialect
     access: Access = "key"
     is_probe: bool = False
-    """Whether it answers under any host name, and also while the server drains."""
+    """Whether the endpoint answers under any host name, and also while the server drains."""
     operation_id: str = ""
     """Without one, the OpenAPI document does not describe the endpoint."""
     summary: str = ""
@@ -71,7 +71,7 @@ class Endpoint:
     def is_safe(self) -> bool:
         """Whether it changes nothing (RFC 9110, section 9.2.1): links of other sites may lead there.
 
-        Neither does the refusal of what is not served.
+        Refusing an unsupported route changes nothing either.
         """
         return self.method in ("GET", ANY_METHOD)
 

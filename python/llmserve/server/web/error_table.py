@@ -29,7 +29,7 @@ class Rule:
     dialects: Mapping[str, int] = field(default_factory=dict)
     """HTTP statuses of dialects whose contract differs."""
     grpc_reasons: Mapping[str, str] = field(default_factory=dict)
-    """gRPC statuses of an exception's ``reason``, where they differ."""
+    """gRPC statuses by an exception's ``reason``, where they differ."""
 
     def status_for(self, dialect: str) -> int:
         """The HTTP status in a dialect."""
@@ -45,7 +45,7 @@ _SERVER = "server_error"
 _BUSY = "overloaded_error"
 
 RULES: Mapping[type[BaseException], Rule] = {
-    # Of the Python API.
+    # Exceptions of the Python API.
     errors.RequestError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.TemplateError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.NoDraftHeadError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
@@ -68,7 +68,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     errors.GenerationError: Rule(500, _SERVER, "INTERNAL"),
     errors.EngineDeadError: Rule(500, _SERVER, "INTERNAL"),
     errors.EngineClosedError: Rule(503, _BUSY, "UNAVAILABLE", retry_after_s=1.0),
-    # Of the server.
+    # Refusals of the server.
     refusals.MalformedBodyError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     refusals.FieldError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     refusals.FieldTooLongError: Rule(413, _INVALID, "INVALID_ARGUMENT"),
@@ -106,11 +106,11 @@ RULES: Mapping[type[BaseException], Rule] = {
 }
 
 INTERNAL = Rule(500, _SERVER, "INTERNAL")
-"""The rule of an exception that nobody expected. Its text goes to the log only."""
+"""The rule of unexpected exceptions, whose text goes to the log only."""
 
 
 def rule_for(error: BaseException) -> Rule | None:
-    """The rule of an exception by its nearest class, or ``None`` for an unexpected one."""
+    """The rule of an exception's nearest class, or ``None`` for an unexpected exception."""
     return next((RULES[cls] for cls in type(error).__mro__ if cls in RULES), None)
 
 

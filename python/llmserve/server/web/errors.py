@@ -64,11 +64,11 @@ class Dialect:
     answer_headers: Callable[[], RawHeaders] = tuple
     """The dialect's own headers of every answer."""
     header_names: Sequence[str] = ()
-    """The names of all its own headers: CORS tells pages that they may read them."""
+    """The names of all the dialect's own headers: CORS tells pages that they may read them."""
 
 
 def plain_render(fault: Fault) -> object:
-    """The shape of what belongs to no dialect."""
+    """The shape of errors that belong to no dialect."""
     return {"error": fault.message}
 
 
@@ -83,7 +83,7 @@ PLAIN = Dialect("", plain_render, PlainError)
 
 
 def fault_of(error: BaseException, dialect: str) -> Fault:
-    """What may be shown of an exception. Unexpected ones go to the log and show the request id only."""
+    """What a client may see of an exception; of an unexpected one, which is logged, only the request id."""
     rule = rule_for(error)
     if rule is None:
         logger.error("request %s failed", current_request_id(), exc_info=error)
@@ -95,21 +95,21 @@ _CLOSE = (b"connection", b"close")
 
 
 def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
-    """``Retry-After`` (of a 503), ``Allow``, ``WWW-Authenticate`` and the like, where they apply."""
+    """``Retry-After`` (with a 503), ``Allow``, ``WWW-Authenticate`` and the like, where they apply."""
     headers: list[tuple[bytes, bytes]] = []
     if fault.status == 503 and (seconds := retry_after(fault.error, fault.rule)) is not None:
         headers.append((b"retry-after", seconds.encode()))
     if isinstance(fault.error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(fault.error.allowed).encode()))
     if isinstance(fault.error, BodyTimeoutError):
-        # RFC 9110, section 15.5.9: else the rest of the body would be read for as long as it takes.
+        # RFC 9110, section 15.5.9: otherwise the rest of the body would be read for as long as it takes.
         headers.append(_CLOSE)
     if isinstance(fault.error, UnauthorizedError):
         # RFC 6750, section 3: the code only where a key was sent.
         detail = b', error="invalid_token"' if fault.error.was_given else b""
         headers.append((b"www-authenticate", b'Bearer realm="llmserve"' + detail))
     if isinstance(fault.error, NotSupportedError | CallCancelledError):
-        # OpenAI's clients repeat requests that a 409 or 5xx answered, unless they are told.
+        # OpenAI's clients repeat requests that got a 409 or 5xx, unless they are told not to.
         headers.append((b"x-should-retry", b"false"))
     return headers
 

@@ -37,7 +37,7 @@ class Exchange:
         self._send = send
         self._limits = limits
         self._body: object = None
-        """What was read of the body."""
+        """The body as it was read."""
 
     async def read(self, cls: type[T], *, may_be_empty: bool = False) -> Parsed[T]:
         """The body, a JSON object, as the dataclass ``cls``.
@@ -49,7 +49,7 @@ class Exchange:
     async def read_as(self, make: Callable[[dict[str, Any]], T], *, may_be_empty: bool = False) -> T:
         """What ``make`` makes of the body, a JSON object. The content type is not looked at.
 
-        An empty body is read as an empty object where it ``may_be_empty``.
+        An empty body is read as an empty object if it ``may_be_empty``.
 
         Raises:
             MalformedBodyError: The body is not a JSON object.
@@ -75,7 +75,7 @@ class Exchange:
     async def send_bytes(
         self, body: bytes, media_type: str, *, status: int = 200, headers: Headers | None = None
     ) -> None:
-        """Answers with a body that is complete.
+        """Answers with a complete body.
 
         Raises:
             ClientStalledError: The client stopped reading.
@@ -86,7 +86,7 @@ class Exchange:
             *_encode(headers),
         ]
         await self._send_in_time({"type": "http.response.start", "status": status, "headers": raw})
-        # The server takes the next piece of a large body once the client has read of those before.
+        # The server takes the next piece of a large body once the client has read some of the earlier ones.
         rest = memoryview(body)
         while len(rest) > _PIECE_BYTES:
             piece, rest = bytes(rest[:_PIECE_BYTES]), rest[_PIECE_BYTES:]

@@ -1,4 +1,4 @@
-"""The kinds of fields that are more than one scalar, and that several dialects have."""
+"""The kinds of fields that are more than a scalar, and that several dialects have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llmserve.server.web.schema import kind_of, shown
 
 
 def unchecked(schema: Mapping[str, Any]) -> Kind:
-    """A value that is looked at later."""
+    """A value that is checked later."""
     return Kind(lambda value, name: value, schema)
 
 
@@ -98,7 +98,7 @@ TEXT_OR_OBJECTS = Kind(
 
 
 def _read_messages(value: Any, name: str) -> tuple[dict[str, Any], ...]:
-    """What else messages need than a role is for their template to say."""
+    """Messages need a role; the rest is up to their template."""
     messages = read_objects(value, name)
     if not messages:
         raise FieldError(name, "must have at least one message, got none", limit=1)

@@ -1,4 +1,4 @@
-"""How a dataclass says what a JSON object holds, once for reading it, for OpenAPI and for names in errors.
+"""How a dataclass describes a JSON object, once for reading it, for OpenAPI and for names in errors.
 
 Each attribute is ``Annotated[type, Field(...)]``; one without default is a required field. An attribute
 ``Annotated[Values, Group(ENTRIES)]`` stands for fields from a table, which lie beside the others in JSON
@@ -44,9 +44,9 @@ class Field:
     is_exact: bool = False
     """Whether an integer may not be written as 5.0: fractions lose digits long before 64 bits."""
     wire: str | None = None
-    """Its name in JSON, where that is not the attribute's."""
+    """The field's name in JSON, if that is not the attribute's."""
     engine: str | None = None
-    """The engine's name of what it sets, where that is not the attribute's."""
+    """The engine's name for what the field sets, if that is not the attribute's."""
     kind: Kind | None = None
 
 
@@ -62,12 +62,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Fields from a table. Where two have one name, a value of the later one wins."""
+    """Fields from a table. If two have the same name, a value of the later one wins."""
 
     entries: tuple[Entry, ...]
 
     def defaults(self) -> Values:
-        """The values of an object that has none of the fields."""
+        """The values of an object without any of the fields."""
         return {entry.name: entry.default for entry in self.entries if entry.default is not None}
 
 
@@ -78,7 +78,7 @@ class Property:
     name: str
     """In JSON."""
     attribute: str
-    """Of the dataclass, or the key in the mapping of its group."""
+    """The attribute of the dataclass, or the key in the mapping of its group."""
     type: Any
     field: Field
     required: bool
@@ -88,7 +88,7 @@ class Property:
 
     @property
     def engine_name(self) -> str:
-        """The engine's name of what it sets."""
+        """The engine's name for what the field sets."""
         return self.field.engine or self.attribute
 
     @property
@@ -98,7 +98,7 @@ class Property:
         return self.type if is_class and isinstance(self.type, type) else None
 
     def value_in(self, body: Any) -> Any:
-        """The field's value in an object that was read; ``None`` where it has none."""
+        """The field's value in an object that was read; ``None`` if it has no value."""
         if self.group is None:
             return getattr(body, self.attribute)
         return getattr(body, self.group).get(self.attribute)
@@ -134,9 +134,9 @@ def dump(value: Any) -> dict[str, Any]:
 
 
 def wire_name(body: Any, engine_name: str) -> str:
-    """The dotted name in JSON of what the engine calls so, or that name itself where there is none such.
+    """The dotted name in JSON of what the engine calls ``name``, or that name itself if there is none.
 
-    ``body`` is a class, or an object of it: then, of several fields, the one that was given.
+    ``body`` is a class, or an object of it: then, of several fields, the given one is named.
     """
     names = _wire_names(body, engine_name, "")
     name, _ = max(names, key=lambda name: name[1], default=(engine_name, False))

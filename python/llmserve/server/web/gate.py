@@ -1,4 +1,4 @@
-"""The one gate before the endpoints: everything that holds for all requests, in one pass."""
+"""The one gate before the endpoints: everything that applies to all requests, in one pass."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _EXPOSED_HEADERS = (
     "X-LLMServe-Seed",
     "X-Request-ID",
 )
-"""What pages may read of every answer, beside what its dialect adds."""
+"""The headers that pages may read in every answer, beside those that its dialect adds."""
 
 _ANSWER, _ROUTE = "llmserve.answer", "llmserve.route"
-"""Where a scope holds them, for what runs behind CORS."""
+"""The key under which a scope has them, for what runs behind CORS."""
 
 
 class Gate:
@@ -136,11 +136,11 @@ class Gate:
         except asyncio.CancelledError:
             if not self._lifecycle.is_stopping:
                 raise
-            # What was to be said has been said: the server gives up on a client that does not read it.
+            # The answer is complete: the server gives up on a client that does not read it.
             raise ClientStalledError from None
 
     def _note(self, error: Exception, dialect: Dialect) -> None:
-        """Logs and counts an error that no status tells of. An unexpected one is in the log already."""
+        """Logs and counts an error that no status reports. An unexpected one is in the log already."""
         rule = rule_for(error)
         status = (rule or INTERNAL).status_for(dialect.name)
         self._counters.late_errors[status] += 1

@@ -21,7 +21,7 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 
 def answer_headers(ignored: Iterable[str], *, seed: int | None = None) -> dict[str, str]:
-    """What an answer says of its request: the fields without effect, where there are any, and the seed."""
+    """The headers about a request: its fields without effect, if there are any, and the seed."""
     names = list(ignored)
     made = {} if seed is None else {"X-LLMServe-Seed": str(seed)}
     return {**made, "X-LLMServe-Ignored": ignored_header(names)} if names else made
@@ -30,8 +30,8 @@ def answer_headers(ignored: Iterable[str], *, seed: int | None = None) -> dict[s
 def ignored_header(names: Iterable[str]) -> str:
     """The value of ``X-LLMServe-Ignored``: names without effect, separated by commas.
 
-    The names come from clients: what is no plain character is percent-encoded, long ones are cut, and
-    beyond 32 the rest is counted.
+    The names come from clients: all but plain characters are percent-encoded, long names are cut, and beyond
+    32 the rest is counted.
     """
     unique = list(dict.fromkeys(names))
     shown = [quote(name[:_MAX_NAME_LENGTH], safe=".-_[]$") for name in unique[:_MAX_IGNORED]]

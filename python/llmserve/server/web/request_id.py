@@ -1,4 +1,4 @@
-"""A request's id: taken from ``X-Request-ID`` where that is plain, else made; sent back, and in the log."""
+"""A request's id: that of ``X-Request-ID`` if it is plain, else a new one; sent back, and in the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _current: ContextVar[str] = ContextVar("llmserve_request_id", default="-")
 
 
 def current_request_id() -> str:
-    """The id of the request that is being served, ``-`` outside of one."""
+    """The id of the request that is being served, or ``-`` outside of any."""
     return _current.get()
 
 
@@ -29,7 +29,7 @@ class RequestIdFilter(logging.Filter):
 
 @contextmanager
 def request_id(given: str | None) -> Iterator[str]:
-    """Serves a request under the id that its client gives, where that is plain, else under a new one."""
+    """Serves a request under the id that its client gives, if that is plain, else under a new one."""
     chosen = given if given is not None and _PLAIN.fullmatch(given) else uuid.uuid4().hex
     token = _current.set(chosen)
     try:

@@ -3,8 +3,8 @@
 Reading names the field, the limit and the value met in every error, takes ``null`` as absent, never takes a
 boolean for a number, and reports unknown fields instead of dropping them.
 
-Ours and not a library's: dialects differ in what they do with unknown fields, and all of them need the
-field's name as data, which validators that are otherwise faster give only inside a text.
+We do not use a library: dialects differ in what they do with unknown fields, and all of them need the
+field's name as data, which otherwise faster validators give only inside a text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from llmserve.server.web.fields import Field, Property, properties
 T = TypeVar("T")
 
 MAX_FIELDS = 1000
-"""The most fields of one object. Each unknown one is looked at, on the event loop."""
+"""Maximum number of fields in one object. Each unknown one is looked at, on the event loop."""
 
 _RANGES: Mapping[str, tuple[float, float]] = {
     "int32": (-(2**31), 2**31 - 1),
@@ -32,7 +32,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parsed(Generic[T]):
-    """A body that was read: the value, and the dotted names of fields that nobody knows."""
+    """A body that was read: the value, and the dotted names of unknown fields."""
 
     value: T
     unknown: tuple[str, ...]

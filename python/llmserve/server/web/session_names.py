@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 def check_name(name: str, field: str) -> str:
-    """The name, if it is one.
+    """The name, if it is valid.
 
     Raises:
         FieldError: The text is not a valid session name.
@@ -37,7 +37,7 @@ def session_of(scope: Scope, given: str | None, field: str) -> str | None:
     """The name that a field or the header gives, or ``None``.
 
     Raises:
-        FieldError: One of them is not a valid session name, or both are given and differ.
+        FieldError: A name is not valid, or both are given and differ.
     """
     in_header = SESSION.of(scope)
     if given is None:

@@ -19,7 +19,7 @@ PING = b": ping\n\n"
 _HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
-    # nginx would collect the stream otherwise.
+    # Otherwise nginx would buffer the stream.
     (b"x-accel-buffering", b"no"),
 )
 
@@ -35,7 +35,7 @@ def error_frame(payload: bytes) -> bytes:
 
 
 class AnswerFailedError(Exception):
-    """An answer that had begun ended with an error. Its client was told; whoever logs and counts was not."""
+    """An answer that had begun ended with an error, of which only its client has been told."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -44,7 +44,7 @@ class AnswerFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Times of a stream, in seconds."""
+    """Time limits of a stream, in seconds."""
 
     ping_s: float
     stall_s: float
@@ -69,7 +69,7 @@ async def write_events(
             await writer.write(
                 {"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]}
             )
-            await writer.write(_body(b""))  # so that the head leaves before the first frame is there
+            await writer.write(_body(b""))  # sends the head before the first frame is there
             try:
                 async for frame in frames:
                     await writer.write(_body(frame))

@@ -14,7 +14,7 @@ from llmserve.server.web.errors import PLAIN, Dialect
 from llmserve.server.web.exchange import Exchange
 
 UNKNOWN = "other"
-"""The path of what stands for all paths without an endpoint."""
+"""The path that stands for all paths without an endpoint."""
 
 _Methods = Mapping[str, Route]
 
@@ -39,7 +39,7 @@ class EndpointTable:
     def find(self, scope: Scope) -> tuple[Route, Mapping[str, str]]:
         """The route of a request, and the parameters in its path.
 
-        A path or method that nothing serves has a route, too, which raises the refusal.
+        A path or method that nothing serves also has a route, which raises the refusal.
         """
         path = _own_path(scope)
         if (methods := self._plain.get(path)) is not None:

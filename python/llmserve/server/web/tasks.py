@@ -9,13 +9,13 @@ from typing import Any
 
 
 async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
-    """Cancels tasks, all of them before it waits for their ends, whatever these are."""
+    """Cancels all tasks, then waits for them to end, however they do."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # looked at, so that asyncio does not report it as forgotten
+            task.exception()  # retrieved, so that asyncio does not report it as never retrieved
 
 
 class Watchdog:

@@ -19,7 +19,7 @@ _TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def logit_bias(max_entries: int | None = None) -> Kind:
-    """Token ids, as strings, and what is added to their logits."""
+    """Token ids, as strings, and the numbers that are added to their logits."""
     schema: dict[str, Any] = {
         "type": "object",
         "additionalProperties": {"type": "number", "minimum": -MAX_BIAS, "maximum": MAX_BIAS},
@@ -49,7 +49,7 @@ def _read_biases_or_pairs(value: Any, name: str) -> dict[int, float]:
 
 
 LOGIT_BIAS_OR_PAIRS = Kind(_read_biases_or_pairs, LOGIT_BIAS.schema)
-"""The same, or llama-server's pairs, where false bans."""
+"""Token ids with numbers, or llama-server's pairs, in which false bans a token."""
 
 
 def _read_key(key: str, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Errors of the engine with its fields as a client named them."""
+"""Errors of the engine, with fields as a client named them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ E = TypeVar("E", bound=BaseException)
 
 
 def in_wire_names(error: E, body: Any) -> E:
-    """The error as one about the field of ``body`` (a request, or its class) that the engine's field is.
+    """The error, naming the field of ``body`` (a request, or its class) that sets the engine's field.
 
-    The error itself where it is about no field, or about one that has the same name in both.
+    The error is returned unchanged if it names no field, or one that has the same name in both.
     """
     if not isinstance(error, InvalidParameterError | BudgetTooSmallError | LoadError) or not error.field:
         return error

@@ -1,4 +1,4 @@
-"""Writes to clients, none of which may keep the server waiting for ever."""
+"""Writes to clients, none of which may make the server wait for ever."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def send_in_time(send: Send, message: Message, stall_s: float) -> None:
     """Sends one message.
 
     Raises:
-        ClientStalledError: The client takes nothing of what was sent before.
+        ClientStalledError: The client reads nothing of what was sent before.
     """
     with anyio.move_on_after(stall_s) as patience:
         await send(message)
@@ -90,7 +90,7 @@ class Writer(Generic[T]):
                 if now >= due and self._ping_message is not None:
                     await self._ping(self._ping_message)
                     continue
-            # A write that begins while this sleeps is looked at in time.
+            # A write that begins while this sleeps is noticed in time.
             await asyncio.sleep(min(due - now, self._ping_s, self._stall_s))
 
     async def _ping(self, message: T) -> None:

@@ -81,7 +81,7 @@ impl Numbers {
 #[derive(Debug, Clone, Copy)]
 enum Text {
     Steady(f64),
-    /// In turn, for so many tokens each.
+    /// The rates in turn, for that many tokens each.
     Drifting([f64; 2], usize),
     /// Every other sequence.
     Mixed([f64; 2]),
@@ -102,9 +102,9 @@ impl Text {
 enum Disturbance {
     /// Deviation of the logarithm.
     Noise(f64),
-    /// Every so many steps one takes three times as long.
+    /// One step in this many takes three times as long.
     Spikes(usize),
-    /// Half speed for every other so many seconds.
+    /// Half speed in every other period of this many seconds.
     HalfSpeed(f64),
 }
 
@@ -154,7 +154,7 @@ enum Policy {
 #[derive(Debug, Default, Clone, Copy)]
 struct Outcome {
     tokens: usize,
-    /// Without disturbances, so that ratios compare.
+    /// The time without disturbances, so that ratios compare.
     seconds: f64,
     drafted: usize,
 }
@@ -197,7 +197,7 @@ impl Simulation {
         }
     }
 
-    /// Runs until there are so many more tokens.
+    /// Runs until there are `tokens` more.
     fn run(&mut self, tokens: usize) -> Outcome {
         let before = self.outcome;
         while self.outcome.tokens - before.tokens < tokens {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// As on a small machine: 4 ms a token, 23 kB of cells a token at 1 GB/s.
+/// Prices of a small machine: 4 ms a token, 23 kB of cells a token at 1 GB/s.
 const PRICES: Prices = Prices { token: 0.004, byte: 1e-9, gap: 0.007 };
 const BYTES: usize = 23_000;
 
@@ -84,7 +84,7 @@ fn a_parked_conversation_is_restored_by_what_it_saves() {
     let parked = |shared, len| offer(Origin::Parked(2), shared, len);
     assert_eq!(chosen(900, &[parked(800, 800)], &rooms), Some(start(Source::Parked(2), 800, 0)));
     assert_eq!(chosen(900, &[parked(30, 8000)], &rooms), Some(start(Source::Nothing, 0, 0)));
-    // Of two, the one that gives most for its price.
+    // Of two choices, the one that gives most for its price wins.
     let long = Offer { origin: Origin::Parked(1), ..parked(810, 80_000) };
     assert_eq!(chosen(900, &[long, parked(800, 800)], &rooms), Some(start(Source::Parked(2), 800, 0)));
 }

@@ -29,7 +29,7 @@ impl Drop for Adapters {
 }
 
 impl Adapters {
-    /// None yet.
+    /// No adapters yet.
     pub(super) fn new(weights: &Arc<Weights>) -> Self {
         Self { loaded: Vec::new(), weights: Arc::clone(weights) }
     }

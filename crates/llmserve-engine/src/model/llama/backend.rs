@@ -10,7 +10,7 @@ use super::{log_sink, pages};
 
 static BACKEND: OnceLock<Option<LlamaBackend>> = OnceLock::new();
 
-/// Makes llama.cpp ready. Without effect from the second call on.
+/// Initialises llama.cpp. Later calls have no effect.
 pub(super) fn init() {
     BACKEND.get_or_init(|| {
         log_sink::install();
@@ -28,7 +28,7 @@ unsafe extern "C" fn log_abort(message: *const c_char) {
         let message = unsafe { CStr::from_ptr(message) };
         let message = message.to_string_lossy();
         log::error!("llama.cpp aborts the process: {message}");
-        // A log that another thread writes has no time left, and who waits for a probe reads this. There
+        // A log that another thread writes has no time left, and the probe's parent reads this. There
         // is nobody to tell that it failed.
         drop(writeln!(std::io::stderr(), "{message}"));
     }

@@ -1,6 +1,6 @@
-//! What a draft context has taken in of a slot's tokens, and what it has yet to take in.
+//! Which of a slot's tokens a draft context has taken in, and which it has yet to take in.
 //!
-//! The draft context's cell at position `p` comes of the token there and the target's hidden row one
+//! The draft context's cell at position `p` depends on the token there and the target's hidden row one
 //! position before. Rows are collected here as the target computes them and taken in when a draft is
 //! wanted, many at a time: a sequence that does not draft for a while costs next to nothing.
 
@@ -13,17 +13,17 @@ pub(super) struct Backlog {
     width: usize,
     /// Tokens in the target's slot.
     end: usize,
-    /// Cells in the draft context. One more than `end` where the next token is in there already.
+    /// Number of cells in the draft context: one more than `end` if the next token is already there.
     num_cells: usize,
-    /// The token of that one cell more; `None` where it is known to be the one that comes.
+    /// The token of that extra cell; `None` if it is known to be the next one.
     ahead: Option<TokenId>,
-    /// Tokens behind the cells, up to `end`.
+    /// Tokens after the cells, up to `end`.
     tokens: Vec<TokenId>,
-    /// For each of them the hidden row of the position before.
+    /// For each token, the hidden row of the position before it.
     hidden: Vec<f32>,
     /// The hidden row of position `end - 1`; zeros before the first token. `None`: not known.
     last: Option<Vec<f32>>,
-    /// Whether cells and tokens here are all that the slot holds.
+    /// Whether cells and tokens here cover the whole slot.
     is_whole: bool,
 }
 
@@ -42,7 +42,7 @@ impl Taken {
 }
 
 impl Backlog {
-    /// Of an empty slot.
+    /// The backlog of an empty slot.
     pub(super) fn new(width: usize) -> Self {
         Self {
             width,
@@ -57,23 +57,23 @@ impl Backlog {
         }
     }
 
-    /// Of a slot with tokens that the draft context knows nothing of.
+    /// The backlog of a slot with tokens that the draft context knows nothing of.
     pub(super) fn unknown(width: usize, end: usize) -> Self {
         Self { end, is_whole: end == 0, ..Self::new(width) }
     }
 
-    /// Of a slot whose tokens are all in the draft context.
+    /// The backlog of a slot whose tokens are all in the draft context.
     pub(super) fn complete(end: usize, last: Vec<f32>) -> Self {
         let width = last.len();
         Self { end, num_cells: end, last: Some(last), ..Self::new(width) }
     }
 
-    /// Whether a draft can go on from the slot.
+    /// Whether a draft can continue from the slot.
     pub(super) fn can_draft(&self) -> bool {
         self.is_whole && self.last.is_some()
     }
 
-    /// Tokens that wait to be taken in.
+    /// Number of tokens that wait to be taken in.
     pub(super) fn len(&self) -> usize {
         self.tokens.len()
     }
@@ -90,7 +90,7 @@ impl Backlog {
         self.last.as_deref()
     }
 
-    /// Enters a token that the target has computed at position `end`, and its hidden row.
+    /// Records a token that the target has computed at position `end`, and its hidden row.
     pub(super) fn push(&mut self, token: TokenId, hidden: &[f32]) {
         if self.is_whole {
             let is_there = self.num_cells > self.end && self.ahead.is_none_or(|ahead| ahead == token);
@@ -134,8 +134,8 @@ impl Backlog {
         self.hidden.truncate(num_left * self.width);
     }
 
-    /// Cuts the slot back for tokens that go on with what was at `position - 1`, so that a draft is possible
-    /// afterwards: how many the target keeps.
+    /// Cuts the slot back for tokens that continue after `position - 1`, so that a draft is possible afterwards;
+    /// returns how many tokens the target keeps.
     pub(super) fn trim_for_drafts(&mut self, position: usize) -> usize {
         let had = self.num_cells;
         self.trim(position);
@@ -156,7 +156,7 @@ impl Backlog {
         self.hidden.get(start..start + self.width).map(<[f32]>::to_vec)
     }
 
-    /// Takes what waits, at most `max` tokens of it, for a batch of the draft context.
+    /// Takes at most `max` of the waiting tokens, for a batch of the draft context.
     pub(super) fn take(&mut self, max: usize) -> Taken {
         let num = self.tokens.len().min(max);
         let first = self.num_cells;
@@ -165,17 +165,17 @@ impl Backlog {
         Taken { first, tokens, hidden: self.hidden.drain(..num * self.width).collect() }
     }
 
-    /// Takes the token that comes next, from where a draft begins. Nothing may wait.
+    /// Takes the next token, at which a draft begins. Nothing may be waiting.
     pub(super) fn take_next(&mut self, token: TokenId) -> Taken {
         debug_assert!(self.tokens.is_empty(), "what waits comes first");
-        // One more is left of a draft that was not used.
+        // An extra cell is left of a draft that was not used.
         self.num_cells = self.end + 1;
         self.ahead = Some(token);
         let hidden = self.last.clone().unwrap_or_default();
         Taken { first: self.end, tokens: vec![token], hidden }
     }
 
-    /// The draft context has lost what it had of the slot.
+    /// The draft context has lost its cells of the slot.
     pub(super) fn give_up(&mut self) {
         *self = Self::unknown(self.width, self.end);
     }

@@ -17,7 +17,7 @@ use crate::error::{Error, LoadError};
 use crate::ids::{SlotId, TokenId};
 use crate::model::{Compute, Context, ContextLimits, DecodeError, DraftRequest, Row};
 
-/// What a cache can do, by the model's architecture.
+/// How a cache can be cut back, by the model's architecture.
 #[derive(Debug, Clone, Copy)]
 enum Trimming {
     /// Cells of full attention: at any position.
@@ -33,7 +33,7 @@ const WORTH_GIVING_BACK: usize = 512;
 
 /// A context, made and used on one thread.
 pub(crate) struct LlamaContext {
-    // Dropped in this order: the draft context knows the context, and that the adapters.
+    // Dropped in this order: the draft context refers to the context, and the context to the adapters.
     draft: Option<DraftContext>,
     raw: RawContext,
     _adapters: Adapters,
@@ -42,9 +42,9 @@ pub(crate) struct LlamaContext {
     vocabulary_size: usize,
     trimming: Trimming,
     rollback: Rollback,
-    /// Logits of the last batch, where it took several calls.
+    /// Logits of the last batch, if it took several calls.
     kept: Option<KeptLogits>,
-    /// For the draft context.
+    /// The options with which the draft context is made.
     config: ContextConfig,
     shape: ContextShape,
     weights: Arc<Weights>,
@@ -142,8 +142,8 @@ impl LlamaContext {
         }
     }
 
-    /// What a batch failed with whose first parts had been computed: where cells were missing, the slots are made as
-    /// before, if they can be.
+    /// The failure of a batch whose first parts had been computed: if cells were missing, the slots are restored as
+    /// far as possible.
     fn after_failed_part(
         &mut self,
         computed: &[Vec<usize>],
@@ -325,7 +325,7 @@ impl Context for LlamaContext {
 
     fn trim_for_drafts(&mut self, slot: SlotId, position: usize) -> Option<usize> {
         let wanted = match &mut self.draft {
-            // One token less must be possible.
+            // Cutting back by one token must be possible.
             Some(draft) if self.limits.trims_anywhere => draft.trim_for_drafts(slot, position),
             Some(_) | None => return self.trim(slot, position).then_some(position),
         };
@@ -343,7 +343,7 @@ impl Context for LlamaContext {
         if !unsafe { shim::remove_from(self.memory, slot.0.cast_signed(), -1) } {
             log::error!("llama.cpp did not clear slot {}", slot.0);
         } else if num_tokens >= WORTH_GIVING_BACK && self.limits.layout == KvLayout::PerSequence {
-            // SAFETY: the slot has no cells, and they are no other slot's.
+            // SAFETY: the slot has no cells, and no other slot uses its place.
             unsafe { self.raw.give_back(slot.0 as usize, self.limits.num_slots) };
         }
     }
@@ -351,7 +351,7 @@ impl Context for LlamaContext {
     fn copy(&mut self, from: SlotId, to: SlotId) -> bool {
         self.clear(to);
         self.rollback.forget_all();
-        // A state that was rolled back is not copied as that by llama.cpp's own copy.
+        // llama.cpp's own copy does not copy a state as it was rolled back.
         let is_shared = self.limits.layout == KvLayout::Unified && !self.rollback.has_snapshots();
         let is_copied = if is_shared {
             // SAFETY: the context is live and only used here.

@@ -1,4 +1,4 @@
-//! The GPUs that llama.cpp would use, and what an option asks of them in vain.
+//! The GPUs that llama.cpp would use, and the options that ask for others in vain.
 
 use std::ffi::{CStr, c_char};
 
@@ -10,13 +10,13 @@ use crate::config::WeightsConfig;
 /// A GPU that this build can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gpu {
-    /// ggml's name of it and the maker's, such as `CUDA0 (NVIDIA H200)`.
+    /// ggml's and the maker's name, such as `CUDA0 (NVIDIA H200)`.
     pub(crate) name: String,
     pub(crate) free_bytes: u64,
 }
 
-/// The GPUs of this machine in llama.cpp's order. Integrated ones count where there are no others, as llama.cpp
-/// has it.
+/// The GPUs of this machine in llama.cpp's order. Integrated ones count only if there are no others, as in
+/// llama.cpp.
 pub(crate) fn gpus() -> Vec<Gpu> {
     backend::init();
     let discrete = devices(sys::GGML_BACKEND_DEVICE_TYPE_GPU);
@@ -41,17 +41,17 @@ fn devices(kind: sys::ggml_backend_dev_type) -> Vec<Gpu> {
 }
 
 /// # Safety
-/// A terminated text.
+/// The text is terminated.
 unsafe fn text(text: *const c_char) -> String {
     // SAFETY: as above.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Options that ask for GPUs which are not there, in words for the log.
+/// Describes, for the log, options that ask for GPUs which do not exist.
 pub(crate) fn unmet(config: &WeightsConfig, num_gpus: usize) -> Vec<String> {
     let mut unmet = Vec::new();
     if num_gpus == 0 {
-        let none = "has no effect: this build has no GPU backend, or the machine no GPU that it can use";
+        let none = "has no effect: this build has no GPU backend, or the machine has no GPU that it can use";
         if let Some(layers @ 1..) = config.gpu_layers {
             unmet.push(format!("gpu_layers ({layers}) {none}"));
         }
@@ -67,7 +67,7 @@ pub(crate) fn unmet(config: &WeightsConfig, num_gpus: usize) -> Vec<String> {
     unmet
 }
 
-/// Layers that are computed on GPUs, the output layer among them, as llama.cpp counts (`load_tensors`).
+/// Layers that are computed on GPUs, including the output layer, as llama.cpp counts (`load_tensors`).
 pub(crate) fn num_gpu_layers(wanted: Option<u32>, num_layers: u32, num_gpus: usize) -> u32 {
     let all = num_layers + 1;
     if num_gpus == 0 { 0 } else { wanted.map_or(all, |layers| layers.min(all)) }

@@ -17,7 +17,7 @@ use crate::model::DraftRequest;
 /// Hidden rows of a slot that may wait to be taken in, in bytes. A sequence that does not draft costs nothing so
 /// long, and many tokens cost less together than one by one.
 const MAX_WAITING_BYTES: usize = 4 << 20;
-/// So many tokens are taken in together while a prompt is computed.
+/// Number of tokens that are taken in together while a prompt is computed.
 const MIN_TAKEN: usize = 16;
 
 /// A draft context, made and used on the target's thread.
@@ -31,7 +31,7 @@ pub(super) struct DraftContext {
 
 /// A draft in the making.
 struct Chain {
-    /// Which request it is of.
+    /// The index of its request.
     index: usize,
     slot: SlotId,
     position: usize,
@@ -41,7 +41,7 @@ struct Chain {
 }
 
 impl DraftContext {
-    /// Makes the draft context of a target whose slots hold so many tokens.
+    /// Makes the draft context of a target.
     pub(super) fn new(
         weights: &Arc<Weights>,
         target: &RawContext,
@@ -64,19 +64,19 @@ impl DraftContext {
         self.slots[slot.index()].can_draft()
     }
 
-    /// Enters what the target has computed: a token and its hidden row.
+    /// Records what the target has computed: a token and its hidden row.
     pub(super) fn push(&mut self, slot: SlotId, token: TokenId, hidden: &[f32]) {
         self.slots[slot.index()].push(token, hidden);
     }
 
-    /// Takes in what waits of the slots where it is much.
+    /// Takes in the waiting tokens of slots that have many.
     pub(super) fn take_in_long(&mut self, slots: &[SlotId]) {
         let is_long = |slot: &&SlotId| self.slots[slot.index()].len() >= MIN_TAKEN;
         let slots: Vec<SlotId> = slots.iter().filter(is_long).copied().collect();
         self.take_in(slots.into_iter());
     }
 
-    /// Takes in what is too much to wait.
+    /// Takes in tokens if too many are waiting.
     pub(super) fn take_in_oversized(&mut self) {
         let most = MAX_WAITING_BYTES / (4 * self.width.max(1));
         let slots = self.slots.iter().enumerate().filter(|(_, backlog)| backlog.len() > most);
@@ -100,7 +100,7 @@ impl DraftContext {
         self.drop_stale(slot);
     }
 
-    /// Makes `to` hold what `from` holds.
+    /// Copies the slot `from` to `to`.
     pub(super) fn copy(&mut self, from: SlotId, to: SlotId) {
         self.clear(to);
         self.drop_stale(from);
@@ -111,7 +111,7 @@ impl DraftContext {
         }
     }
 
-    /// The slot's cells and its last hidden row, where all of its tokens are followed.
+    /// The slot's cells and its last hidden row, if all of its tokens are followed.
     pub(super) fn save(&mut self, slot: SlotId) -> Option<(Vec<u8>, Vec<f32>)> {
         let end = self.slots[slot.index()].end();
         self.slots[slot.index()].trim(end);
@@ -126,12 +126,12 @@ impl DraftContext {
         (!cells.is_empty()).then_some((cells, last))
     }
 
-    /// How many bytes the cells have that [`Self::save`] would give, about.
+    /// About how many bytes [`Self::save`] would give.
     pub(super) fn state_bytes(&mut self, slot: SlotId) -> usize {
         self.head.state_bytes(slot)
     }
 
-    /// Makes an emptied slot hold a saved state of so many tokens; without one, it will not draft.
+    /// Restores the saved state of `num_tokens` tokens into an emptied slot; without one, it will not draft.
     pub(super) fn restore(&mut self, slot: SlotId, state: Option<(&[u8], Vec<f32>)>, num_tokens: usize) {
         self.clear(slot);
         self.slots[slot.index()] = Backlog::unknown(self.width, num_tokens);
@@ -161,13 +161,13 @@ impl DraftContext {
             }
         }
         for request in requests {
-            // Beyond the token that comes next all cells are of guesses.
+            // Beyond the next token, all cells are those of guesses.
             self.drop_stale(request.slot);
         }
         drafts
     }
 
-    /// Takes in what the drafts go on from; their first tokens.
+    /// Takes in what the drafts continue from; returns their first tokens.
     fn begin(&mut self, requests: &[DraftRequest]) -> Vec<Chain> {
         self.take_in(requests.iter().map(|request| request.slot));
         let mut inputs = Vec::new();
@@ -179,7 +179,7 @@ impl DraftContext {
                 inputs.push((index, request, next));
             }
         }
-        // Rows with output only: some graphs give the hidden rows of those, others of all rows.
+        // Only rows with output: some graphs give the hidden rows of those, others of all rows.
         let rows: Vec<Row<'_>> =
             inputs.iter().flat_map(|(_, request, next)| next.rows(request.slot, true)).collect();
         if !self.head.decode(&rows) {
@@ -196,7 +196,7 @@ impl DraftContext {
         inputs.iter().enumerate().filter_map(chain).collect()
     }
 
-    /// Drafts one more token each; false: it could not.
+    /// Drafts one more token for each; false: it could not.
     fn extend(&mut self, chains: &mut [Chain]) -> bool {
         let row = |chain: &Chain| (chain.slot, chain.token, chain.position, chain.hidden.clone());
         let inputs: Vec<_> = chains.iter().map(row).collect();
@@ -224,7 +224,7 @@ impl DraftContext {
         true
     }
 
-    /// Takes in what waits of the slots, together.
+    /// Takes in the waiting tokens of the slots together.
     fn take_in(&mut self, slots: impl Iterator<Item = SlotId>) {
         let mut batch: Vec<(SlotId, Taken)> = Vec::new();
         let mut num_rows = 0;
@@ -257,7 +257,7 @@ impl DraftContext {
         }
     }
 
-    /// The cells of a slot are lost or no good any more.
+    /// Forgets the cells of a slot, which are lost or useless.
     fn give_up(&mut self, slot: SlotId) {
         self.slots[slot.index()].give_up();
         self.drop_stale(slot);
@@ -270,7 +270,7 @@ impl DraftContext {
 }
 
 impl Taken {
-    /// Its rows in a batch of the draft context.
+    /// The rows of the slot in a batch of the draft context.
     fn rows(&self, slot: SlotId, output: bool) -> impl Iterator<Item = Row<'_>> {
         let width = (self.hidden.len() / self.len()).max(1);
         let rows = self.tokens.iter().zip(self.hidden.chunks_exact(width)).enumerate();

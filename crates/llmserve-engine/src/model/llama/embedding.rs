@@ -1,4 +1,4 @@
-//! A llama.cpp context for an embedding model: inputs in, pooled vectors out, nothing kept.
+//! A llama.cpp context for an embedding model: it turns inputs into pooled vectors and keeps nothing.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) struct LlamaEmbedding {
     /// `None` for models without a KV cache.
     memory: Option<sys::llama_memory_t>,
     limits: EmbeddingLimits,
-    /// The most rows of one call.
+    /// Maximum number of rows in one call.
     max_rows: usize,
 }
 
@@ -84,7 +84,7 @@ impl LlamaEmbedding {
         if num_rows <= self.max_rows {
             return self.process(inputs, 0);
         }
-        // In parts, which only a single input needs, and only where its last token's vector is wanted.
+        // In parts, which only a single input needs, and only if its last token's vector is wanted.
         let [input] = inputs else { return Err(DecodeError::Failed(-1)) };
         for (part, tokens) in input.chunks(self.max_rows).enumerate() {
             self.process(&[tokens], part * self.max_rows)?;

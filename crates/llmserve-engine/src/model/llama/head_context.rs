@@ -1,4 +1,4 @@
-//! The draft context as llama.cpp has it: batches of tokens with hidden rows, what comes out of them, and cells.
+//! The draft context in llama.cpp: batches of tokens with hidden rows, their results, and cells.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) struct Row<'a> {
     pub(super) position: usize,
     /// The hidden row of the position before.
     pub(super) hidden: &'a [f32],
-    /// Whether logits and hidden row are wanted.
+    /// Whether its logits and hidden row are wanted.
     pub(super) output: bool,
 }
 
@@ -52,7 +52,7 @@ impl HeadContext {
             context_params.n_ctx += num_guesses.next_multiple_of(CELL_PADDING) as u32;
         }
         let raw = RawContext::new(weights, context_params).map_err(|missing| match missing {
-            Missing::Context => failed("llama.cpp could not make it, most likely for want of memory"),
+            Missing::Context => failed("llama.cpp could not make it, most likely for lack of memory"),
             Missing::Batch => failed("llama.cpp could not make a batch"),
         })?;
         // SAFETY: the context is live; rows with output only.
@@ -79,7 +79,7 @@ impl HeadContext {
         self.width
     }
 
-    /// Makes `to`, which is empty, hold the cells of `from`.
+    /// Copies the cells of `from` to `to`, which is empty.
     pub(super) fn copy_cells(&mut self, from: SlotId, to: SlotId) -> bool {
         let (from, to) = (from.0.cast_signed(), to.0.cast_signed());
         // SAFETY: the context is live and only used here.
@@ -104,7 +104,7 @@ impl HeadContext {
         unsafe { shim::state_size(self.raw.ctx(), slot.0.cast_signed()) }
     }
 
-    /// Makes an empty slot hold saved cells of so many tokens; false if they are no such cells.
+    /// Restores the saved cells of `num_tokens` tokens into an empty slot; false if `cells` does not contain them.
     pub(super) fn restore(&mut self, slot: SlotId, cells: &[u8], num_tokens: usize) -> bool {
         let slot = slot.0.cast_signed();
         // SAFETY: the context is live and only used here.

@@ -6,7 +6,7 @@ pub(super) struct KeptLogits {
 }
 
 impl KeptLogits {
-    /// Of a batch of so many rows.
+    /// No logits yet, of a batch of `num_rows`.
     pub(super) fn new(num_rows: usize) -> Self {
         Self { rows: vec![None; num_rows] }
     }

@@ -1,11 +1,11 @@
-//! llama.cpp's log lines: to the `log` crate, and kept for the load that is in progress.
+//! Passes llama.cpp's log lines to the `log` crate, and keeps them for the load in progress.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
 
 use llama_cpp_sys_2 as sys;
 
-/// The most bytes that are kept for a load.
+/// Maximum number of bytes that are kept for a load.
 const MAX_CAPTURED_BYTES: usize = 64 << 10;
 
 thread_local! {
@@ -61,7 +61,7 @@ fn level_of(level: sys::ggml_log_level) -> log::Level {
     let level = match level {
         sys::GGML_LOG_LEVEL_ERROR => log::Level::Error,
         sys::GGML_LOG_LEVEL_WARN => log::Level::Warn,
-        // What llama.cpp calls information is detail to us.
+        // llama.cpp's information is detail to us.
         sys::GGML_LOG_LEVEL_INFO => log::Level::Debug,
         sys::GGML_LOG_LEVEL_CONT => {
             return LAST_LEVEL.try_with(Cell::get).unwrap_or(log::Level::Debug);

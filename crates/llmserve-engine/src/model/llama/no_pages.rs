@@ -1,6 +1,6 @@
-//! Where the system has no pages that can be given back and read as zeros: ggml's own buffers.
+//! ggml's own buffers, for systems without pages that can be given back and then read as zeros.
 
-/// Leaves ggml as it is.
+/// Leaves ggml unchanged.
 pub(super) fn install() {}
 
 /// Runs `make`.
@@ -8,7 +8,7 @@ pub(super) fn collecting<T>(make: impl FnOnce() -> T) -> (T, Vec<CacheTensor>) {
     (make(), Vec::new())
 }
 
-/// There are none.
+/// There are no such tensors.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CacheTensor {}
 

@@ -2,7 +2,7 @@
 //!
 //! llama.cpp clears a KV cache when it makes it. ggml's own buffers are cleared by writing zeros, which makes all of
 //! it resident. A fresh mapping is zero without being touched, and what has been used can be given back, page by
-//! page. ggml has no public way to bring a buffer of one's own; so the one function of the CPU's buffer type that
+//! page. ggml has no public way to supply a buffer; so the one function of the CPU's buffer type that
 //! allocates is replaced, in this process's copy of ggml, before anything is allocated.
 #![expect(clippy::cast_ptr_alignment, reason = "the bindings do not know the fields of ggml's buffers")]
 
@@ -18,7 +18,7 @@ type Tensor = *mut sys::ggml_tensor;
 /// A function of ggml's that is not called here.
 type Other = *const c_void;
 
-/// ggml's `ggml_backend_buffer_type` as far as it is used (ggml-backend-impl.h).
+/// The part of ggml's `ggml_backend_buffer_type` that is used (ggml-backend-impl.h).
 #[repr(C)]
 struct BufferTypeFields {
     get_name: Other,
@@ -67,7 +67,7 @@ pub(super) fn install() {
     }
 }
 
-/// Runs `make` and tells which tensors of KV caches were allocated by it.
+/// Runs `make` and returns the KV cache tensors that it allocated.
 pub(super) fn collecting<T>(make: impl FnOnce() -> T) -> (T, Vec<CacheTensor>) {
     FOUND.set(Some(Vec::new()));
     let result = make();
@@ -129,7 +129,7 @@ unsafe extern "C" fn alloc_buffer(kind: BufferType, size: usize) -> *mut BufferF
         mmap_anonymous(ptr::null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
     };
     let Ok(data) = mapping else {
-        // ggml logs it.
+        // ggml logs the failure.
         return ptr::null_mut();
     };
     // SAFETY: the mapping has this size; the buffer is nobody else's yet.
@@ -202,7 +202,7 @@ mod tests {
             let tensor = CacheTensor { data: data.add(100), sequence_bytes: 699 * MIB, num_sequences: 1 };
             tensor.give_back(0, 1);
             assert!(resident_bytes() < before + 512 * MIB);
-            // What lies beside the sequence stays.
+            // The bytes beside the sequence stay.
             assert_eq!((*data, *data.add(100 + 350 * MIB), *data.add(700 * MIB - 1)), (1, 0, 1));
             sys::ggml_backend_buffer_clear(buffer, 0);
             assert_eq!((*data, *data.add(700 * MIB - 1)), (0, 0));

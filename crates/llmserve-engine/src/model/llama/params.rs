@@ -1,4 +1,4 @@
-//! Our configuration as llama.cpp's parameter structs.
+//! Converts our configuration to llama.cpp's parameter structs.
 
 use std::ffi::c_char;
 
@@ -18,7 +18,7 @@ pub(super) const CELL_PADDING: usize = 256;
 /// The size of a context, chosen from configuration and memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextShape {
-    /// The most tokens that one sequence may hold.
+    /// Maximum number of tokens in one sequence.
     pub(crate) context_length: usize,
     /// Number of sequences.
     pub(crate) num_slots: usize,
@@ -31,7 +31,7 @@ pub(crate) struct ContextShape {
 }
 
 impl ContextShape {
-    /// The most rows of one batch whose logits are wanted: the next token of each sequence and its draft.
+    /// Maximum number of rows in a batch whose logits are wanted: the next token of each sequence and its draft.
     pub(super) fn max_outputs(&self, batch_size: usize) -> usize {
         (self.num_slots * (1 + MAX_DRAFT_TOKENS)).min(batch_size).max(self.num_slots)
     }
@@ -52,15 +52,15 @@ impl ContextShape {
 pub(crate) struct EmbeddingShape {
     /// How the model computes.
     pub(crate) kind: EmbeddingKind,
-    /// The most tokens of one input.
+    /// Maximum number of tokens in one input.
     pub(crate) context_length: usize,
-    /// The most rows of several inputs together.
+    /// Maximum number of rows of several inputs together.
     pub(crate) batch_rows: usize,
-    /// The most rows of one call: a single input may be as long, or comes in parts of this length.
+    /// Maximum number of rows in one call: a single input may be as long, or comes in parts of this length.
     pub(crate) max_rows: usize,
-    /// The most inputs together.
+    /// Maximum number of inputs that are computed together.
     pub(crate) max_sequences: usize,
-    /// KV cells, where the model has them.
+    /// KV cells, if the model has them.
     pub(crate) num_cells: usize,
     /// Compute threads.
     pub(crate) num_threads: usize,

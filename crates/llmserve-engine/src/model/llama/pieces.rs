@@ -1,10 +1,10 @@
-//! The bytes of all tokens, asked of llama.cpp once.
+//! The bytes of all tokens, which llama.cpp is asked for once.
 
 use llama_cpp_sys_2 as sys;
 
 use super::{Weights, shim};
 
-/// Attributes of the tokens that llama.cpp shows only where special tokens are to be rendered.
+/// Attributes of the tokens that llama.cpp shows only if special tokens are to be rendered.
 const HIDDEN: sys::llama_token_attr = sys::LLAMA_TOKEN_ATTR_UNKNOWN | sys::LLAMA_TOKEN_ATTR_CONTROL;
 
 /// The bytes of each token, one after the other.
@@ -18,7 +18,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Of the first `size` tokens.
+    /// The pieces of the first `size` tokens.
     pub(super) fn new(weights: &Weights, size: usize) -> Self {
         let mut pieces = Self {
             bytes: Vec::new(),
@@ -39,7 +39,7 @@ impl Pieces {
         pieces
     }
 
-    /// The bytes of a token; none for what is no token.
+    /// The bytes of a token; empty for an unknown id.
     pub(super) fn get(&self, id: i32, render_special: bool) -> &[u8] {
         let Some((id, &end)) = usize::try_from(id).ok().and_then(|id| Some((id, self.ends.get(id)?))) else {
             return &[];
@@ -51,13 +51,13 @@ impl Pieces {
         &self.bytes[start as usize..end as usize]
     }
 
-    /// The most bytes that a token has.
+    /// Maximum number of bytes in a token.
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
 }
 
-/// Reads the bytes of a token into the buffer, which grows where it has to; how many they are.
+/// Reads the bytes of a token into the buffer, which grows if necessary; returns their number.
 fn read(weights: &Weights, id: i32, render_special: bool, buffer: &mut Vec<u8>) -> usize {
     loop {
         // SAFETY: the weights keep the vocabulary alive, and it has the token.

@@ -14,20 +14,20 @@ use crate::lock::lock;
 pub(super) struct RawContext {
     ctx: NonNull<sys::llama_context>,
     batch: NonNull<sys::llama_batch_ext>,
-    /// Of the KV cache that is the context's own.
+    /// The tensors of the KV cache that is the context's own.
     cache: Vec<CacheTensor>,
     /// Dropped last.
     weights: Arc<Weights>,
 }
 
-/// What llama.cpp could not make.
+/// The thing that llama.cpp could not make.
 pub(super) enum Missing {
     Context,
     Batch,
 }
 
 impl Missing {
-    /// As the failure of a load; `no_context` says why there is no context.
+    /// The failure of the load; `no_context` says why there is no context.
     pub(super) fn into_load_error(self, no_context: String) -> LoadError {
         match self {
             Self::Context => LoadError::new(LoadErrorReason::NotEnoughMemory, no_context),
@@ -74,13 +74,13 @@ impl RawContext {
         self.batch.as_ptr()
     }
 
-    /// Gives the memory of a sequence's cells back to the system, where each sequence has its own.
+    /// Gives the memory of a sequence's cells back to the system, if each sequence has its own.
     ///
     /// # Safety
-    /// The sequence, of so many, has no cells.
+    /// The sequence, one of `num_sequences`, has no cells.
     pub(super) unsafe fn give_back(&self, sequence: usize, num_sequences: usize) {
         for tensor in &self.cache {
-            // SAFETY: the context is live, and the caller's word for the rest.
+            // SAFETY: the context is live; the caller promises the rest.
             unsafe { tensor.give_back(sequence, num_sequences) };
         }
     }

@@ -11,22 +11,22 @@ pub(super) struct Rollback {
 }
 
 impl Rollback {
-    /// With so many snapshots a slot, 0 where the model keeps none.
+    /// `num_snapshots` is the number for each slot, 0 if the model keeps none.
     pub(super) fn new(num_slots: usize, num_snapshots: usize) -> Self {
         Self { num_snapshots, most: vec![0; num_slots] }
     }
 
-    /// Whether the model keeps any.
+    /// Whether the model keeps snapshots.
     pub(super) fn has_snapshots(&self) -> bool {
         self.num_snapshots > 0
     }
 
-    /// The most tokens that can be rolled back now.
+    /// How many tokens can be rolled back now.
     pub(super) fn most(&self, slot: SlotId) -> usize {
         self.most[slot.index()]
     }
 
-    /// Enters rows that were computed: what has a draft can be rolled back to before any token of it.
+    /// Records computed rows: a sequence with a draft can be rolled back to before any token of it.
     pub(super) fn note(&mut self, rows: &[Row]) {
         if self.num_snapshots == 0 {
             return;
@@ -51,7 +51,7 @@ impl Rollback {
         for own in rows.chunk_by(|a, b| a.slot == b.slot) {
             let indices = first..first + own.len();
             first += own.len();
-            // Several rows are drawn from where there is a draft.
+            // With a draft, several rows are drawn from.
             if own.iter().filter(|row| row.output).count() > 1 {
                 parts.push(indices.collect());
             } else {
@@ -62,7 +62,7 @@ impl Rollback {
         parts
     }
 
-    /// The slot was rolled back, or holds another state.
+    /// The slot was rolled back, or has another state.
     pub(super) fn forget(&mut self, slot: SlotId) {
         self.most[slot.index()] = 0;
     }

@@ -79,7 +79,7 @@ unsafe extern "C" {
     ) -> *const f32;
 }
 
-/// Calls with room for the exception's message, which is logged.
+/// Makes a call with room for the exception's message, which is logged.
 fn guarded<T>(call: impl FnOnce(*mut c_char, usize) -> T) -> T {
     let mut message: [c_char; MESSAGE_BYTES] = [0; MESSAGE_BYTES];
     let result = call(message.as_mut_ptr(), MESSAGE_BYTES);
@@ -166,7 +166,7 @@ pub(super) unsafe fn state_get(ctx: *mut sys::llama_context, seq: i32, max_bytes
     state
 }
 
-/// Makes a sequence hold a state; false if that failed.
+/// Restores the state of a sequence; false if that failed.
 ///
 /// # Safety
 /// The context is live and no other call on it runs.
@@ -194,8 +194,8 @@ pub(super) unsafe fn copy(memory: sys::llama_memory_t, from: i32, to: i32) -> bo
     guarded(|err, size| unsafe { llmserve_seq_cp(memory, from, to, err, size) })
 }
 
-/// Has a context give the hidden rows that a draft head goes on from: of all rows, or `masked` of those with
-/// output. Not wanted but `masked`, it computes less of the rows without output.
+/// Has a context give the hidden rows that a draft head continues from: those of all rows, or if `masked`, of rows
+/// with output. If they are not wanted but `masked`, it computes less of the rows without output.
 ///
 /// # Safety
 /// The context is live and no other call on it runs.

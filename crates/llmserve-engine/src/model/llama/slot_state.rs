@@ -1,8 +1,8 @@
 //! The saved state of a slot of a model with a draft head: the target's cells, and those of the draft context
-//! where it has followed.
+//! if it has followed.
 //!
 //! Lengths (u64, little-endian) and bytes of the target's cells, the draft context's, and the last hidden row
-//! (f32). The last two are empty where the slot was not followed.
+//! (f32). The last two are empty if the slot was not followed.
 
 /// Parts of a saved state.
 pub(super) struct SlotState<'a> {
@@ -11,7 +11,7 @@ pub(super) struct SlotState<'a> {
     pub(super) draft: Option<(&'a [u8], Vec<f32>)>,
 }
 
-/// Bytes of the three lengths.
+/// Size of the three lengths in bytes.
 const LENGTHS_BYTES: usize = 3 * 8;
 
 pub(super) fn num_bytes(target: usize, draft: usize, hidden_row: usize) -> usize {

@@ -1,10 +1,10 @@
-//! The cells of a state as llama.cpp writes it: checked before it is believed, since it may come out of a file.
+//! The cells of a state as llama.cpp writes it: checked before it is trusted, since it may come from a file.
 //!
 //! Magic number, sequence, number of streams (u32 each), and for each stream the number of cells (u32), the cells
 //! (position, number of sequences, with some models 12 further bytes, sequence) and their values. A state of one
 //! sequence has cells in one stream.
 
-/// Bytes of a cell, without and with what some models add.
+/// Size of a cell in bytes, without and with what some models add.
 const CELL_BYTES: [usize; 2] = [12, 24];
 
 /// Whether the cells of a full-attention state have the positions `0..num_tokens`, each once. A state of another

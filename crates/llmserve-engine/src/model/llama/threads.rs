@@ -117,10 +117,10 @@ fn members_that_share_threads_do_the_same() {
     }
 }
 
-/// How many threads each of 400 regions of 20 ms has, by the share of it for which each of so many threads waits.
+/// Number of threads of each of 400 regions of 20 ms, by the share of a region for which each thread waits.
 fn crowd(waited_share: [f64; 5]) -> Vec<i32> {
     let mut num_threads = vec![0; 400];
-    // SAFETY: both arrays are as long as is told: up to four threads, and 400 regions.
+    // SAFETY: both arrays have the given lengths: up to four threads, and 400 regions.
     unsafe { llmserve_crowd(4, 20_000_000, waited_share.as_ptr(), 400, num_threads.as_mut_ptr()) };
     num_threads
 }

@@ -1,6 +1,6 @@
 //! Which rows of a batch are computed in one call, so that each token meets the same kernel in every run.
 //!
-//! ggml's flash attention on CPUs works on tiles of 64 rows where a sequence has at least so many in a computation,
+//! ggml's flash attention on CPUs works on tiles of 64 rows where a sequence has at least as many in a computation,
 //! and else row by row, with sums of another precision (`GGML_FA_TILE_Q` in `ggml-cpu`). So whole tiles of a prompt are
 //! computed apart from the rest of it, whatever the size of the chunk.
 
@@ -8,8 +8,8 @@ use crate::model::Row;
 
 /// Rows of a tile.
 pub(super) const TILE: usize = 64;
-/// Sequences of up to so many rows are computed together: decode rows with their drafts, whose cost is that of reading
-/// the weights. More rows gain nothing from company: llama.cpp would compute unequal ones in parts.
+/// Sequences of up to this many rows are computed together: decode rows with their drafts, whose cost is that of
+/// reading the weights. More rows gain nothing from company: llama.cpp would compute unequal ones in parts.
 const MAX_TOGETHER: usize = 16;
 
 /// The rows of each sequence by their index, for a call each.
@@ -23,7 +23,7 @@ pub(super) fn sequences(rows: &[Row]) -> Vec<Vec<usize>> {
 }
 
 /// The rows of each call by their index, in the order of the calls. Rows of a sequence are adjacent and in order.
-/// `is_deterministic`: none of a sequence are in a call with another's.
+/// `is_deterministic`: no call has rows of several sequences.
 pub(super) fn parts(rows: &[Row], is_deterministic: bool) -> Vec<Vec<usize>> {
     let max_together = if is_deterministic { 0 } else { MAX_TOGETHER };
     let mut together = Vec::new();

@@ -12,7 +12,7 @@ use crate::ids::TokenId;
 use crate::model::{SpecialToken, Vocabulary};
 use crate::model_info::ModelInfo;
 
-/// Hugging Face's names of tokens, and the metadata keys (spelled so) that hold their ids.
+/// Hugging Face's names of tokens, and the metadata keys (in this spelling) of their ids.
 const NAMED_TOKENS: [(&str, &str); 5] = [
     ("unk_token", "tokenizer.ggml.unknown_token_id"),
     ("sep_token", "tokenizer.ggml.seperator_token_id"),
@@ -49,7 +49,7 @@ impl LlamaVocabulary {
         }
     }
 
-    /// Fills in what is known of the vocabulary's tokens.
+    /// Fills in what is known about the vocabulary's tokens.
     pub(crate) fn describe(&self, info: &mut ModelInfo) {
         let text = |token: Option<TokenId>| token.and_then(|token| token_text(&self.weights, token.0));
         info.bos_text = text(info.bos_token).unwrap_or_default();
@@ -150,7 +150,7 @@ fn special_tokens(weights: &Weights, size: i32) -> Vec<SpecialToken> {
     (0..size).filter_map(special).collect()
 }
 
-/// A token's text as the file has it; `None` where that is no UTF-8.
+/// A token's text as the file has it; `None` if it is not valid UTF-8.
 fn token_text(weights: &Weights, id: i32) -> Option<String> {
     // SAFETY: the weights are live and have the token; llama.cpp gives a terminated string of theirs.
     let text = unsafe {

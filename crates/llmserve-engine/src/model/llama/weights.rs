@@ -1,4 +1,4 @@
-//! A loaded model: its weights, and what can be read of it.
+//! A loaded model: its weights and properties.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -18,9 +18,9 @@ use crate::model_info::ModelInfo;
 /// The weights of a model; shared by its contexts and freed with the last.
 pub(crate) struct Weights {
     model: NonNull<sys::llama_model>,
-    /// Whether a draft head was loaded with them.
+    /// Whether a draft head was loaded with the weights.
     has_draft_head: bool,
-    /// Layers that were asked to be on GPUs.
+    /// Number of layers that were requested on GPUs.
     gpu_layers: Option<u32>,
     /// Held while a context is made: two at a time would be a data race in llama.cpp.
     pub(super) making_context: Mutex<()>,
@@ -34,13 +34,13 @@ unsafe impl Sync for Weights {}
 
 impl Drop for Weights {
     fn drop(&mut self) {
-        // SAFETY: every user of the pointer holds the weights.
+        // SAFETY: every user of the pointer keeps the weights alive.
         unsafe { sys::llama_model_free(self.model.as_ptr()) };
         give_memory_back();
     }
 }
 
-/// glibc keeps what threads have freed: after some loads half as much again as the weights of a small model.
+/// glibc keeps memory that threads have freed: after some loads, half as much again as the weights of a small model.
 fn give_memory_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -52,7 +52,7 @@ fn give_memory_back() {
     }
 }
 
-/// Gets progress from 0 to 1; false ends the load.
+/// Called with the progress, from 0 to 1; false ends the load.
 type Progress<'a> = &'a mut dyn FnMut(f32) -> bool;
 
 impl Weights {
@@ -197,7 +197,7 @@ impl Weights {
     }
 }
 
-/// Text that llama.cpp writes with `snprintf`: its length comes back also where the buffer was too
+/// Text that llama.cpp writes with `snprintf`: its length is returned even if the buffer was too
 /// small.
 fn text(write: impl Fn(*mut c_char, usize) -> i32) -> String {
     let mut buffer = vec![0_u8; 256];

@@ -8,7 +8,7 @@ fn with(change: impl FnOnce(&mut SamplingParams)) -> SamplingParams {
     params
 }
 
-/// How often each token is drawn, at so many positions.
+/// How often each token is drawn in `num_draws`.
 fn counts(params: &SamplingParams, row: &[f32], num_draws: usize) -> Vec<u32> {
     let mut sampler = Sampler::new(params, 2026, None, &[]);
     let mut counts = vec![0; row.len()];

@@ -28,9 +28,9 @@ class CompletionCall:
     request: CompletionRequest
     model: Model
     session: str | None
-    """Name of the session that the prompt goes on with."""
+    """Name of the session that the prompt continues."""
     params: SamplingParams
-    """Meaningless where no token is wanted."""
+    """Meaningless if no token is wanted."""
     ignored: Sequence[str]
     """Fields that were given and have no effect."""
 
@@ -55,8 +55,8 @@ class CompletionCalls:
         """A call on the model that the request names, which stays for as long as the context.
 
         Raises:
-            UnknownModelError: It is not loaded.
-            ModelLoadingError: It is on its way.
+            UnknownModelError: The model is not loaded.
+            ModelLoadingError: The model is being loaded.
         """
         request = parsed.value
         model = self._services.registry.pick(self._services.models_folder.resolve(request.model))
@@ -76,7 +76,7 @@ class CompletionCalls:
         """A call that runs for as long as the context.
 
         Raises:
-            FieldError: It was refused for a field.
+            FieldError: The call was refused because of a field.
             LlmserveError: What `GenerationService.run` raises.
         """
         is_stream = call.request.stream

@@ -24,7 +24,7 @@ def sampling_params(request: CompletionRequest) -> SamplingParams:
     The result is meaningless for a request that generates nothing (``max_tokens`` 0).
     """
     values = {**request.sampling, **request.options.sampling}
-    # For each number 0 is what the engine does by default.
+    # For each number, 0 stands for the engine's default.
     given = {
         name: value
         for name, value in values.items()
@@ -34,7 +34,7 @@ def sampling_params(request: CompletionRequest) -> SamplingParams:
 
 
 def num_tokens_wanted(request: CompletionRequest) -> int:
-    """How many tokens may be generated; 0: none."""
+    """How many tokens may be generated; 0 generates nothing."""
     return min(max(request.max_tokens, 0), MAX_COUNT)
 
 

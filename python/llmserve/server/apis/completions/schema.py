@@ -1,4 +1,4 @@
-"""What a completion may be asked with: names, types, limits and defaults of the fields."""
+"""The fields of a completion: names, types, limits and defaults."""
 
 from __future__ import annotations
 
@@ -35,13 +35,12 @@ _OPTIONS = group(
         "max_total_tokens": {
             **_COUNT,
             "wire": "max_kv_size",
-            "doc": "The most tokens of prompt and output together; a longer prompt is refused. 0 is the "
+            "doc": "Limit on the tokens of prompt and output together; a longer prompt is refused. 0 is the "
             "context length.",
         },
         "prefill_step_size": {
             **_COUNT,
-            "doc": "No chunk of the prompt that is computed in one step has more tokens. 0 is as the server "
-            "plans.",
+            "doc": "Maximum number of prompt tokens that are computed in one step. 0 is as the server plans.",
         },
     },
     without=(*_PLAIN, "frequency_penalty", "presence_penalty", "stop", "logit_bias"),
@@ -109,7 +108,7 @@ class CompletionRequest:
     prompt: Annotated[
         str,
         Field(
-            "Input text to generate from, as it is: the text of control tokens is read as control tokens.",
+            "Input text to generate from, unchanged: the text of control tokens is read as control tokens.",
             example="<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
         ),
     ]

@@ -24,7 +24,7 @@ _RETRIABLE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EX
 
 @dataclass(slots=True)
 class TokenMessages:
-    """Renders deltas as one message per token, also where several tokens come in one delta."""
+    """Renders deltas as one message per token, even if a delta has several tokens."""
 
     num_tokens: int = 0
 
@@ -71,7 +71,7 @@ def status_of(fault: Fault) -> Status:
 def scope_of(metadata: Sequence[tuple[str, str | bytes]], peer: str) -> Scope:
     """A call as an ASGI scope, as far as headers and both ends of its connection go.
 
-    The client's address stands for the server's, too: what comes from a loopback address has come to one.
+    The client's address stands for the server's, too: a call from a loopback address has come to one.
     """
     headers = [
         (key.encode(), value if isinstance(value, bytes) else value.encode()) for key, value in metadata

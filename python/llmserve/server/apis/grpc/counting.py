@@ -78,7 +78,7 @@ class CallCounting(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
 
 def _name(code: object) -> str:
-    """Of a status as the context has it: a member, its number, or nothing where it is OK."""
+    """The name of a status as the context has it: a member, its number, or nothing if it is OK."""
     if isinstance(code, grpc.StatusCode):
         return code.name
     return next((member.name for member in grpc.StatusCode if member.value[0] == (code or 0)), "UNKNOWN")

@@ -46,5 +46,5 @@ def _refusing(error: Refusal) -> Any:
     async def refuse(requests: object, context: Context[Any, Any]) -> None:
         await abort(context, error)
 
-    # Of this kind for all methods: it waits for no message.
+    # One kind of handler for all methods: this one waits for no message.
     return grpc.stream_stream_rpc_method_handler(refuse)

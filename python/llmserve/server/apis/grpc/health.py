@@ -19,7 +19,7 @@ METHODS = (f"{SERVICE}/Check", f"{SERVICE}/Watch")
 _Response = health_pb2.HealthCheckResponse
 
 LOOK_S = 1.0
-"""How often a watched server looks whether an engine has died, in seconds: nothing tells of that."""
+"""How often a watched server checks whether an engine has died, in seconds: nothing announces it."""
 
 
 class HealthService:
@@ -43,7 +43,7 @@ class HealthService:
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
     async def check(self, request: Any, context: Context[Any, Any]) -> Any:
-        """The status now; `NOT_FOUND` for a service that there is not."""
+        """The status now; `NOT_FOUND` for an unknown service."""
         if request.service not in self._names:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
         return _Response(status=self._status())
@@ -54,7 +54,7 @@ class HealthService:
             await context.write(_Response(status=_Response.SERVICE_UNKNOWN))
         shown = None
         while True:
-            # Taken before the status, so that no change is missed.
+            # The event is taken before the status, so that no change is missed.
             changed = asyncio.create_task(self._lifecycle.next_change.wait())
             try:
                 status = self._status()

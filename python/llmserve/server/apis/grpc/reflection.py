@@ -19,7 +19,7 @@ METHODS = tuple(f"{name}/ServerReflectionInfo" for name in _NAMES)
 
 
 def handlers(names: tuple[str, ...]) -> tuple[grpc.GenericRpcHandler[Any, Any], ...]:
-    """The service under both of its names, telling of the services with ``names`` and of itself."""
+    """The service under both of its names; it lists the services with ``names`` and itself."""
     pool = DescriptorPool()
     for module in (llmserver_pb2, health_pb2, reflection_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)

@@ -52,12 +52,12 @@ class LlmServer:
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
     async def ping(self, data: bytes, context: Context[Any, Any]) -> pb.PingResponse:
-        """Answers at once."""
+        """Answers a ping at once."""
         async with answering(context, self._services.lifecycle):
             return pb.PingResponse()
 
     async def load_model(self, data: bytes, context: Context[Any, Any]) -> None:
-        """Loads a model; tells the progress."""
+        """Loads a model and reports the progress."""
         async with answering(context, self._services.lifecycle) as scope:
             parsed = schema.read_load(data)
             path = self._services.models_folder.admit(parsed.value.path, scope)

@@ -19,7 +19,7 @@ from llmserve.server.web.schema import Parsed, read
 M = TypeVar("M", bound=Message)
 
 MAX_REST_BYTES = 16_384
-"""The most bytes of a message apart from its texts. Each unknown field is looked at, on the event loop."""
+"""Maximum bytes of a message apart from its texts. Each unknown field is looked at, on the event loop."""
 
 _USED_BACKENDS = frozenset({pb.BACKEND_UNSPECIFIED, pb.BACKEND_LLAMA_CPP})
 
@@ -36,7 +36,7 @@ def read_load(data: bytes) -> Parsed[LoadRequest]:
 
     Raises:
         MalformedBodyError: The bytes are not a valid message.
-        FieldError: It has no path, or too many bytes beside it.
+        FieldError: The message has no path, or too many bytes beside it.
     """
     message = _parse(pb.LoadModelRequest, data)
     _check_rest(data, message.path)

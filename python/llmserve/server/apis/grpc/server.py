@@ -28,13 +28,13 @@ class GrpcServer:
         self._services = services
         self._server: grpc.aio.Server | None = None
         self.address = ""
-        """``host:port`` that it listens on, once it does."""
+        """``host:port`` of the listener, once it is open."""
 
     async def start(self) -> None:
         """Opens the listener.
 
         Raises:
-            GrpcStartError: The address cannot be had.
+            GrpcStartError: The address is not available.
         """
         settings = self._services.settings
         guard = Guard(self._services.lifecycle, settings.api_key, f"/{health.SERVICE}/")
@@ -72,7 +72,7 @@ class GrpcServer:
     def _options(self) -> list[tuple[str, int]]:
         return [
             ("grpc.max_receive_message_length", self._services.settings.max_body_bytes),
-            # Else two servers share a port, each with half of the calls.
+            # Otherwise two servers could share a port, each with half of the calls.
             ("grpc.so_reuseport", 0),
             # A client whose machine has gone is noticed, and its call ends.
             ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
@@ -82,10 +82,10 @@ class GrpcServer:
 
 
 def _check_free(host: str, port: int) -> None:
-    """Binds and lets go: gRPC would write its own words of a failure to standard error.
+    """Binds the address and releases it: gRPC would write its own message about a failure to standard error.
 
     Raises:
-        OSError: No address of the host can be had.
+        OSError: No address of the host is available.
     """
     failure: OSError | None = None
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):

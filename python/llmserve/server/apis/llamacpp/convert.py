@@ -14,7 +14,7 @@ from llmserve.types import Delta
 
 @dataclass(slots=True)
 class TokenFrames:
-    """Renders deltas as one event per token, also where several tokens come in one delta."""
+    """Renders deltas as one event per token, even if a delta has several tokens."""
 
     num_tokens: int = 0
 
@@ -33,7 +33,7 @@ def whole_answer(text: str) -> dict[str, str | int]:
 
 
 def progress_frame(progress: float) -> bytes:
-    """An event of a load; 1 is written as the seed writes it, without a fraction."""
+    """An event of a load; 1 is written without a fraction, as llamacpp-server writes it."""
     return data_frame(orjson.dumps({"progress": 1 if progress >= 1 else progress}))
 
 

@@ -46,7 +46,7 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
         "SSE stream of loading progress events. A load that fails ends with an `error` event.",
         {
             "text/event-stream": _events(
-                "Each `data:` line holds a JSON object with `progress`, rising from above 0 to exactly 1. "
+                "Each `data:` line is a JSON object with `progress`, rising from above 0 to exactly 1. "
                 "The stream ends with `data: [DONE]`. On error an `event: error` is sent, whose data is a "
                 "JSON string, and no `[DONE]`.",
                 {
@@ -57,7 +57,7 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
                     ),
                     "error": (
                         "A load that fails",
-                        'data: {"progress":0.01}\n\nevent: error\ndata: "the file is no GGUF file"\n\n',
+                        'data: {"progress":0.01}\n\nevent: error\ndata: "this is not a GGUF file"\n\n',
                     ),
                 },
             )
@@ -68,10 +68,10 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
 _COMPLETION_RESPONSES: Mapping[int, Content] = {
     200: Content(
         "Streaming: SSE stream of completion events. Non-streaming: a single JSON object. `X-LLMServe-Seed` "
-        "holds the seed that was used, `X-LLMServe-Ignored` the fields without effect.",
+        "is the seed that was used, `X-LLMServe-Ignored` the fields without effect.",
         {
             "text/event-stream": _events(
-                "Each `data:` line holds a JSON `CompletionResponse`, one for every token. The stream ends "
+                "Each `data:` line is a JSON `CompletionResponse`, one for every token. The stream ends "
                 "with `data: [DONE]`. On error an `event: error` is sent, whose data is a JSON string, and "
                 "no `[DONE]`.",
                 {
@@ -133,7 +133,7 @@ class LlamaCppApi:
     )
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
-        # No body at all has no path.
+        # A missing body has no path.
         parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
         path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
         with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:

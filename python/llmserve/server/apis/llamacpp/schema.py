@@ -25,12 +25,12 @@ class LoadModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionResponse:
-    """Generated text: one token in streaming mode, the whole otherwise."""
+    """Generated text: one token in streaming mode, otherwise the whole text."""
 
     message: Annotated[
         str,
         Field(
-            "Generated text. In a stream it may be empty where a character is not complete yet.",
+            "Generated text. In a stream it may be empty while a character is incomplete.",
             example="The",
         ),
     ]

@@ -11,7 +11,7 @@ from llmserve.server.web.fields import Field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OkAnswer:
-    """It was done."""
+    """The request was carried out."""
 
     ok: Annotated[bool, Field("Always true.", example=True)] = True
 
@@ -21,22 +21,28 @@ class UsageAnswer:
     """Token counts."""
 
     prompt_tokens: Annotated[
-        int, Field("Tokens of the whole prompt, session included.", wire="promptTokens", example=12)
+        int, Field("Number of tokens in the whole prompt, session included.", wire="promptTokens", example=12)
     ]
     completion_tokens: Annotated[int, Field("Drawn tokens.", wire="completionTokens", example=40)]
     cached_tokens: Annotated[
         int, Field("Prompt tokens that needed no computing.", wire="cachedTokens", example=8)
     ]
     draft_tokens: Annotated[int, Field("Drafted tokens.", wire="draftTokens", example=0)]
-    accepted_tokens: Annotated[int, Field("Drafts that were right.", wire="acceptedTokens", example=0)]
+    accepted_tokens: Annotated[
+        int, Field("Drafted tokens that were accepted.", wire="acceptedTokens", example=0)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingsAnswer:
     """Durations in milliseconds."""
 
-    queue_ms: Annotated[float, Field("Until it left the queue.", wire="queueMs", example=0.4)]
-    prefill_ms: Annotated[float, Field("From there to the first token.", wire="prefillMs", example=50.1)]
+    queue_ms: Annotated[
+        float, Field("From submission until the request left the queue.", wire="queueMs", example=0.4)
+    ]
+    prefill_ms: Annotated[
+        float, Field("From leaving the queue to the first token.", wire="prefillMs", example=50.1)
+    ]
     decode_ms: Annotated[float, Field("From the first token to the last.", wire="decodeMs", example=812.5)]
 
 
@@ -48,7 +54,7 @@ class TextAnswer:
     finish_reason: Annotated[
         str,
         Field(
-            "Why it ended.",
+            "Why the generation ended.",
             wire="finishReason",
             example="stop",
             kind=unchecked({"type": "string", "enum": ["stop", "length", "cancelled"]}),

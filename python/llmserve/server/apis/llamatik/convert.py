@@ -66,7 +66,7 @@ def model_config(base: ModelConfig, options: Values) -> ModelConfig:
 
 
 def values_in_force(sampling: Values, config: ModelConfig, info: ModelInfo | None) -> dict[str, Any]:
-    """The answer of ``GET params``. What the engine chose is known once a model is loaded; null before."""
+    """The answer of ``GET params``. The engine's choices are null until a model is loaded."""
     load = {
         **dataclasses.asdict(config),
         "gpu_layers": -1 if config.gpu_layers is None else config.gpu_layers,
@@ -98,7 +98,7 @@ def answer(completion: Completion) -> dict[str, Any]:
 
 
 def delta_frame(delta: Delta) -> bytes:
-    """The event of new text; nothing where there is none."""
+    """The event of new text; empty if there is none."""
     return data_frame(orjson.dumps({"event": "delta", "text": delta.text})) if delta.text else b""
 
 

@@ -32,7 +32,7 @@ _EVENTS: Mapping[str, Any] = {
     "schema": {
         "type": "string",
         "description": (
-            "Each `data:` line holds a JSON object: `event` is `delta` (with `text`), `done` (with "
+            "Each `data:` line is a JSON object: `event` is `delta` (with `text`), `done` (with "
             "`finishReason`, `usage` and `timings`) or `error` (with `message`). A stream ends with exactly "
             "one `done` or `error`."
         ),
@@ -65,7 +65,7 @@ class GenerationRoute:
         start = (
             "Extends the session: the next user turn after a call with context, else raw text."
             if self.body is ContinueRequest
-            else "Starts from an empty context; prompt and output are the session afterwards."
+            else "Starts from an empty context; afterwards the session is prompt and output."
         )
         answer = "an SSE stream" if self.is_stream else "the whole text"
         return f"{start} Answers with {answer}. A client that disconnects cancels its request."
@@ -74,7 +74,7 @@ class GenerationRoute:
     def endpoint(self) -> Endpoint:
         """The route as an endpoint."""
         description = (
-            "`X-LLMServe-Seed` holds the seed that was used, `X-LLMServe-Ignored` the fields without effect."
+            "`X-LLMServe-Seed` is the seed that was used, `X-LLMServe-Ignored` the fields without effect."
         )
         media = {"text/event-stream": _EVENTS} if self.is_stream else json_of(TextAnswer)
         return Endpoint(
@@ -95,14 +95,14 @@ class GenerationRoute:
 GENERATION_ROUTES = (
     GenerationRoute("generate", PromptRequest, False, "Generate text"),
     GenerationRoute("generateWithContext", ContextRequest, False, "Generate with system prompt and context"),
-    GenerationRoute("generateJson", JsonPromptRequest, False, "Generate JSON of a schema"),
+    GenerationRoute("generateJson", JsonPromptRequest, False, "Generate JSON by a schema"),
     GenerationRoute(
         "generateJsonWithContext", JsonContextRequest, False, "Generate JSON with system prompt and context"
     ),
-    GenerationRoute("continue", ContinueRequest, False, "Go on in a session"),
+    GenerationRoute("continue", ContinueRequest, False, "Continue a session"),
     GenerationRoute("stream", PromptRequest, True, "Stream text"),
     GenerationRoute("streamWithContext", ContextRequest, True, "Stream with system prompt and context"),
-    GenerationRoute("jsonStream", JsonPromptRequest, True, "Stream JSON of a schema"),
+    GenerationRoute("jsonStream", JsonPromptRequest, True, "Stream JSON by a schema"),
     GenerationRoute(
         "jsonStreamWithContext",
         JsonContextRequest,

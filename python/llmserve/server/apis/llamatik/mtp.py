@@ -39,7 +39,7 @@ class Mtp:
     def __init__(self, model: GenerationModel) -> None:
         self._model = model
         self._bound: _Bound | None = None
-        # Held while a head is being opened. `_follow` may release what is bound meanwhile.
+        # The lock is held while a head is being opened. `_follow` may release what is bound meanwhile.
         self._changing = asyncio.Lock()
         model.on_adopt.append(self._follow)
 
@@ -48,10 +48,10 @@ class Mtp:
 
         Raises:
             OtherLoadRunningError: A model is being loaded.
-            NotInitializedError: None is loaded.
-            OtherModelError: Another one is loaded.
-            NoDraftHeadError: It has no head; what is bound stays.
-            GenerationError: The draft context cannot be made; what is bound stays.
+            NotInitializedError: No model is loaded.
+            OtherModelError: Another model is loaded.
+            NoDraftHeadError: The model has no head; what is bound stays.
+            GenerationError: The draft context cannot be created; what is bound stays.
         """
         async with self._changing:
             self._check(path)

@@ -23,14 +23,14 @@ class Params:
         return convert.model_config(self._server_config, self._loading)
 
     def config_with(self, given: ParamsFields) -> ModelConfig:
-        """The load options as they would be with some more."""
+        """The load options as they would be with some changed."""
         return convert.model_config(self._server_config, {**self._loading, **given.loading})
 
     def check(self, given: ParamsFields) -> None:
         """Raises what is wrong with sampling fields beyond their types.
 
         Raises:
-            InvalidParameterError: What the engine does not take.
+            InvalidParameterError: The engine refuses a value.
         """
         sampling_params({**self.sampling, **given.sampling})
 

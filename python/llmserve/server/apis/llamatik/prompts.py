@@ -1,4 +1,4 @@
-"""How a request's words become a prompt, and what becomes of its session."""
+"""How a request becomes a prompt, and what becomes of its session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from llmserve.stream import Stream
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a request is generated. ``drafting`` tells, when it is submitted, what it drafts with."""
+    """How a request is generated. ``drafting`` says, on submission, what it drafts with."""
 
     params: SamplingParams
     at_end: bool
@@ -45,7 +45,7 @@ def start(request: AnyGenerationRequest, manner: Manner) -> Start[Stream]:
         params = manner.params
         if words.stop:
             params = params.replace(stop=(*params.stop, *words.stop))
-        # Last: between this and the engine nobody may release what it is.
+        # Last: nobody may release the drafting before the engine has it.
         drafting = await manner.drafting()
         return engine.stream(
             words.prompt,
@@ -90,7 +90,7 @@ async def _words(
 
 
 async def _next_turn(engine: Engine, text: str, call: SessionCall) -> NextTurn | None:
-    """The next turn of a templated session; ``None`` where the template has none and the session needs none.
+    """The next turn of a templated session; ``None`` if the template has none and the session needs none.
 
     Whether the session is one shows when its running call is over; the engine takes turn or text then.
     """

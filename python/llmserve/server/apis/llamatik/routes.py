@@ -103,9 +103,9 @@ class LlamatikApi:
         operation_id="setGenerationParams",
         summary="Set parameters",
         description=(
-            "Merges the given fields into the parameters of all sessions. Sampling fields hold from the next "
-            "request on; load options reload the model for this dialect, without failing running requests. "
-            "Nothing changes where a field is wrong or the model cannot be loaded so."
+            "Merges the given fields into the parameters of all sessions. Sampling fields apply from "
+            "the next request on; load options reload the model for this dialect; running requests finish. "
+            "Nothing changes if a field is wrong or the model cannot be loaded like that."
         ),
         responses=DONE,
         errors={400: "The model cannot be loaded so.", 409: "`shutdown` came in between."},
@@ -128,7 +128,7 @@ class LlamatikApi:
         summary="Read parameters",
         description=(
             "The values in force. Those that the engine chooses are null before a model is loaded; "
-            "`flashAttention` is null where llama.cpp decides."
+            "`flashAttention` is null if llama.cpp decides."
         ),
         responses={200: Content("The values.", json_of(ParamsFields))},
     )
@@ -143,9 +143,7 @@ class LlamatikApi:
         path=f"{PREFIX}/cancel",
         operation_id="cancelGeneration",
         summary="Cancel a session's calls",
-        description=(
-            "Ends what runs or waits in the default session, or in the one that is named, within one step."
-        ),
+        description=("Ends what runs or waits in the default session, or in the named one, within one step."),
         responses=DONE,
         parameters=[SESSION],
         body=SessionRequest,
@@ -183,7 +181,7 @@ class LlamatikApi:
         path=f"{PREFIX}/session/reset",
         operation_id="resetSession",
         summary="Empty a session",
-        description="Empties the default session, or the one that is named, after its running call.",
+        description="Empties the default session, or the named one, after its running call.",
         responses=DONE,
         errors={409: NO_MODEL},
         parameters=[SESSION],
@@ -223,7 +221,7 @@ class LlamatikApi:
         operation_id="loadSession",
         summary="Load a session",
         description=(
-            "Replaces the session by a saved one of the same model. It stays as it was where that fails."
+            "Replaces the session by a saved one of the same model. If that fails, the session is unchanged."
         ),
         responses=DONE,
         errors=_FILE_ERRORS,
@@ -297,15 +295,15 @@ class LlamatikApi:
         summary="Draft with the model's own head",
         description=(
             "Binds the multi-token prediction (MTP) head of the loaded model: this dialect's requests draft "
-            "with it from then on, which changes no text. Again: with other options. `init` of another model "
-            "releases it."
+            "with it from then on, which changes no text. Calling it again changes the options. `init` of "
+            "another model releases it."
         ),
         responses=DONE,
         errors={
             400: "The model has no head, or the path is outside the folder.",
             403: NOT_LOCAL,
-            409: "No model is loaded, another path than its, or a load is running.",
-            500: "The draft context could not be made.",
+            409: "No model is loaded, the path is not that of the loaded model, or a load is running.",
+            500: "The draft context could not be created.",
         },
         body=MtpInitRequest,
     )
@@ -320,8 +318,8 @@ class LlamatikApi:
     @_post(
         path=f"{PREFIX}/mtp/shutdown",
         operation_id="shutdownMtp",
-        summary="Draft no more",
-        description="Releases what `mtp/init` has bound, also where that is nothing; the model stays.",
+        summary="Stop drafting",
+        description="Releases what `mtp/init` has bound, if anything; the model stays.",
         responses=DONE,
         errors={409: "A model is being loaded."},
         body=EmptyRequest,
@@ -334,7 +332,7 @@ class LlamatikApi:
         await _send_ok(exchange, parsed.unknown)
 
     async def _reload(self, given: ParamsFields) -> None:
-        """Takes parameters with load options; the model is loaded anew where they change anything."""
+        """Takes parameters with load options; the model is loaded again if they change anything."""
         async with self._reloading:
             await self._model.settled()
             config = self._params.config_with(given)
@@ -359,7 +357,7 @@ class LlamatikApi:
     ) -> None:
         """Does something with a session, after the calls before it.
 
-        Those that come after are submitted while it waits for its turn.
+        Later calls are submitted while it waits for its turn.
         """
         name = _session_name(exchange, request)
         sessions = self._services.sessions
@@ -368,7 +366,7 @@ class LlamatikApi:
             try:
                 async with call.in_order() as session:
                     job = asyncio.create_task(run(session))
-                    await asyncio.sleep(0)  # in its first step it is given to the engine
+                    await asyncio.sleep(0)  # its first step gives it to the engine
                 await job
             finally:
                 if job is not None:

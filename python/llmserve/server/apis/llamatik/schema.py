@@ -28,7 +28,7 @@ _LOADING = group(
     LOADING,
     {
         "threads": {"wire": "numThreads"},
-        "gpu_layers": {"minimum": -1, "doc": "Layers on the GPU; 0 is none, -1 all."},
+        "gpu_layers": {"minimum": -1, "doc": "Number of layers on the GPU; 0 for none, -1 for all."},
     },
     wire=camel,
     has_defaults=False,
@@ -66,7 +66,7 @@ class InitRequest:
 
 
 _SESSION = Field(
-    "Extension: the session that the call belongs to, 1 to 128 of A-Z a-z 0-9 . _ -. Absent: the default "
+    "Extension: the session that the call belongs to, 1 to 128 of A-Z a-z 0-9 . _ -; by default the default "
     "session. The header X-LLMServe-Session means the same.",
     wire="sessionId",
 )
@@ -81,7 +81,7 @@ class SessionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFileRequest(SessionRequest):
-    """Which file, and which session."""
+    """A session and its file."""
 
     path: Annotated[
         str,
@@ -101,19 +101,19 @@ class EmptyRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationFields(SamplingFields):
-    """What every generation takes. Sampling fields hold for this request only."""
+    """What every generation takes. Sampling fields apply to this request only."""
 
     session_id: Annotated[str | None, _SESSION] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRequest(GenerationFields):
-    """A prompt. Sampling fields hold for this request only."""
+    """A prompt. Sampling fields apply to this request only."""
 
     prompt: Annotated[
         str,
         Field(
-            "Input text, as it is: the text of control tokens is read as control tokens.",
+            "Input text, unchanged: the text of control tokens is read as control tokens.",
             example="Explain Kotlin Multiplatform in one sentence.",
         ),
     ]
@@ -121,12 +121,12 @@ class PromptRequest(GenerationFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinueRequest(GenerationFields):
-    """How a session goes on. Sampling fields hold for this request only."""
+    """How a session continues. Sampling fields apply to this request only."""
 
     prompt: Annotated[
         str,
         Field(
-            "The next user turn after a call with context, else raw text that is appended.",
+            "The next user turn after a call with context, otherwise raw text that is appended.",
             example="Now show a Kotlin code example.",
         ),
     ]
@@ -134,16 +134,20 @@ class ContinueRequest(GenerationFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextRequest(GenerationFields):
-    """A system turn and a user turn. Sampling fields hold for this request only."""
+    """A system turn and a user turn. Sampling fields apply to this request only."""
 
     system_prompt: Annotated[
         str,
-        Field("The system turn; empty: none.", wire="systemPrompt", example="You are a concise assistant."),
+        Field(
+            "The system turn; there is none if empty.",
+            wire="systemPrompt",
+            example="You are a concise assistant.",
+        ),
     ] = ""
     context_block: Annotated[
         str,
         Field(
-            "Text before the user's words, parted from them by a blank line; empty: none.",
+            "Text before the user's words, separated from them by a blank line; there is none if empty.",
             wire="contextBlock",
             example="The user is building a KMP app.",
         ),
@@ -159,7 +163,7 @@ class ContextRequest(GenerationFields):
 
 
 _JSON_SCHEMA = Field(
-    "A JSON Schema, as a string that holds it or as an object. Absent: any JSON value.",
+    "A JSON Schema, as a string or as an object. If absent, any JSON value is allowed.",
     wire="jsonSchema",
     example='{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}',
     kind=TEXT_OR_OBJECT,
@@ -169,27 +173,27 @@ JsonSchemaField = str | dict[str, Any] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonPromptRequest(PromptRequest):
-    """A prompt whose answer is JSON. Sampling fields hold for this request only."""
+    """A prompt whose answer is JSON. Sampling fields apply to this request only."""
 
     json_schema: Annotated[JsonSchemaField, _JSON_SCHEMA] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedFields(ParamsFields):
-    """Every field that the engine may refuse."""
+    """Every field that the engine may reject."""
 
     json_schema: Annotated[JsonSchemaField, _JSON_SCHEMA] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonContextRequest(ContextRequest):
-    """A system turn and a user turn whose answer is JSON. Sampling fields hold for this request only."""
+    """A system turn and a user turn whose answer is JSON. Sampling fields apply to this request only."""
 
     json_schema: Annotated[JsonSchemaField, _JSON_SCHEMA] = None
 
 
 AnyGenerationRequest = PromptRequest | ContinueRequest | ContextRequest
-"""What a route that generates reads."""
+"""The body of a route that generates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +213,7 @@ class ChatTemplateRequest:
     ]
     add_assistant_prefix: Annotated[
         bool,
-        Field("End with the beginning of an answer.", wire="addAssistantPrefix", example=True),
+        Field("End with the beginning of the assistant's turn.", wire="addAssistantPrefix", example=True),
     ] = True
 
 
@@ -220,7 +224,7 @@ class MtpInitRequest:
     model_path: Annotated[
         str,
         Field(
-            "Path of the loaded model, whose file holds the draft head.",
+            "Path of the loaded model, whose file contains the draft head.",
             wire="modelPath",
             example="/models/qwen3.gguf",
             non_empty=True,
@@ -228,6 +232,6 @@ class MtpInitRequest:
     ]
     draft_len: Annotated[
         int,
-        Field("The most tokens of one draft.", wire="draftLen", example=3, minimum=1, maximum=8),
+        Field("Maximum number of tokens in one draft.", wire="draftLen", example=3, minimum=1, maximum=8),
     ] = 3
-    adaptive: Annotated[bool, Field("Extension: draft less, or not at all, where it does not pay.")] = True
+    adaptive: Annotated[bool, Field("Extension: shorten or skip drafts when they do not pay off.")] = True

@@ -53,7 +53,7 @@ class GenerationModel:
         self._choice: Choice | None = None
         self._load: _Load | None = None
         self.on_adopt: list[Callable[[Choice | None], object]] = []
-        """Called with what is the dialect's now, where that is not what it was."""
+        """Called with the dialect's new model whenever it changes."""
 
     @property
     def current(self) -> Model | None:
@@ -97,13 +97,13 @@ class GenerationModel:
             yield model, engine
 
     async def init(self, path: Path, config: Callable[[], ModelConfig]) -> None:
-        """Makes a file the generation model; at once where it is that already.
+        """Makes a file the generation model; returns at once if it is that already.
 
         ``config`` gives the load options once no reload is changing them.
 
         Raises:
             OtherLoadRunningError: Another file is being loaded.
-            LoadError: It cannot be loaded; the former model stays.
+            LoadError: The file cannot be loaded; the former model stays.
             LoadAbandonedError: `shutdown` came in between.
         """
         while (load := self._load) is not None:
@@ -115,10 +115,10 @@ class GenerationModel:
         await self._run_load(Choice(path, config()), is_reload=False)
 
     async def reload(self, choice: Choice) -> Model:
-        """Loads the loaded file with other options; the former engine stays where that fails.
+        """Loads the same file with other options; the former engine stays if that fails.
 
         Raises:
-            LoadError: It cannot be loaded so.
+            LoadError: The file cannot be loaded with these options.
             LoadAbandonedError: `shutdown` came in between.
         """
         await self._run_load(choice, is_reload=True)
@@ -130,7 +130,7 @@ class GenerationModel:
             await self._load.over.wait()
 
     def shutdown(self) -> None:
-        """Gives the model and a running load up. Running requests keep the engine."""
+        """Gives up the model and a running load. Running requests keep the engine."""
         if self._load is not None:
             for ticket in self._load.tickets:
                 ticket.give_up(LoadAbandonedError())

@@ -60,11 +60,11 @@ def _options(config: ModelConfig, default: ModelConfig) -> dict[str, Any]:
 def _shown(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_shown(item) for item in value]
-    if isinstance(value, LoraAdapter):  # its folder is the server's own business
+    if isinstance(value, LoraAdapter):  # the folder is the server's own business
         return {"name": shown(Path(value.path).name), "scale": value.scale}
     return value
 
 
 def _last_error(failure: LoadError) -> dict[str, Any]:
-    # Not permanent: a request some seconds later tries again.
+    # The failure is not permanent: a request some seconds later tries again.
     return {"code": failure.reason.upper(), "message": str(failure), "attempts": 1, "permanent": False}

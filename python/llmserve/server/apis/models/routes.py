@@ -106,15 +106,15 @@ class ModelsApi:
         method="POST",
         dialect=OPENAI,
         operation_id="unloadModel",
-        summary="Give a model back",
+        summary="Release a model",
         description=(
             "Ends the use of a model that was loaded by `/models/load`, over gRPC, or for a request that "
             "named it. Its memory is free when the answer comes, unless requests still run, which end first, "
-            "or the server's start or `/v1/generation/init` keeps it. A model that is not loaded is no error."
+            "or the server's start or `/v1/generation/init` keeps it. A model may be released twice."
         ),
         body=UnloadRequest,
-        responses={200: Content("It is given back.", json_of(UnloadAnswer))},
-        errors={404: "There is no such model.", 503: "It is being loaded."},
+        responses={200: Content("The model is released.", json_of(UnloadAnswer))},
+        errors={404: "There is no such model.", 503: "The model is being loaded."},
     )
     async def unload_model(self, exchange: Exchange) -> None:
         """`POST /models/unload`, as llama-server's router has it."""
@@ -128,7 +128,7 @@ class ModelsApi:
         await exchange.send_json(dump(UnloadAnswer()), headers=answer_headers(parsed.unknown))
 
     async def _named(self, name: str) -> list[Model]:
-        """The models of an id, which is one or none, or of a path.
+        """The models of an id (at most one) or of a path.
 
         Raises:
             UnknownModelError: The text is neither an id nor the path of a loaded model.
@@ -149,7 +149,7 @@ class ModelsApi:
 
 
 def _changed_at(entries: Sequence[CatalogueEntry]) -> list[int]:
-    """When the models' files changed last; 0 where that is unknown."""
+    """When the models' files last changed; 0 if that is unknown."""
     times = []
     for entry in entries:
         try:

@@ -17,12 +17,12 @@ class ModelObject:
 
     id: Annotated[str, Field("What requests name as their model.", example="Org/Name")]
     object: Annotated[str, Field("Always `model`.")] = "model"
-    created: Annotated[int, Field("When its file changed last, in seconds since 1970; 0: unknown.")] = 0
+    created: Annotated[int, Field("When the file last changed, in seconds since 1970; 0 if unknown.")] = 0
     owned_by: Annotated[str, Field("Always `llmserve`.")] = "llmserve"
     options: Annotated[
         Any,
         Field(
-            "The load options in which it differs from the server's settings.",
+            "The load options in which the model differs from the server's settings.",
             kind=unchecked({"type": "object"}),
             example={"context_length": 8192},
         ),
@@ -34,7 +34,7 @@ class ModelDetails:
     """A model as SIE describes it."""
 
     name: Annotated[str, Field("The id.", example="Org/Name")]
-    loaded: Annotated[bool, Field("Whether it answers at once.")]
+    loaded: Annotated[bool, Field("Whether the model is loaded and answers at once.")]
     state: Annotated[
         str,
         Field(
@@ -45,7 +45,7 @@ class ModelDetails:
     last_error: Annotated[
         Any,
         Field(
-            "Why it could not be loaded, where `state` is `failed`: `code`, `message`, `attempts`, "
+            "Why the model could not be loaded, if `state` is `failed`: `code`, `message`, `attempts`, "
             "`permanent`.",
             kind=unchecked({"type": ["object", "null"]}),
         ),
@@ -53,7 +53,7 @@ class ModelDetails:
     context_length: Annotated[
         int | None,
         Field(
-            "The most tokens that one sequence may hold; null where only loading will tell.",
+            "Maximum number of tokens in one sequence; null if that is known only after loading.",
             kind=unchecked({"type": ["integer", "null"]}),
         ),
     ] = None
@@ -63,28 +63,30 @@ class ModelDetails:
     max_new_tokens: Annotated[
         int | None,
         Field(
-            "The most tokens that one request may generate, where the catalogue limits them.",
+            "Maximum number of tokens that one request may generate, if the catalogue limits it.",
             kind=unchecked({"type": ["integer", "null"]}),
         ),
     ] = None
     inputs: Annotated[Any, Field("Always `text`.", kind=unchecked(_LIST_OF_TEXTS))] = ("text",)
-    outputs: Annotated[Any, Field("`text`; of embedding models `dense`.", kind=unchecked(_LIST_OF_TEXTS))] = (
-        "text",
-    )
+    outputs: Annotated[
+        Any, Field("`text`, or `dense` for embedding models.", kind=unchecked(_LIST_OF_TEXTS))
+    ] = ("text",)
     dims: Annotated[
         Any,
         Field(
-            "Of embedding models that are loaded: `dense`, the size of their vectors. Else empty.",
+            "For loaded embedding models `dense`, the size of their vectors; otherwise empty.",
             kind=unchecked({"type": "object"}),
         ),
     ] = None
     revision: Annotated[Any, Field("Always null.", kind=unchecked({"type": "null"}))] = None
-    profiles: Annotated[Any, Field("Always one, `default`.", kind=unchecked({"type": "object"}))] = None
+    profiles: Annotated[
+        Any, Field("There is always one profile, `default`.", kind=unchecked({"type": "object"}))
+    ] = None
     capabilities: Annotated[
         Any,
         Field("What generation can do: `streaming`, `grammar`, `tools`.", kind=unchecked({"type": "object"})),
     ] = None
-    aliases: Annotated[Any, Field("Other names; none.", kind=unchecked(_LIST_OF_TEXTS))] = ()
+    aliases: Annotated[Any, Field("Other names; always empty.", kind=unchecked(_LIST_OF_TEXTS))] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +112,7 @@ class ModelList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadRequest:
-    """Which model to give back."""
+    """Which model to release."""
 
     model: Annotated[
         str,
@@ -122,6 +124,6 @@ class UnloadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadAnswer:
-    """The model is not kept any more for those who load by path or by id."""
+    """The model is no longer kept for those who load by path or by id."""
 
     success: Annotated[bool, Field("Always true.")] = True

@@ -23,10 +23,10 @@ class Envelope:
     kind: str
     """`object` of a whole answer."""
     prefix: str
-    """Of the id."""
+    """The beginning of the id."""
     model: str
     fingerprint: str
-    """Of the weights."""
+    """The fingerprint of the weights."""
     id: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -43,7 +43,7 @@ class Envelope:
 
 
 def usage(usages: Mapping[int, list[Usage]], reasoning_tokens: int = 0) -> dict[str, Any]:
-    """`usage`: of each prompt (the keys) once, and of all its choices."""
+    """`usage`: each prompt (the keys) counts once, and so does each of its choices."""
     every = [counts for group in usages.values() for counts in group]
     prompt_tokens = sum(group[0].prompt_tokens for group in usages.values())
     completion_tokens = sum(counts.completion_tokens for counts in every)
@@ -75,7 +75,7 @@ def timings(counts: Usage, times: Timings) -> dict[str, Any]:
 
 
 def _drafts(counts: Usage) -> dict[str, int]:
-    """As in llama-server, there only where something was drafted."""
+    """As in llama-server, present only if something was drafted."""
     if not counts.draft_tokens:
         return {}
     return {"draft_n": counts.draft_tokens, "draft_n_accepted": counts.accepted_tokens}

@@ -94,7 +94,7 @@ class ChatChoice:
 
     @property
     def finish_reason(self) -> str:
-        """`tool_calls` where calls ended the turn."""
+        """`tool_calls` if calls ended the turn."""
         end = self.turn.end
         if end.finish_reason == "stop" and end.num_calls:
             return "tool_calls"

@@ -28,7 +28,7 @@ class ChatRequest(SamplingFields):
     max_tokens: Annotated[
         int | None,
         Field(
-            "The most tokens, reasoning and calls included. Absent or -1: up to the context length.",
+            "Maximum number of tokens, reasoning and calls included. Absent or -1: up to the context length.",
             minimum=-1,
             maximum=MAX_COUNT,
         ),
@@ -36,7 +36,7 @@ class ChatRequest(SamplingFields):
     max_completion_tokens: Annotated[
         int | None,
         Field(
-            "The same under its newer name, which wins.", engine="max_tokens", minimum=-1, maximum=MAX_COUNT
+            "The newer name of `max_tokens`, which wins.", engine="max_tokens", minimum=-1, maximum=MAX_COUNT
         ),
     ] = None
     tools: Annotated[
@@ -50,24 +50,24 @@ class ChatRequest(SamplingFields):
             kind=TOOL_CHOICE,
         ),
     ] = None
-    parallel_tool_calls: Annotated[bool, Field("Whether there may be several calls in a turn.")] = True
+    parallel_tool_calls: Annotated[bool, Field("Whether a turn may have several calls.")] = True
     functions: Annotated[
         Any,
-        Field("Refused: the old form of `tools`.", kind=unchecked(OBJECTS.schema)),
+        Field("Refused, because it is the old form of `tools`.", kind=unchecked(OBJECTS.schema)),
     ] = None
     logprobs: Annotated[bool, Field("Give log-probabilities of the answer's tokens.")] = False
-    top_logprobs: Annotated[int | None, Field("With so many alternatives each.", minimum=0, maximum=20)] = (
-        None
-    )
+    top_logprobs: Annotated[
+        int | None, Field("Number of alternatives for each token.", minimum=0, maximum=20)
+    ] = None
     reasoning_effort: Annotated[
-        str | None, Field("Given to the chat template; `none` also turns reasoning off there.")
+        str | None, Field("Passed to the chat template; `none` also turns reasoning off there.")
     ] = None
     chat_template_kwargs: Annotated[
         Mapping[str, Any],
         Field("Further variables for the chat template.", kind=OBJECT),
     ] = field(default_factory=dict)
     add_generation_prompt: Annotated[bool, Field("Begin the assistant's turn.")] = True
-    continue_final_message: Annotated[bool, Field("Go on with the last message, instead of a new one.")] = (
-        False
-    )
+    continue_final_message: Annotated[
+        bool, Field("Continue the last message, instead of beginning a new one.")
+    ] = False
     modalities: Annotated[Any, Field("Only `text`.", kind=unchecked({"type": "array"}))] = None

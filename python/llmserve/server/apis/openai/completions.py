@@ -85,11 +85,11 @@ class CompletionsApi:
         """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
 
         Raises:
-            FieldError: There are too many, or they may have no token and must be a document.
+            FieldError: The choices are too many, or may have no token and must be a document.
             LlmserveError: The request is refused.
         """
         if request.max_tokens == 0 and params.json_schema is not None:
-            # As the engine refuses every budget that does not hold the shortest document.
+            # The engine refuses every budget below the shortest document, too.
             raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0", limit=1)
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
@@ -130,7 +130,7 @@ def _params(request: OpenAiCompletionRequest) -> SamplingParams:
     if request.suffix:
         raise FieldError("suffix", "is not supported: put a model's own infill tokens into the prompt")
     if request.best_of is not None and request.best_of != request.n:
-        raise FieldError("best_of", f"must equal n ({request.n}) if it is given, got {request.best_of}")
+        raise FieldError("best_of", f"must equal n ({request.n}) if given, got {request.best_of}")
     schema = json_schema_of(request.response_format)
     if schema is None and request.json_schema is not None:
         schema = schema_text(request.json_schema, "json_schema")
@@ -149,7 +149,7 @@ class Choice:
     number: int
     base: SamplingParams
     run: Run[Stream] | None = None
-    """`None` where nothing is to be generated."""
+    """`None` if nothing is to be generated."""
     echoed: str = ""
     echoed_logprobs: dict[str, Any] | None = None
     shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
@@ -164,12 +164,12 @@ class Choice:
 
     @property
     def prompt(self) -> str | list[int]:
-        """Of the request's, this choice's."""
+        """The prompt of this choice."""
         return self.request.prompt[self.prompt_index]
 
     @property
     def params(self) -> SamplingParams:
-        """With what keys the choice's draws."""
+        """The sampling parameters, with what keys the choice's draws."""
         return self.base.replace(choice_index=self.number) if self.number else self.base
 
     async def result(self) -> Completion:
@@ -201,7 +201,7 @@ class Choice:
         )
 
     async def prepare(self) -> None:
-        """Finds what is echoed."""
+        """Finds the text that is echoed."""
         if self.request.echo:
             await self._find_echo()
         if self.request.logprobs is not None:

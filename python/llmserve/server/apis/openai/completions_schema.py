@@ -21,27 +21,32 @@ class OpenAiCompletionRequest(SamplingFields):
     prompt: Annotated[
         Prompts,
         Field(
-            "Texts or token ids, as they are: the text of control tokens is read as control tokens.",
+            "Texts or token ids, unchanged: the text of control tokens is read as control tokens.",
             kind=PROMPTS,
         ),
     ]
     max_tokens: Annotated[
         int,
         Field(
-            "The most tokens; -1: up to the context length. 0 generates nothing, for `echo`.",
+            "Maximum number of tokens; -1 for up to the context length. 0 generates nothing, for `echo`.",
             minimum=-1,
             maximum=MAX_COUNT,
         ),
     ] = DEFAULT_MAX_TOKENS
-    best_of: Annotated[int | None, Field("Must be `n` where it is given.")] = None
+    best_of: Annotated[int | None, Field("Must equal `n` if given.")] = None
     echo: Annotated[bool, Field("Begin the text with the prompt.")] = False
     logprobs: Annotated[
         int | None,
-        Field("Log-probabilities, with so many alternatives each.", minimum=0, maximum=100),
+        Field(
+            "Give log-probabilities, with this number of alternatives for each token.", minimum=0, maximum=100
+        ),
     ] = None
     suffix: Annotated[
-        Any, Field("Refused: models are prompted as they are.", kind=unchecked({"type": "string"}))
+        Any,
+        Field(
+            "Refused: put the model's own infill tokens into the prompt.", kind=unchecked({"type": "string"})
+        ),
     ] = None
     json_schema: Annotated[
-        Any, Field("llama-server's: a JSON Schema of the output.", kind=unchecked({"type": "object"}))
+        Any, Field("A JSON Schema for the output, as in llama-server.", kind=unchecked({"type": "object"}))
     ] = None

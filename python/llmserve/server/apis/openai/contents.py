@@ -40,13 +40,13 @@ def answered(
 
 
 GENERATED = (
-    "`X-LLMServe-Seed` holds the seed that was used, `X-LLMServe-Ignored` the fields without effect. A "
+    "`X-LLMServe-Seed` is the seed that was used, `X-LLMServe-Ignored` the fields without effect. A "
     "stream has chunks, then `data: [DONE]`; one that fails ends with an `error` object."
 )
 
 
 def without_version(endpoint: Endpoint) -> Endpoint:
-    """The same without `/v1`, as llama-server has it."""
+    """An endpoint without `/v1`, as llama-server has it."""
     return replace(
         endpoint,
         path=endpoint.path.removeprefix("/v1"),

@@ -19,7 +19,7 @@ def conversation_of(request: ChatRequest) -> Conversation:
     """The conversation.
 
     Raises:
-        FieldError: A field is wrong, or asks for what there is not.
+        FieldError: A field is wrong, or asks for something unsupported.
     """
     if request.functions is not None:
         raise FieldError(
@@ -67,7 +67,7 @@ def chat_params(request: ChatRequest) -> SamplingParams:
 
     Raises:
         FieldError: A field is wrong.
-        InvalidParameterError: What the engine does not take.
+        InvalidParameterError: The engine refuses a value.
     """
     top = request.top_logprobs
     if top is not None and not request.logprobs:

@@ -23,7 +23,7 @@ from llmserve.server.web.token_kinds import Prompts
 _AS_IT_IS, _EUCLIDEAN = -1, 2
 
 _SMALL = 1 << 14
-"""So many values are rendered at once; more are rendered beside the event loop."""
+"""Up to this many values are rendered at once; more are rendered beside the event loop."""
 
 _EXAMPLE = {
     "object": "list",
@@ -38,7 +38,7 @@ _EMBEDDING = Endpoint(
     dialect=OPENAI,
     operation_id="embedding",
     summary="Vectors of texts, in llama-server's shape",
-    description="As llama-server does it; `/v1/embeddings` has OpenAI's shape.",
+    description="The request and the answer are llama-server's; `/v1/embeddings` has OpenAI's shape.",
     body=EmbeddingRequest,
     responses={
         200: Content(
@@ -127,7 +127,7 @@ class EmbeddingsApi:
 
 
 async def _rendered(embeddings: Embeddings, *, as_base64: bool = False) -> Sequence[object]:
-    """Each vector as it stands in the answer."""
+    """Each vector as the answer shows it."""
 
     def render() -> Sequence[Any]:
         if as_base64:

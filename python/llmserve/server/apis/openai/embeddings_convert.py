@@ -24,7 +24,7 @@ def _little_endian(vector: bytes) -> bytes:
 
 
 def fragments(vectors: Iterable[bytes]) -> list[orjson.Fragment]:
-    """Vectors that are JSON already."""
+    """Vectors as fragments of JSON."""
     return [orjson.Fragment(vector) for vector in vectors]
 
 
@@ -38,5 +38,5 @@ def openai_answer(model_id: str, vectors: Iterable[object], num_tokens: int) -> 
 
 
 def llama_server_answer(vectors: Iterable[object]) -> list[dict[str, Any]]:
-    """llama-server's array: of each input one vector, in an array of its own."""
+    """llama-server's array: one vector for each input, in an array of its own."""
     return [{"index": index, "embedding": [vector]} for index, vector in enumerate(vectors)]

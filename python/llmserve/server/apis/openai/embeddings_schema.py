@@ -11,7 +11,7 @@ from llmserve.server.web.fields import Field, Kind
 from llmserve.server.web.token_kinds import PROMPTS, Prompts, read_prompts
 
 MAX_INPUTS = 2048
-"""The most inputs of one request, as OpenAI has it."""
+"""Maximum number of inputs in one request, as OpenAI has it."""
 
 
 def _read_inputs(value: Any, name: str) -> Prompts:
@@ -26,13 +26,13 @@ _INPUTS = Kind(_read_inputs, PROMPTS.schema)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingsRequest:
-    """Inputs whose vectors are asked for."""
+    """Inputs to embed."""
 
     model: Annotated[str, Field("The id of an embedding model.", non_empty=True)]
     input: Annotated[
         Prompts,
         Field(
-            f"A text, token ids, or up to {MAX_INPUTS} of either. Ids are taken as they are.",
+            f"A text, token ids, or up to {MAX_INPUTS} of either. Ids are used unchanged.",
             kind=_INPUTS,
         ),
     ]
@@ -46,8 +46,8 @@ class EmbeddingsRequest:
     dimensions: Annotated[
         int | None,
         Field(
-            "Keep so many values of each vector, from the first, and scale it to length 1 again. For models "
-            "that were trained for it.",
+            "Keep only this many leading values of each vector, and scale it to length 1 again. For models "
+            "trained for that.",
             minimum=1,
             maximum=2**31 - 1,
         ),
@@ -56,11 +56,11 @@ class EmbeddingsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingRequest:
-    """The same as llama-server has it."""
+    """Inputs to embed, as llama-server has them."""
 
     content: Annotated[Prompts | None, Field("A text, token ids, or several.", kind=_INPUTS)] = None
     input: Annotated[Prompts | None, Field("Another name for `content`.", kind=_INPUTS)] = None
-    model: Annotated[str | None, Field("A model's id. Absent: the first embedding model.")] = None
+    model: Annotated[str | None, Field("A model's id; by default the first embedding model.")] = None
     embd_normalize: Annotated[
-        int, Field("2: scale vectors to length 1. -1: leave them as they are.", minimum=-1, maximum=2)
+        int, Field("2 scales vectors to length 1, -1 leaves them unchanged.", minimum=-1, maximum=2)
     ] = 2

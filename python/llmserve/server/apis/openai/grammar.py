@@ -1,4 +1,4 @@
-"""llama-server's field `grammar`: the output as a text of a grammar."""
+"""llama-server's field `grammar`: the output conforms to a grammar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def with_grammar(fields: SamplingFields, params: SamplingParams) -> Sampli
     Raises:
         FieldError: The grammar has a mistake, is too large, or is not the only constraint.
     """
-    # llama-server's clients send an empty one for none.
+    # llama-server's clients send an empty grammar for none.
     if not fields.grammar:
         return params
     if params.json_schema is not None:

@@ -15,7 +15,7 @@ _NEVER = -9999.0
 
 
 async def load_texts(engine: Engine, tokens: Iterable[Token]) -> dict[int, bytes]:
-    """The bytes of tokens and of their alternatives by id; of control tokens those of their names."""
+    """The bytes of tokens and of their alternatives by id; for control tokens, the bytes of their names."""
     ids: set[int] = set()
     for token in tokens:
         ids.add(token.id)
@@ -49,7 +49,7 @@ class ShownTokens:
         return self._position < self._released or (not token.bytes and self._position == self._released)
 
     def flush(self, stop: str | None) -> list[Token]:
-        """The tokens that are left at the end; none where a stop string ended the text."""
+        """The tokens that are left at the end; none if a stop string ended the text."""
         rest = [] if stop is not None else list(self._queue)
         self._queue.clear()
         return rest
@@ -108,7 +108,7 @@ class LegacyLogprobs:
 
 
 def echoed_logprobs(pieces: Iterable[bytes], num_top: int) -> dict[str, Any]:
-    """The lists of a prompt's tokens, of which no log-probabilities are known."""
+    """The lists of a prompt's tokens, whose log-probabilities are unknown."""
     names = [_shown(piece, "bytes:") for piece in pieces]
     offsets, length = [], 0
     for piece in pieces:

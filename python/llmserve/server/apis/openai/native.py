@@ -1,4 +1,4 @@
-"""llama-server's own `/completion`: the same as `/v1/completions` in another shape, for its older clients."""
+"""llama-server's own `/completion`: `/v1/completions` in another shape, for its older clients."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class NativeCompletionApi:
         method="POST",
         dialect=OPENAI,
         operation_id="createNativeCompletion",
-        summary="Complete a prompt, as llama-server does it",
+        summary="Complete a prompt, in llama-server's shape",
         description=(
-            "The same as `/v1/completions` for one prompt, in llama-server's shape and with its defaults. A "
+            "`/v1/completions` for one prompt, in llama-server's shape and with its defaults. A "
             "stream ends with the event that has `stop`, without `[DONE]`."
         ),
         body=NativeCompletionRequest,

@@ -30,13 +30,13 @@ class NativeCompletionRequest:
 
     prompt: Annotated[
         Prompts,
-        Field("A text or token ids, as they are.", kind=PROMPTS),
+        Field("A text or token ids, unchanged.", kind=PROMPTS),
     ]
-    model: Annotated[str | None, Field("A model's id. Absent: the first of `GET /v1/models`.")] = None
+    model: Annotated[str | None, Field("A model's id; by default the first of `GET /v1/models`.")] = None
     n_predict: Annotated[
         int,
         Field(
-            "The most tokens; -1: up to the context length.",
+            "Maximum number of tokens; -1 for up to the context length.",
             engine="max_tokens",
             minimum=-1,
             maximum=MAX_COUNT,
@@ -44,8 +44,11 @@ class NativeCompletionRequest:
     ] = -1
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     sampling: Annotated[Values, _SAMPLING] = field(default_factory=_SAMPLING.defaults)
-    grammar: Annotated[str | None, Field("A grammar of the output, in GBNF or llguidance's Lark.")] = None
+    grammar: Annotated[str | None, Field("A grammar for the output, in GBNF or llguidance's Lark.")] = None
     json_schema: Annotated[
-        Any, Field("A JSON Schema of the output; not beside `grammar`.", kind=unchecked({"type": "object"}))
+        Any,
+        Field(
+            "A JSON Schema for the output; not together with `grammar`.", kind=unchecked({"type": "object"})
+        ),
     ] = None
-    return_tokens: Annotated[bool, Field("Give the ids of the tokens, too.")] = False
+    return_tokens: Annotated[bool, Field("Give the ids of the tokens as well.")] = False

@@ -147,7 +147,7 @@ class _Response:
 
 
 def _head(request: ResponsesRequest, model: str) -> dict[str, Any]:
-    """What does not change."""
+    """The fields that do not change."""
     return {
         "id": f"resp_{secrets.token_hex(12)}",
         "object": "response",

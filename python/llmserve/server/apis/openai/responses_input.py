@@ -22,7 +22,7 @@ def conversation_of(request: ResponsesRequest) -> Conversation:
     """The conversation.
 
     Raises:
-        FieldError: A field is wrong, or asks for what there is not.
+        FieldError: A field is wrong, or asks for something unsupported.
     """
     _refuse_state(request)
     tools = read_tools(request.tools)
@@ -40,9 +40,12 @@ def conversation_of(request: ResponsesRequest) -> Conversation:
 def _refuse_state(request: ResponsesRequest) -> None:
     for name in ("previous_response_id", "conversation", "prompt"):
         if getattr(request, name) is not None:
-            raise FieldError(name, "is not kept here: send the whole conversation as input")
+            raise FieldError(
+                name,
+                "is not supported, because responses are not stored: send the whole conversation as input",
+            )
     if request.background:
-        raise FieldError("background", "must be false: responses are not kept")
+        raise FieldError("background", "must be false: responses are not stored")
 
 
 def response_params(request: ResponsesRequest) -> SamplingParams:
@@ -50,7 +53,7 @@ def response_params(request: ResponsesRequest) -> SamplingParams:
 
     Raises:
         FieldError: A field is wrong.
-        InvalidParameterError: What the engine does not take.
+        InvalidParameterError: The engine refuses a value.
     """
     if request.max_output_tokens == 0:
         raise FieldError(
@@ -65,7 +68,7 @@ def response_params(request: ResponsesRequest) -> SamplingParams:
 
 
 def _chat_format(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A format as chat has it, where the schema lies one level deeper."""
+    """A format as chat has it, with the schema one level deeper."""
     if given is None or given.get("type") != "json_schema" or "json_schema" in given:
         return given
     if given.get("schema") is None:
@@ -77,7 +80,7 @@ def messages_of(request: ResponsesRequest) -> list[dict[str, Any]]:
     """Instructions and input as chat messages.
 
     Raises:
-        FieldError: An item is of no kind that can be shown to a model.
+        FieldError: An item is of a kind that cannot be shown to a model.
     """
     messages: list[dict[str, Any]] = []
     if request.instructions:

@@ -30,7 +30,7 @@ _SAMPLING = group(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOptions:
-    """What the text is held to."""
+    """The format that the text must have."""
 
     format: Annotated[
         Mapping[str, Any] | None,
@@ -44,22 +44,22 @@ class TextOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasoningOptions:
-    """How the model thinks."""
+    """How the model reasons."""
 
     effort: Annotated[
-        str | None, Field("Given to the chat template; `none` also turns reasoning off there.")
+        str | None, Field("Passed to the chat template; `none` also turns reasoning off there.")
     ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesRequest:
-    """The next turn of a conversation, which nobody keeps here. Null counts as absent."""
+    """The next turn of a conversation, which the server does not store. Null counts as absent."""
 
     model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
     input: Annotated[
         str | tuple[dict[str, Any], ...],
         Field(
-            "A text of the user, or the whole conversation as items.",
+            "The user's message, or the whole conversation as items.",
             kind=TEXT_OR_OBJECTS,
         ),
     ]
@@ -72,15 +72,17 @@ class ResponsesRequest:
         Any,
         Field("`auto`, `none`, `required`, or a function.", kind=TOOL_CHOICE),
     ] = None
-    parallel_tool_calls: Annotated[bool, Field("Whether there may be several calls in a turn.")] = True
-    text: Annotated[TextOptions, Field("What the text is held to.")] = field(default_factory=TextOptions)
-    reasoning: Annotated[ReasoningOptions, Field("How the model thinks.")] = field(
+    parallel_tool_calls: Annotated[bool, Field("Whether a turn may have several calls.")] = True
+    text: Annotated[TextOptions, Field("The format that the text must have.")] = field(
+        default_factory=TextOptions
+    )
+    reasoning: Annotated[ReasoningOptions, Field("How the model reasons.")] = field(
         default_factory=ReasoningOptions
     )
     max_output_tokens: Annotated[
         int | None,
         Field(
-            "The most tokens, reasoning and calls included. Absent or -1: up to the context length.",
+            "Maximum number of tokens, reasoning and calls included. Absent or -1: up to the context length.",
             engine="max_tokens",
             minimum=-1,
             maximum=MAX_COUNT,
@@ -92,14 +94,16 @@ class ResponsesRequest:
         Mapping[str, Any],
         Field("Further variables for the chat template.", kind=OBJECT),
     ] = field(default_factory=dict)
-    prompt_cache_key: Annotated[str | None, Field("Accepted: equal prefixes are found without it.")] = None
+    prompt_cache_key: Annotated[
+        str | None, Field("Accepted without effect: equal prefixes are found without it.")
+    ] = None
     previous_response_id: Annotated[
-        Any, Field("Refused: responses are not kept.", kind=unchecked({"type": "string"}))
+        Any, Field("Refused: responses are not stored.", kind=unchecked({"type": "string"}))
     ] = None
     conversation: Annotated[
-        Any, Field("Refused: conversations are not kept.", kind=unchecked({"type": "string"}))
+        Any, Field("Refused: conversations are not stored.", kind=unchecked({"type": "string"}))
     ] = None
-    background: Annotated[bool, Field("Refused where it is true.")] = False
-    prompt: Annotated[Any, Field("Refused: templates are not kept.", kind=unchecked({"type": "object"}))] = (
-        None
-    )
+    background: Annotated[bool, Field("Refused if true.")] = False
+    prompt: Annotated[
+        Any, Field("Refused: templates are not stored.", kind=unchecked({"type": "object"}))
+    ] = None

@@ -14,7 +14,7 @@ def sampling_params(
     """The engine's parameters of the first choice.
 
     Raises:
-        InvalidParameterError: What the engine does not take, by its own name.
+        InvalidParameterError: A value that the engine refuses, under its own name.
     """
     return sampling.sampling_params(
         {**values, "top_k": max(0, values.get("top_k", 0))},

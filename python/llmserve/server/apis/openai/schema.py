@@ -28,18 +28,18 @@ COMMON: Mapping[str, Differences] = {
 """How all routes of this dialect differ from the table."""
 
 _VLLM_PENALTY = Entry(
-    "repetition_penalty", float, Field("`repeat_penalty` under vLLM's name, which wins.", **_PENALTY)
+    "repetition_penalty", float, Field("vLLM's name of `repeat_penalty`, which wins.", **_PENALTY)
 )
 _SAMPLING = Group((*group(SAMPLING, {**COMMON, "min_tokens": {}}).entries, _VLLM_PENALTY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """What a stream has beside the output."""
+    """What a stream contains beside the output."""
 
-    include_usage: Annotated[
-        bool, Field("Send one more chunk, without choices, that has the token counts.")
-    ] = False
+    include_usage: Annotated[bool, Field("Send one more chunk, without choices, with the token counts.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,23 +48,25 @@ class SamplingFields:
 
     model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
     sampling: Annotated[Values, _SAMPLING] = field(default_factory=_SAMPLING.defaults)
-    n: Annotated[int, Field("How many choices.", minimum=1, maximum=MAX_CHOICES)] = 1
+    n: Annotated[int, Field("Number of choices.", minimum=1, maximum=MAX_CHOICES)] = 1
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     stream_options: Annotated[StreamOptions, Field("For streams.")] = field(default_factory=StreamOptions)
     response_format: Annotated[
         Mapping[str, Any] | None,
         Field(
             "`{type: text}`, `{type: json_object}` or `{type: json_schema, json_schema: {schema}}`. The "
-            "output is always held to it.",
+            "output always conforms to it.",
             engine="json_schema",
             kind=OBJECT,
         ),
     ] = None
-    prompt_cache_key: Annotated[str | None, Field("Accepted: equal prefixes are found without it.")] = None
+    prompt_cache_key: Annotated[
+        str | None, Field("Accepted without effect: equal prefixes are found without it.")
+    ] = None
     grammar: Annotated[
         str | None,
         Field(
-            "llama-server's: a grammar of the output, in GBNF (told by a `::=`) or llguidance's Lark. Not "
+            "A grammar for the output, as in llama-server: GBNF (with a `::=`) or llguidance's Lark. Not "
             "beside `response_format`."
         ),
     ] = None

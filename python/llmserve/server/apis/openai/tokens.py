@@ -22,7 +22,7 @@ from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.parameters import Parameter, as_it_is
 
 MAX_PIECES = 10_000
-"""The most tokens of which texts are given: each is a call of its own."""
+"""Maximum number of tokens whose texts are given: each is a call of its own."""
 
 _MODEL: Parameter[str, None] = Parameter(
     name="model",
@@ -45,7 +45,7 @@ class TokensApi:
         dialect=OPENAI,
         operation_id="tokenize",
         summary="Tokens of a text",
-        description="As llama-server does it.",
+        description="The request and the answer are llama-server's.",
         body=TokenizeRequest,
         responses=answered("The tokens.", {"tokens": [504, 3575]}),
         errors=MODEL_ERRORS,
@@ -71,7 +71,7 @@ class TokensApi:
         dialect=OPENAI,
         operation_id="detokenize",
         summary="Text of tokens",
-        description="As llama-server does it; control tokens are shown.",
+        description="The request and the answer are llama-server's; control tokens are shown.",
         body=DetokenizeRequest,
         responses=answered("The text.", {"content": "The capital"}),
         errors=MODEL_ERRORS,
@@ -88,9 +88,9 @@ class TokensApi:
         method="GET",
         dialect=OPENAI,
         operation_id="props",
-        summary="What is known of a model",
+        summary="Properties of a model",
         description=(
-            "As llama-server does it, of the first model in `GET /v1/models` or of the one that the query "
+            "llama-server's properties of the first model in `GET /v1/models`, or of the one that the query "
             "`model` names. It must be loaded: this route loads none."
         ),
         responses=answered("The properties.", {"total_slots": 16}),

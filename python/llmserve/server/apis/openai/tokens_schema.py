@@ -11,19 +11,21 @@ from llmserve.server.web.token_kinds import TOKEN_IDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizeRequest:
-    """A text whose tokens are asked for."""
+    """A text to tokenize."""
 
     content: Annotated[str | None, Field("The text.")] = None
-    prompt: Annotated[str | None, Field("The same under vLLM's name.")] = None
+    prompt: Annotated[str | None, Field("vLLM's name of `content`.")] = None
     model: Annotated[str | None, Field("A model's id. Absent: the first of `GET /v1/models`.")] = None
     add_special: Annotated[bool, Field("Add what the vocabulary puts around a text (BOS).")] = False
     parse_special: Annotated[bool, Field("Read the text of control tokens as control tokens.")] = True
-    with_pieces: Annotated[bool, Field("Give each token's text, or its bytes where it is none.")] = False
+    with_pieces: Annotated[bool, Field("Give each token's text, or its bytes if they are not a text.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetokenizeRequest:
-    """Tokens whose text is asked for."""
+    """Tokens to detokenize."""
 
     tokens: Annotated[list[int], Field("Token ids.", kind=TOKEN_IDS)]
     model: Annotated[str | None, Field("A model's id. Absent: the first of `GET /v1/models`.")] = None

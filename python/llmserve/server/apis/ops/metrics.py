@@ -36,46 +36,50 @@ def _counter(name: str, text: str) -> Metric:
 STATS_METRICS: Mapping[str, Metric] = {
     "num_preparing": _gauge(
         "requests_preparing",
-        "Requests whose prompt is being tokenized, or that wait for their turn in a session.",
+        "Requests whose prompt is being tokenized, or that are waiting for their turn in a session.",
     ),
-    "num_waiting": _gauge("requests_waiting", "Requests that wait for a slot."),
+    "num_waiting": _gauge("requests_waiting", "Requests that are waiting for a slot."),
     "num_running": _gauge("requests_running", "Sequences in the batch."),
-    "num_slots": _gauge("slots", "The most sequences in the batch at once."),
-    "num_cells": _gauge("kv_cells", "KV cells of all sequences together."),
-    "num_used_cells": _gauge("kv_cells_used", "KV cells that hold tokens, cached ones included."),
-    "context_length": _gauge("context_length_tokens", "The most tokens that one sequence may hold."),
+    "num_slots": _gauge("slots", "Maximum number of sequences in the batch."),
+    "num_cells": _gauge("kv_cells", "Total number of KV cells of all sequences."),
+    "num_used_cells": _gauge("kv_cells_used", "KV cells in use, including cached tokens."),
+    "context_length": _gauge("context_length_tokens", "Maximum number of tokens in one sequence."),
     "num_threads": _gauge("threads", "Compute threads."),
-    "parked_bytes": _gauge("parked_bytes", "Host memory that holds parked sequences."),
+    "parked_bytes": _gauge("parked_bytes", "Host memory used by parked sequences."),
     "requests_accepted": _counter("requests_accepted", "Requests that were accepted into the queue."),
     "requests_refused": _counter(
-        "requests_refused", "Requests that were refused: invalid, too long, queue full."
+        "requests_refused", "Requests that were refused: invalid, too long, or the queue was full."
     ),
     "requests_stopped": _counter("requests_stopped", "Requests that finished with the reason stop."),
     "requests_length": _counter("requests_length", "Requests that finished with the reason length."),
     "requests_cancelled": _counter("requests_cancelled", "Requests that were cancelled."),
     "requests_failed": _counter("requests_failed", "Requests that failed."),
-    "prompt_tokens": _counter("prompt_tokens", "Prompt tokens of started requests, cached ones included."),
+    "prompt_tokens": _counter("prompt_tokens", "Prompt tokens of started requests, including cached ones."),
     "cached_tokens": _counter("cached_tokens", "Prompt tokens that were taken from the prefix cache."),
     "completion_tokens": _counter("completion_tokens", "Drawn tokens."),
     "draft_tokens": _counter("draft_tokens", "Tokens that drafters proposed."),
     "accepted_tokens": _counter("accepted_tokens", "Proposed tokens that were accepted."),
     "draft_seconds": _counter("draft_seconds", "Seconds spent in the draft context."),
-    "num_draft_users": _gauge("draft_users", "How many hold the draft context open."),
-    "preemptions": _counter("preemptions", "Sequences that lost their slot to others and came back later."),
-    "steps": _counter("steps", "Steps of the engine."),
-    "rows": _counter("rows", "Rows of all steps."),
+    "num_draft_users": _gauge("draft_users", "Number of users that keep the draft context open."),
+    "preemptions": _counter(
+        "preemptions", "Times that a sequence lost its slot to others and resumed later."
+    ),
+    "steps": _counter("steps", "Number of steps of the engine."),
+    "rows": _counter("rows", "Number of rows in all steps."),
     "decode_seconds": _counter("decode_seconds", "Seconds spent in llama.cpp."),
     "overhead_seconds": _counter("overhead_seconds", "Seconds spent in steps outside llama.cpp."),
 }
 """Field of :class:`llmserve.types.Stats` -> metric."""
 
-_MODEL_STATE = _gauge("model_state", "1 for the state that a model is in.")
+_MODEL_STATE = _gauge("model_state", "1 for the current state of a model.")
 _MODEL_STATES = ("loading", "ready", "busy", "failed")
 _ACCEPTANCE = _gauge(
-    "draft_acceptance_ratio", "Share of proposed tokens that were accepted; there once one was proposed."
+    "draft_acceptance_ratio", "Share of proposed tokens that were accepted; absent until one is proposed."
 )
 _HTTP_OPEN = _gauge("http_requests_open", "HTTP requests whose answer is not complete.")
-_HTTP_REQUESTS = _counter("http_requests", "Answered HTTP requests; status 499: the client left before.")
+_HTTP_REQUESTS = _counter(
+    "http_requests", "Answered HTTP requests; the status 499 means that the client left before the answer."
+)
 _HTTP_SECONDS = _counter("http_request_seconds", "Seconds from a request's head to the end of its answer.")
 _HTTP_LATE_ERRORS = _counter(
     "http_late_errors", "Answers that ended with an error after they had begun, by the status it stands for."

@@ -18,7 +18,7 @@ from llmserve.server.web.errors import PLAIN
 from llmserve.server.web.exchange import Exchange
 
 _DOCUMENT = Endpoint(path="/openapi.json", method="GET", dialect=PLAIN, access="open")
-"""Needs no key, like the page: it gives nothing away, and a browser cannot send a key for a page."""
+"""Needs no key, like the page: it reveals nothing, and a browser cannot send a key for a page."""
 
 _PAGE_FILES: Mapping[str, tuple[str, str]] = {
     "/docs": ("docs.html", "text/html; charset=utf-8"),
@@ -26,7 +26,7 @@ _PAGE_FILES: Mapping[str, tuple[str, str]] = {
     "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
 }
 
-# The page talks to this server only.
+# The page may talk to this server only.
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -45,7 +45,7 @@ _HEALTH_SCHEMA: dict[str, Any] = {
                 "type": "object",
                 "required": ["id", "state"],
                 "properties": {
-                    "id": {"type": "string", "description": "The file's name without suffix."},
+                    "id": {"type": "string", "description": "The file's name without its suffix."},
                     "state": {"type": "string", "enum": ["loading", "ready", "busy", "failed"]},
                     "has_draft_head": {
                         "type": "boolean",
@@ -116,7 +116,7 @@ class OpsApi:
         self._described: list[Endpoint] = []
 
     def describe(self, routes: Iterable[Route]) -> None:
-        """Tells what `/openapi.json` describes."""
+        """Sets what `/openapi.json` describes."""
         self._described = [route.endpoint for route in routes]
 
     @cached_property
@@ -155,7 +155,7 @@ class OpsApi:
 
     @Endpoint(path="/", method="GET", dialect=PLAIN)
     async def index(self, exchange: Exchange) -> None:
-        """`GET /`: where to go on, and what is loaded."""
+        """`GET /`: where to go from here, and what is loaded."""
         await exchange.send_json(
             {
                 "name": "llmserve",
@@ -176,7 +176,7 @@ class OpsApi:
 
 
 def _page(path: str, name: str, media_type: str) -> Route:
-    """`GET /docs`, or something of which the page consists."""
+    """`GET /docs`, or a part of the page."""
 
     async def serve(exchange: Exchange) -> None:
         await exchange.send_bytes(_page_file(name), media_type, headers=_PAGE_HEADERS)

@@ -20,7 +20,7 @@ from llmserve.server.web.schema import read
 from llmserve.server.web.sse import DONE, data_frame
 from llmserve.types import Completion, Delta, SamplingParams, Token, TokenLogprobs, Usage
 
-# JSON has no infinity; OpenAI's clients know this number for it.
+# JSON has no infinity; OpenAI's clients use this number for it.
 _NO_LOGPROB = -9999.0
 
 
@@ -28,7 +28,7 @@ def read_request(body: Mapping[str, Any]) -> GenerateRequest:
     """The request of a body.
 
     Raises:
-        UnsupportedFieldError: A field is unknown, or has no meaning beside the others.
+        UnsupportedFieldError: A field is unknown, or meaningless beside the others.
         FieldError: A field is missing, of a wrong type or out of range.
     """
     parsed = read(GenerateRequest, body)
@@ -89,7 +89,7 @@ def sampling_params(
         **request.sampling,
     }
     if "seed" in values:
-        # The engine's seeds have no sign.
+        # The engine's seeds are unsigned.
         values["seed"] %= 2**64
     return sampling.sampling_params(
         values,
@@ -126,10 +126,10 @@ def time_limits(options: GenerateOptions) -> TimeLimits:
 
 
 def check_cap(num_wanted: int, cap: int) -> None:
-    """Refuses more tokens than the model gives.
+    """Refuses to generate more tokens than the model may.
 
     Raises:
-        ContextExceededError: It is more.
+        ContextExceededError: The request asks for more.
     """
     if num_wanted > cap:
         raise ContextExceededError(
@@ -153,7 +153,7 @@ def check_length(num_prompt_tokens: int, num_wanted: int, context_length: int) -
 
 
 def budget_refusal(error: BudgetTooSmallError, num_wanted: int, context_length: int) -> Exception:
-    """The refusal of a budget, by what limits it: the request, or what the prompt leaves of the context."""
+    """The refusal of a budget, by its limit: the request, or what the prompt leaves of the context."""
     try:
         check_length(context_length - error.budget, num_wanted, context_length)
     except ContextExceededError as exceeded:
@@ -189,8 +189,8 @@ class EventFrames:
     seq: int = 0
 
     def delta(self, delta: Delta, pieces: Mapping[int, bytes] | None) -> bytes:
-        """The event of a delta, if there is something in it. ``pieces``: bytes of its tokens and their
-        alternatives, where log-probabilities were asked for.
+        """The event of a delta, unless it is empty. ``pieces``: bytes of its tokens and their
+        alternatives, if log-probabilities were requested.
         """
         if pieces is None:
             return self._frame(text_delta=delta.text, done=False) if delta.text else b""

@@ -45,9 +45,9 @@ _EVENTS: Mapping[str, Any] = {
     "schema": {
         "type": "string",
         "description": "`data:` lines of JSON. Each has `request_id`, `seq` (from 0), `text_delta` and "
-        "`done`, and `logprobs` where asked for: for each token of the delta `token`, `logprob`, `bytes` "
+        "`done`, and `logprobs` if requested: for each token of the delta `token`, `logprob`, `bytes` "
         "(a list or null) and `top_logprobs`. The last has `done` true, `finish_reason`, `usage` and "
-        "`ttft_ms`; after a failure `finish_reason` is `error`, and `error` holds `code` and `message`. "
+        "`ttft_ms`; after a failure `finish_reason` is `error`, and `error` has `code` and `message`. "
         "Then `data: [DONE]`.",
     },
     "examples": {"stream": {"summary": "A stream", "value": _STREAM_EXAMPLE}},
@@ -55,7 +55,7 @@ _EVENTS: Mapping[str, Any] = {
 
 _RESPONSES: Mapping[int, Content] = {
     200: Content(
-        "The text, or the stream of it. `X-LLMServe-Seed` holds the seed that was used.",
+        "The text, or a stream of it. `X-LLMServe-Seed` is the seed that was used.",
         {
             "application/json": {"schema": GenerateResponse},
             "text/event-stream": _EVENTS,
@@ -75,7 +75,7 @@ _ERRORS: Mapping[int, str] = {
     504: "`timeout`: one of the request's own time limits has passed.",
 }
 
-_MODEL = in_path("model", "The id with `__` in place of the slash, such as `Org__Name`.")
+_MODEL = in_path("model", "The model's id with `__` in place of the slash, such as `Org__Name`.")
 
 _GENERATE = Endpoint(
     path="/v1/generate/{model:path}",
@@ -84,7 +84,7 @@ _GENERATE = Endpoint(
     operation_id="sieGenerate",
     summary="Generate text (SIE)",
     description=(
-        "Generates text from a prompt with a model of the catalogue, which is loaded if it is not. The "
+        "Generates text from a prompt with a model of the catalogue, which is loaded if necessary. The "
         "body is read strictly: unknown fields are refused. Every answer has `X-SIE-Request-ID` and "
         "`X-SIE-Server-Version`, every error `X-SIE-Error-Code`. The headers `X-SIE-Remote: forbid` and "
         "`X-SIE-MACHINE-PROFILE` are accepted and have no effect."
@@ -151,7 +151,7 @@ class SieApi:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """One request with all that was made of it."""
+    """One request with everything that was made from it."""
 
     request: GenerateRequest
     params: SamplingParams
@@ -160,7 +160,7 @@ class _Wanted:
 
     @property
     def at_end(self) -> bool:
-        """Whether its output is wanted in one piece."""
+        """Whether the output is wanted in one piece."""
         return not self.request.stream and not self.deadlines.limits.need_each_output
 
     def headers(self) -> dict[str, str]:
@@ -168,7 +168,7 @@ class _Wanted:
         return answer_headers(convert.ignored_fields(self.request), seed=self.params.seed)
 
     def call(self, session: str | None) -> Call[_Output]:
-        """What the generation service is asked for."""
+        """The call for the generation service."""
         return Call(
             dialect=DIALECT,
             model=self.used.model,
@@ -185,7 +185,7 @@ class _Wanted:
         return _Output(self, stream)
 
     async def _check_session(self, engine: Engine, call: SessionCall) -> None:
-        """Refuses what does not fit before the session's tokens can change."""
+        """Refuses a request that does not fit before the session's tokens can change."""
         num_tokens = call.session.num_tokens
         prompt = await engine.tokenize(self.request.prompt, add_special=num_tokens == 0)
         context_length = engine.info.context_length
@@ -204,8 +204,8 @@ class _Output(TimedStream):
         """The number of prompt tokens.
 
         Raises:
-            RequestError: It was refused, or prompt and output do not fit into the context.
-            GenerationTimeoutError: A limit has passed.
+            RequestError: The request was refused, or prompt and output do not fit into the context.
+            GenerationTimeoutError: A time limit has passed.
         """
         try:
             num_prompt_tokens = await super().accepted()
@@ -239,10 +239,10 @@ async def _lark(request: GenerateRequest) -> str | None:
 
 
 async def _stop_token_ids(engine: Engine, texts: Sequence[str]) -> list[int]:
-    """The tokens that texts are.
+    """The token of each text.
 
     Raises:
-        FieldError: One is several tokens.
+        FieldError: A text is several tokens.
     """
     found = []
     for index, text in enumerate(texts):

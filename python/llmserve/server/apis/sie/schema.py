@@ -34,7 +34,7 @@ _SAMPLING: dict[str, Differences] = {
         "minimum": None,
         "maximum": None,
         "is_exact": True,
-        "doc": "Keys the draws; negative ones are seeds, too. Default: a random one, in `X-LLMServe-Seed`.",
+        "doc": "Seed of the draws, which may be negative. Default: a random one, in `X-LLMServe-Seed`.",
     },
     "stop": {"kind": TEXT_ARRAY},
     "logit_bias": {"kind": logit_bias(MAX_BIASES), "example": {"50256": -100}},
@@ -56,7 +56,7 @@ _DEFAULTS = group(
 
 def _read_prompt(value: Any, name: str) -> str:
     text = read_text(value, name)
-    # The length in characters is the cheap bound.
+    # The length in characters is a cheap lower bound.
     num_bytes = len(text) if len(text) > MAX_PROMPT_BYTES else len(text.encode())
     if num_bytes > MAX_PROMPT_BYTES:
         raise FieldTooLongError(name, MAX_PROMPT_BYTES)
@@ -70,7 +70,7 @@ def _read_profile(value: Any, name: str) -> str:
 
 
 def _drop_text(value: Any, name: str) -> None:
-    """Keeps nothing of the text, not even in the refusal."""
+    """Discards the text, and leaves it out of the refusal as well."""
     if not isinstance(value, str):
         raise FieldError(name, "must be a string")
 
@@ -96,35 +96,35 @@ class GenerateGrammar:
     ebnf: Annotated[
         str | None,
         Field(
-            f"The output is a text of this grammar; at most {MAX_EBNF_CHARS} characters. With `::=` "
-            "it is GBNF (`root` is its start), else Lark as llguidance reads it (`start`).",
+            f"The output conforms to this grammar; at most {MAX_EBNF_CHARS} characters. With `::=` "
+            "it is GBNF (`root` is its start), otherwise Lark as llguidance reads it (`start`).",
             example='root ::= "yes" | "no"',
             engine="grammar",
             kind=text_of_at_most(MAX_EBNF_CHARS),
         ),
     ] = None
-    label: Annotated[str | None, Field("A name for people. Without effect.")] = None
-    strict: Annotated[bool | None, Field("Without effect: the output always keeps to the grammar.")] = None
+    label: Annotated[str | None, Field("A name for people; it has no effect.")] = None
+    strict: Annotated[bool | None, Field("No effect: the output always conforms to the grammar.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultSampling:
-    """Sampling fields for requests that do not give them at top level."""
+    """Sampling fields for requests that do not set them at the top level."""
 
     sampling: Annotated[Values, _DEFAULTS] = field(default_factory=_DEFAULTS.defaults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """Runtime options. Fields at top level win. Times are in seconds and count from the end of loading."""
+    """Runtime options. Fields at the top level win. Times are in seconds, from the end of loading."""
 
-    default_sampling: Annotated[DefaultSampling, Field("Sampling where the top level says nothing.")] = field(
-        default_factory=DefaultSampling
-    )
+    default_sampling: Annotated[
+        DefaultSampling, Field("Sampling fields that apply if the top level does not set them.")
+    ] = field(default_factory=DefaultSampling)
     stop_tokens: Annotated[
         tuple[str, ...],
         Field(
-            "Tokens that end the output and are no part of it, such as `<|im_end|>`. Each must be one token "
+            "Tokens that end the output and are not part of it, such as `<|im_end|>`. Each must be one token "
             "of the model's vocabulary.",
             engine="stop_token_ids",
             kind=TEXT_ARRAY,
@@ -133,17 +133,17 @@ class GenerateOptions:
     first_chunk_timeout_s: Annotated[
         float | None,
         Field(
-            "The longest time to the first output; for loading, too.",
+            "Time limit for the first output; for loading, too.",
             above=0,
         ),
     ] = None
     inter_chunk_timeout_s: Annotated[
         float | None,
-        Field("The longest time between two outputs.", above=0),
+        Field("Time limit between two outputs.", above=0),
     ] = None
     overall_timeout_s: Annotated[
         float | None,
-        Field("The longest time for all of it.", above=0),
+        Field("Time limit for the whole generation.", above=0),
     ] = None
     profile: Annotated[
         str | None,
@@ -158,7 +158,7 @@ class GenerateRequest:
     prompt: Annotated[
         str,
         Field(
-            "The text to go on from, as it is: no chat template is applied, and text of control tokens is "
+            "The text to continue, unchanged: no chat template is applied, and text of control tokens is "
             "read as control tokens. At most 4 MiB of UTF-8.",
             example="Write one sentence about vector search.",
             kind=Kind(_read_prompt, {"type": "string", "minLength": 1}),
@@ -167,7 +167,7 @@ class GenerateRequest:
     max_new_tokens: Annotated[
         int,
         Field(
-            "The most tokens to generate. Prompt and output together must fit into the context length.",
+            "Maximum number of tokens to generate. Prompt and output must fit into the context length.",
             engine="max_tokens",
             example=64,
             minimum=1,
@@ -176,19 +176,19 @@ class GenerateRequest:
     sampling: Annotated[Values, _AT_TOP] = field(default_factory=_AT_TOP.defaults)
     options: Annotated[GenerateOptions, Field("Runtime options.")] = field(default_factory=GenerateOptions)
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
-    grammar: Annotated[GenerateGrammar | None, Field("What the output must be; at most 64 KiB of JSON.")] = (
+    grammar: Annotated[GenerateGrammar | None, Field("The format of the output; at most 64 KiB of JSON.")] = (
         None
     )
     logprobs: Annotated[bool, Field("Log-probabilities of the tokens. Needs `stream`.")] = False
     top_logprobs: Annotated[
         int | None,
-        Field("So many alternatives for each token. Needs `logprobs` and `stream`.", minimum=0, maximum=20),
+        Field("Number of alternatives for each token. Needs `logprobs` and `stream`.", minimum=0, maximum=20),
     ] = None
-    routing_key: Annotated[str | None, Field("Without effect: there is one server.")] = None
+    routing_key: Annotated[str | None, Field("No effect: there is only one server.")] = None
     prompt_cache_key: Annotated[
         str | None,
         Field(
-            "Without effect of its own: all requests to a model share one prefix cache, which finds equal "
+            "No effect of its own: all requests to a model share one prefix cache, which finds equal "
             "beginnings by their tokens."
         ),
     ] = None
@@ -203,19 +203,21 @@ class GenerateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedTokens:
-    """Of the prompt's tokens."""
+    """Details of the prompt's tokens."""
 
-    cached_tokens: Annotated[int, Field("Those that were taken from the prefix cache.", example=0)]
+    cached_tokens: Annotated[int, Field("Prompt tokens that were taken from the prefix cache.", example=0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateUsage:
     """Token counts."""
 
-    prompt_tokens: Annotated[int, Field("Tokens of the prompt.", example=8)]
-    completion_tokens: Annotated[int, Field("Drawn tokens, the one that ends the text included.", example=21)]
+    prompt_tokens: Annotated[int, Field("Number of prompt tokens.", example=8)]
+    completion_tokens: Annotated[
+        int, Field("Number of generated tokens, including the one that ends the text.", example=21)
+    ]
     total_tokens: Annotated[int, Field("Both.", example=29)]
-    prompt_tokens_details: Annotated[CachedTokens, Field("More about the prompt.")]
+    prompt_tokens_details: Annotated[CachedTokens, Field("Details of the prompt.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
