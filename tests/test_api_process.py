@@ -233,6 +233,7 @@ def test_keyboard_interrupt_ends_a_generation(kind: str, tiny_model: Path) -> No
 
 FORK = """
     import warnings
+    from llmserve import _core
     warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of forks beside threads.
     def expect_dead(use):
         try:
@@ -251,8 +252,16 @@ FORK = """
     streams = asyncio.run(start())
     running = blocking.stream([30, 31, 32], **ENDLESS)
     next(running)
+    wakeup = _core.Wakeup()
     child = os.fork()
     if child == 0:
+        # An engine thread may have held its lock.
+        try:
+            wakeup.fileno()
+        except ValueError:
+            pass
+        else:
+            raise AssertionError("no error")
         async def use_all():
             expect_dead(lambda: engine.stream([30]))
             expect_dead(engine.stats)

@@ -8,7 +8,8 @@ use super::outline::Outline;
 use super::quoting::Content;
 use super::scan::Scanner;
 use super::shape::{NodeId, Record, Shape};
-use super::walk::{Expect, Open, Thread, Walk};
+use super::threads::{Expect, Open, Thread};
+use super::walk::Walk;
 
 /// Maximum number of ways to read the document that are closed.
 const MAX_THREADS: usize = 32;

@@ -33,6 +33,7 @@ mod search;
 mod shape;
 mod source;
 mod text;
+mod threads;
 mod walk;
 mod witness;
 

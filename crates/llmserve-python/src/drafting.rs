@@ -38,7 +38,9 @@ impl HeadJob {
     /// exception, and this with it.
     fn cancel(&self) {
         if let Ok(job) = self.0.get() {
-            drop(job.lock().unwrap_or_else(PoisonError::into_inner).take());
+            let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // Not under the lock: it may hold the last head, whose end tells the engine.
+            drop(job);
         }
     }
 }

@@ -2,9 +2,9 @@
 //! logs never waits and never needs the GIL.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use llmserve_engine::PerProcess;
 use log::{Level, LevelFilter, Metadata, Record};
 use pyo3::prelude::*;
 
@@ -12,35 +12,29 @@ use crate::exit;
 
 /// Maximum number of lines that are kept; further ones are counted and dropped.
 const MAX_LINES: usize = 4096;
-/// How often a line tries for the lock. It is held for moments, except in a forked child, where
-/// it may be held for ever.
-const MAX_TRIES: usize = 1000;
-
-struct Bridge {
+/// The lines that were not fetched, and who waits for them.
+#[derive(Default)]
+struct Lines {
     queue: Mutex<Queue>,
     filled: Condvar,
 }
 
+#[derive(Default)]
 struct Queue {
     lines: VecDeque<(u8, String)>,
     num_dropped: usize,
 }
 
-static BRIDGE: Bridge =
-    Bridge { queue: Mutex::new(Queue { lines: VecDeque::new(), num_dropped: 0 }), filled: Condvar::new() };
+/// Of each process its own: in a forked child the parent's lock may be held for ever.
+static LINES: PerProcess<Lines> = PerProcess::new();
 
-impl Bridge {
-    fn try_lock(&self) -> Option<MutexGuard<'_, Queue>> {
-        for _ in 0..MAX_TRIES {
-            match self.queue.try_lock() {
-                Ok(queue) => return Some(queue),
-                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => thread::yield_now(),
-            }
-        }
-        None
+impl Lines {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+struct Bridge;
 
 impl log::Log for Bridge {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -52,16 +46,15 @@ impl log::Log for Bridge {
             return;
         }
         let line = (python_level(record.level()), record.args().to_string());
-        let Some(mut queue) = self.try_lock() else {
-            return;
-        };
+        let lines = LINES.get();
+        let mut queue = lines.lock();
         if queue.lines.len() >= MAX_LINES {
             queue.num_dropped += 1;
             return;
         }
         queue.lines.push_back(line);
         drop(queue);
-        self.filled.notify_one();
+        lines.filled.notify_one();
     }
 
     fn flush(&self) {}
@@ -81,7 +74,7 @@ fn python_level(level: Level) -> u8 {
 /// Makes the bridge the sink of the `log` facade. If the process has a sink already, that one
 /// keeps the lines.
 pub(crate) fn install() {
-    if log::set_logger(&BRIDGE).is_ok() {
+    if log::set_logger(&Bridge).is_ok() {
         log::set_max_level(LevelFilter::Warn);
     }
 }
@@ -104,13 +97,13 @@ pub(crate) fn set_log_level(level: u32) {
 #[pyfunction]
 pub(crate) fn take_log_records(py: Python<'_>, block: bool) -> Vec<(u8, String)> {
     exit::detach(py, || {
+        let lines = LINES.get();
+        let mut queue = lines.lock();
         if block {
-            let queue = BRIDGE.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            let filled = BRIDGE.filled.wait_while(queue, |queue| queue.lines.is_empty());
-            take(filled.unwrap_or_else(PoisonError::into_inner))
-        } else {
-            BRIDGE.try_lock().map(take).unwrap_or_default()
+            let filled = lines.filled.wait_while(queue, |queue| queue.lines.is_empty());
+            queue = filled.unwrap_or_else(PoisonError::into_inner);
         }
+        take(queue)
     })
 }
 

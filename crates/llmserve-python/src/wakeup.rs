@@ -134,9 +134,12 @@ impl Wakeup {
     }
 
     /// The file descriptor that is readable while a signal waits. Raises `NotImplementedError`
-    /// if loops cannot watch one (Windows), `ValueError` when closed.
+    /// where loops cannot watch one (Windows), `ValueError` when closed or in a forked child.
     #[cfg(unix)]
     fn fileno(&self) -> PyResult<i32> {
+        if !self.channel.owner.is_current() {
+            return Err(PyValueError::new_err("the wake-up belongs to another process"));
+        }
         let mut state = self.channel.lock();
         if state.is_closed {
             return Err(PyValueError::new_err("the wake-up is closed"));

@@ -10,25 +10,16 @@
 //! long is interrupted: the token waits ([`Settled::Later`]) while others go on, and since the search is
 //! bounded by what it asks, not by time, its result does not depend on the machine.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod look;
 
-use llmserve_json_tail::{Progress, Search};
+use llmserve_json_tail::Search;
+use look::{Look, to_ids};
 
 use super::byte_matcher::ByteMatcher;
-use super::grammar::{Grammar, TAIL_FUEL, guarded};
+use super::grammar::Grammar;
 use super::state::Constraint;
 use crate::error::Error;
 use crate::ids::TokenId;
-
-/// How long a search may hold up the other sequences of a step. Nobody notices a gap below some 100 ms; with
-/// this one twenty documents can end at once.
-///
-/// Zero in tests: each look there takes one step, and all that waits does wait.
-const SLICE: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 4 });
-
-/// Bytes that are followed between two looks at the clock: about half a millisecond.
-const PIECE: usize = 512;
 
 /// If no tail is found, this many times what the tail may need is left before the last known one is
 /// taken.
@@ -110,14 +101,6 @@ impl Rescue {
         self.num_unchecked = left.saturating_sub(tail.len()) / (1 + growth.max(1));
         self.tail = Some(tail);
     }
-}
-
-/// The outcome of a look.
-#[derive(Clone)]
-enum Look {
-    /// The shortest tokens that were found to complete the text, if some were.
-    Done(Option<Vec<TokenId>>),
-    Paused,
 }
 
 impl Constraint {
@@ -269,119 +252,10 @@ impl Constraint {
         }
         Some(fits)
     }
-
-    /// Drops what was found out about the present state, which is about to change.
-    pub(super) fn forget_look(&mut self) {
-        self.rescue.look = None;
-        if let Some((mut search, _)) = self.rescue.search.take()
-            && let Some(bytes) = &mut self.rescue.bytes
-        {
-            search.unwind(bytes, self.written.walk());
-        }
-    }
-
-    /// Looks for a tail of the present state, for a [`SLICE`]; the next call goes on.
-    fn look(&mut self) -> Look {
-        if let Some(look) = &self.rescue.look {
-            return look.clone();
-        }
-        let look = self.look_for_tail();
-        self.rescue.look = Some(look.clone()).filter(|look| matches!(look, Look::Done(_)));
-        look
-    }
-
-    fn look_for_tail(&mut self) -> Look {
-        let end = Instant::now() + SLICE;
-        if self.rescue.search.is_none() {
-            if self.check().is_err() {
-                return Look::Done(None);
-            }
-            if self.is_complete() {
-                return Look::Done(Some(Vec::new()));
-            }
-            if let Some(known) = self.witness_or_guess() {
-                return Look::Done(Some(known));
-            }
-            self.rescue.search = Some((Search::new(TAIL_FUEL), self.written.text().len()));
-        }
-        // At least one step, so that the search ends.
-        let mut is_first = true;
-        match self.search(&mut || std::mem::take(&mut is_first) || Instant::now() < end) {
-            Progress::Paused => Look::Paused,
-            Progress::Nothing => Look::Done(None),
-            Progress::Found(text) => Look::Done(self.completing(&text)),
-        }
-    }
-
-    /// The shortest whole text at the beginning; else the first of the schema's guesses that holds.
-    fn witness_or_guess(&mut self) -> Option<Vec<TokenId>> {
-        if self.written.text().is_empty()
-            && let Some(witness) = self.grammar.witness()
-        {
-            return Some(to_ids(witness));
-        }
-        let guesses = self.written.walk()?.closings();
-        guesses.iter().find_map(|guess| self.completing(guess))
-    }
-
-    /// The tokens of a text, if it completes the document.
-    fn completing(&mut self, text: &[u8]) -> Option<Vec<TokenId>> {
-        let grammar = Arc::clone(&self.grammar);
-        let tokens = grammar.environment().tokenize(text);
-        let is_whole = self.ask(|matcher| Ok(grammar.completes(matcher, &tokens))).unwrap_or(false);
-        is_whole.then(|| to_ids(&tokens))
-    }
-
-    /// Continues the search.
-    fn search(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Progress {
-        let Some((mut search, len)) = self.rescue.search.take() else { return Progress::Nothing };
-        let Some(mut bytes) = self.rescue.bytes.take().or_else(|| self.grammar.fresh_bytes().ok()) else {
-            return Progress::Nothing;
-        };
-        for piece in self.written.text()[self.rescue.num_followed..len].chunks(PIECE) {
-            if !goes_on() {
-                (self.rescue.search, self.rescue.bytes) = (Some((search, len)), Some(bytes));
-                return Progress::Paused;
-            }
-            if !bytes.feed(piece) {
-                self.rescue.num_followed = 0;
-                return Progress::Nothing;
-            }
-            self.rescue.num_followed += piece.len();
-        }
-        let progress = guarded(|| Ok(search.advance(&mut bytes, self.written.walk(), goes_on)));
-        match progress {
-            Ok(progress) if !bytes.is_broken() => {
-                if progress == Progress::Paused {
-                    self.rescue.search = Some((search, len));
-                }
-                self.rescue.bytes = Some(bytes);
-                progress
-            }
-            Ok(_) | Err(_) => {
-                self.rescue.num_followed = 0;
-                search.unwind(&mut bytes, self.written.walk());
-                Progress::Nothing
-            }
-        }
-    }
-}
-
-fn to_ids(tokens: &[u32]) -> Vec<TokenId> {
-    tokens.iter().map(|&id| TokenId(id as i32)).collect()
 }
 
 #[cfg(test)]
 impl Constraint {
-    /// The tail of the present state, however long a look for it takes.
-    pub(super) fn tail(&mut self) -> Option<Vec<TokenId>> {
-        loop {
-            if let Look::Done(tail) = self.look() {
-                return tail;
-            }
-        }
-    }
-
     pub(super) fn num_minimum_tokens(&self) -> Option<usize> {
         self.grammar.witness().map(<[u32]>::len)
     }

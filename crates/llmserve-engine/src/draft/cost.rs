@@ -1,4 +1,8 @@
 //! What drafts add to a step, by the number of sequences that decode in it and what they draft.
+//!
+//! The scheduler's clock cannot stand in for this: it is a straight line over rows, and drafts cost in jumps (blocks of
+//! rows, second passes, the head). In the simulation, ratios from such lines lose up to 7 % of the throughput, and a line
+//! for the level without drafts alone 9 %: where drafts pay, steps without are rare, and a disturbed one counts for long.
 
 use std::collections::BTreeMap;
 

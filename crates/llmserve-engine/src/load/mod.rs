@@ -94,7 +94,7 @@ pub fn load(
     options: LoadOptions,
     listener: Option<Listener>,
 ) -> LoadHandle {
-    let subscriber = Arc::new(Subscriber { listener, state: Mutex::default(), changed: Condvar::new() });
+    let subscriber = Arc::new(Subscriber::new(listener));
     subscriber.put(LoadEvent::Progress(0.0));
     let loading = table::join_or_start(path, config, options, &subscriber);
     LoadHandle { subscriber, loading }
@@ -159,18 +159,28 @@ pub(crate) struct Subscriber {
 struct SubscriberState {
     /// The newest value that has not been taken.
     progress: Option<f32>,
+    /// The highest value so far. Whoever joins a load is told of it beside the load's own thread.
+    reached: f32,
     end: Option<LoadEvent>,
     is_over: bool,
 }
 
 impl Subscriber {
+    fn new(listener: Option<Listener>) -> Self {
+        Self { listener, state: Mutex::default(), changed: Condvar::new() }
+    }
+
     fn put(&self, event: LoadEvent) {
         let mut state = self.lock();
         if state.is_over {
             return;
         }
         match event {
-            LoadEvent::Progress(progress) => state.progress = Some(progress),
+            LoadEvent::Progress(progress) if progress < state.reached => return,
+            LoadEvent::Progress(progress) => {
+                state.reached = progress;
+                state.progress = Some(progress);
+            }
             end @ (LoadEvent::Ready(_) | LoadEvent::ReadyEmbedder(_) | LoadEvent::Failed(_)) => {
                 state.end = Some(end);
                 state.is_over = true;

@@ -43,8 +43,11 @@ pub(super) fn join_or_start(
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let mut loads = lock(LOADS.get());
     if let Some(loading) = loads.iter().find(|loading| loading.is_of(&path, &config, options.wanted)) {
-        loading.join(subscriber);
-        return Arc::clone(loading);
+        let loading = Arc::clone(loading);
+        let progress = loading.join(subscriber);
+        drop(loads);
+        subscriber.put(LoadEvent::Progress(progress));
+        return loading;
     }
     let loading = Arc::new(Loading {
         path,
@@ -81,10 +84,11 @@ impl Loading {
         self.is_cancelled.load(Ordering::Acquire)
     }
 
-    fn join(&self, subscriber: &Arc<Subscriber>) {
+    /// Takes a subscriber in; how far the load is.
+    fn join(&self, subscriber: &Arc<Subscriber>) -> f32 {
         let mut waiting = lock(&self.waiting);
-        subscriber.put(LoadEvent::Progress(waiting.progress));
         waiting.subscribers.push(Arc::clone(subscriber));
+        waiting.progress
     }
 
     /// Removes a subscriber; the last one to leave cancels the load. False if it had left already.
@@ -123,12 +127,17 @@ impl Loading {
 
     /// Tells everybody, unless it would fall back.
     pub(super) fn report(&self, progress: f32) {
+        let progress = progress.min(1.0);
         let mut waiting = lock(&self.waiting);
-        if progress > waiting.progress {
-            waiting.progress = progress.min(1.0);
-            for subscriber in &waiting.subscribers {
-                subscriber.put(LoadEvent::Progress(waiting.progress));
-            }
+        if progress <= waiting.progress {
+            return;
+        }
+        waiting.progress = progress;
+        // Not under the lock: a listener may leave the load.
+        let subscribers = waiting.subscribers.clone();
+        drop(waiting);
+        for subscriber in subscribers {
+            subscriber.put(LoadEvent::Progress(progress));
         }
     }
 
@@ -177,5 +186,57 @@ impl Drop for RunningLoad {
         let (running, ended) = RUNNING.get();
         *lock(running) -= 1;
         ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use super::*;
+    use crate::notify::{Listener, Notify};
+
+    fn loading() -> Arc<Loading> {
+        Arc::new(Loading {
+            path: PathBuf::from("model.gguf"),
+            config: ModelConfig::default(),
+            wanted: Wanted::Any,
+            owner: Owner::current(),
+            is_cancelled: AtomicBool::new(false),
+            waiting: Mutex::default(),
+        })
+    }
+
+    /// Leaves its load as soon as it hears of it.
+    #[derive(Default)]
+    struct Leaver(OnceLock<(Arc<Loading>, Arc<Subscriber>)>);
+
+    impl Notify for Leaver {
+        fn ready(&self, _: u64) {
+            let (loading, subscriber) = self.0.get().unwrap();
+            loading.leave(subscriber);
+        }
+
+        fn flush(&self) {}
+    }
+
+    #[test]
+    fn no_lock_is_held_while_a_listener_is_told() {
+        let (loading, leaver) = (loading(), Arc::new(Leaver::default()));
+        let listener = Listener { notify: Arc::clone(&leaver) as Arc<dyn Notify>, key: 0 };
+        let subscriber = Arc::new(Subscriber::new(Some(listener)));
+        assert!(leaver.0.set((Arc::clone(&loading), Arc::clone(&subscriber))).is_ok());
+        loading.join(&subscriber);
+        loading.report(0.5);
+        assert!(loading.is_cancelled());
+    }
+
+    #[test]
+    fn progress_never_falls_for_one_who_joins_beside_a_report() {
+        let (loading, subscriber) = (loading(), Arc::new(Subscriber::new(None)));
+        let found = loading.join(&subscriber);
+        loading.report(0.5);
+        subscriber.put(LoadEvent::Progress(found));
+        assert_eq!(subscriber.lock().progress, Some(0.5));
     }
 }

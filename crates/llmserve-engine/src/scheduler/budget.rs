@@ -68,6 +68,11 @@ impl StepBudget {
         rows.saturating_sub(num_decode_rows).max(least)
     }
 
+    /// Rows that prompts have in a shared step however many rows streams have.
+    pub(super) fn least_shared_rows(&self, spent: Duration) -> usize {
+        self.shared_rows(usize::MAX, spent)
+    }
+
     /// Rows of prompts in a step for which the streams rest; 0: the streams are due.
     ///
     /// `are_beginners`: the streams have just begun. `spent`: what the step has cost already.

@@ -155,15 +155,22 @@ impl Scheduler {
 
     /// Plans a step of at most `max_rows` rows; prompt chunks get what the budget allows.
     ///
-    /// Every sequence that generates has its row; drafts are dropped first if rows are short. Of several
-    /// prompts the oldest and the shortest are first in turns.
+    /// Every sequence that generates has its row; drafts are dropped first where rows are short, also for the chunk
+    /// of a prompt in the same step. Of several prompts the oldest and the shortest are first in turns.
     pub(crate) fn plan(&mut self, candidates: &[Candidate], max_rows: usize) -> Plan {
         let num_decoding = candidates.iter().filter(|candidate| candidate.is_decode()).count();
         let is_equal = self.takes_turns && num_decoding > MAX_UNEQUAL && !self.budget.is_deterministic;
         let max_each = if is_equal { 1 } else { MAX_DECODE_ROWS };
-        let mut plan = Plan { decode: plan_decode(candidates, max_rows, max_each), ..Plan::default() };
         let prompts: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.is_prompt()).collect();
         let moved = std::mem::take(&mut self.moved);
+        let num_kept = if self.takes_turns {
+            0
+        } else {
+            let wanted = prompts.iter().map(|prompt| prompt.wanted()).fold(0, usize::saturating_add);
+            wanted.min(self.budget.least_shared_rows(moved))
+        };
+        let decode = plan_decode(candidates, max_rows, max_each, num_kept);
+        let mut plan = Plan { decode, ..Plan::default() };
         if prompts.is_empty() {
             return plan;
         }
@@ -219,7 +226,8 @@ fn short_prompts_beside_beginners(candidates: &[Candidate]) -> Vec<&Candidate> {
     candidates.iter().filter(is_one).collect()
 }
 
-fn plan_decode(candidates: &[Candidate], max_rows: usize, max_each: usize) -> Vec<Share> {
+/// `num_kept`: rows that drafts leave to prompts.
+fn plan_decode(candidates: &[Candidate], max_rows: usize, max_each: usize, num_kept: usize) -> Vec<Share> {
     let mut spare = max_rows;
     let mut shares = Vec::new();
     let mut num_drafted = Vec::new();
@@ -237,6 +245,7 @@ fn plan_decode(candidates: &[Candidate], max_rows: usize, max_each: usize) -> Ve
         // A draft continues from the last pending token.
         num_drafted.push(if num_tokens == candidate.num_pending { candidate.num_drafted } else { 0 });
     }
+    spare = spare.saturating_sub(num_kept);
     for (share, wanted) in shares.iter_mut().zip(num_drafted) {
         share.num_drafted = wanted.min(spare);
         spare -= share.num_drafted;

@@ -95,6 +95,19 @@ fn drafts_are_dropped_before_rows() {
 }
 
 #[test]
+fn drafts_leave_a_prompt_its_share() {
+    let planned = |num_pending| {
+        let drafting = |index| Candidate { num_drafted: 8, ..decode(index) };
+        let mut candidates: Vec<Candidate> = (1..=16).map(drafting).collect();
+        candidates.push(prompt(0, num_pending));
+        let plan = plan(&candidates, 128);
+        (plan.num_prefill_rows(), plan.num_decode_rows())
+    };
+    assert_eq!(planned(2000), (64, 64));
+    assert_eq!(planned(10), (10, 118));
+}
+
+#[test]
 fn streams_and_prompts_take_turns() {
     let mut scheduler = scheduler(true);
     let candidates = [prompt(0, 2000), decode(1), decode(2)];

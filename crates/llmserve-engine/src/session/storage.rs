@@ -66,7 +66,6 @@ impl Files {
             name: "llmserve-session",
             num_threads: 1,
             stack_bytes: STACK_BYTES,
-            is_background: false,
             must_finish: true,
             keeps_order: true,
         };

@@ -7,7 +7,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::lock::lock;
 use super::shared::{Running, Shared};
-use super::thread::lower_priority;
 
 /// A task on the pool's context. If it is dropped undone, it must answer whoever waits for it.
 type Task<P> = Box<dyn FnOnce(&P) + Send>;
@@ -26,8 +25,6 @@ pub(crate) struct PoolOptions {
     pub(crate) name: &'static str,
     pub(crate) num_threads: usize,
     pub(crate) stack_bytes: usize,
-    /// Whether other threads of the process have priority.
-    pub(crate) is_background: bool,
     /// Whether the end of the engine waits for a task that is being done, however long that takes.
     pub(crate) must_finish: bool,
     /// Whether quick tasks are done one at a time, so that they end in the order in which they came.
@@ -90,14 +87,10 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
     fn spawn(&self, options: &PoolOptions, context: Arc<P>) -> io::Result<()> {
         let running = Running::new(&self.inner.shared, options.must_finish);
         let inner = Arc::clone(&self.inner);
-        let is_background = options.is_background;
         let builder = std::thread::Builder::new().name(options.name.to_owned());
         builder.stack_size(options.stack_bytes).spawn(move || {
             // Dropped last, when the context is.
             let _running = running;
-            if is_background {
-                lower_priority();
-            }
             inner.work(&context);
             drop(context);
         })?;
@@ -217,7 +210,6 @@ mod tests {
             name: "test",
             num_threads,
             stack_bytes: 1 << 20,
-            is_background: false,
             must_finish: false,
             keeps_order: true,
         };

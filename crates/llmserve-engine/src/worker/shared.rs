@@ -143,7 +143,9 @@ impl Shared {
         let (mut threads, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         if timeout.timed_out() {
             threads.is_left_behind = true;
-            log::warn!("{} threads are left behind with what they prepare", threads.num_others);
+            let num_others = threads.num_others;
+            drop(threads);
+            log::warn!("{num_others} threads are left behind with what they prepare");
         }
     }
 }

@@ -76,12 +76,3 @@ fn own<W: Work, L>(
 pub(crate) fn no_thread(error: std::io::Error) -> LoadError {
     LoadError::new(LoadErrorReason::Other, "a thread could not be started").with_detail(error.to_string())
 }
-
-/// Tokenizing a large prompt must not take a core from the compute threads, which wait for each
-/// other several hundred times a step. On Linux the call is for the calling thread only.
-pub(crate) fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, 10) {
-        log::debug!("the priority of a prepare thread was not lowered: {error}");
-    }
-}

@@ -18,7 +18,7 @@ pub(super) struct ByteMatcher {
 }
 
 impl ByteMatcher {
-    /// The factory for such matchers, made once; its limits can be set as those of any other.
+    /// The factory for such matchers, made once; its limits can be set like those of any other.
     ///
     /// # Errors
     /// llguidance cannot make it.
@@ -26,7 +26,7 @@ impl ByteMatcher {
         let mut words: Vec<Vec<u8>> = (0..=u8::MAX).map(|byte| vec![byte]).collect();
         words.push([&[TokTrie::SPECIAL_TOKEN_MARKER], b"<end>".as_slice()].concat());
         let trie = TokTrie::from(&TokRxInfo::new(END + 1, END), &words);
-        // Not a canonical one: llguidance would tokenize the forced bytes anew for each mask.
+        // Not canonical: llguidance would tokenize the forced bytes again for each mask.
         let environment = Arc::new(ApproximateTokEnv::new(trie));
         let mut factory = ParserFactory::new(&(environment as _), InferenceCapabilities::default(), &[])?;
         factory.quiet();
@@ -34,7 +34,7 @@ impl ByteMatcher {
     }
 
     /// # Errors
-    /// The grammar does not compile: llguidance's words.
+    /// The grammar does not compile; the reason is in llguidance's words.
     pub(super) fn new(factory: &ParserFactory, grammar: GrammarInit) -> anyhow::Result<Self> {
         let matcher = Matcher::new(factory.create_parser_from_init_default(grammar));
         match matcher.get_error() {
@@ -49,7 +49,7 @@ impl ByteMatcher {
         self.matcher.try_consume_tokens(&tokens).is_ok_and(|count| count == tokens.len())
     }
 
-    /// Takes back the last `n` bytes; false where there are not so many.
+    /// Takes back the last `n` bytes; false if there are fewer.
     pub(super) fn rollback(&mut self, n: usize) -> bool {
         let is_back = self.matcher.rollback(n).is_ok();
         // llguidance keeps a mask by row and lexer state, which another text may share.

@@ -13,6 +13,7 @@ mod draft_context;
 mod embedding;
 mod head_context;
 mod kept_logits;
+mod limits;
 mod log_sink;
 #[cfg_attr(not(target_os = "linux"), path = "no_pages.rs")]
 mod pages;
