@@ -151,9 +151,9 @@ class DefaultDrafting:
             raise _refused("drafting", "a `Drafting`, False or None", drafting)
         argument = drafting.argument()
         if argument is None:
-            raise InvalidParameterError.about("drafting", "must not be closed")
+            raise InvalidParameterError("must not be closed", field="drafting")
         return argument
 
 
 def _refused(field: str, expected: str, value: Any, limit: float | None = None) -> InvalidParameterError:
-    return InvalidParameterError.about(field, f"must be {expected}, got {value!r:.80}", limit=limit)
+    return InvalidParameterError(f"must be {expected}, got {value!r:.80}", field=field, limit=limit)

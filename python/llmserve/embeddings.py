@@ -94,4 +94,4 @@ def fill(
 
 def _wrong_type(index: int, given: object) -> InvalidParameterError:
     reason = f"must be a str or a sequence of token ids, got {given!r:.80}"
-    return InvalidParameterError.about(f"input[{index}]", reason)
+    return InvalidParameterError(reason, field=f"input[{index}]")

@@ -59,9 +59,8 @@ class LlmserveError(Exception):
             self.code = code
 
 
-def _reason(message: str, field: str) -> str:
-    """What is wrong with a field: native messages are `FIELD: REASON`, the only ones that are taken apart."""
-    return message.removeprefix(f"{field}: ")
+def _about(field: str, reason: str) -> str:
+    return f"{field}: {reason}" if field else reason
 
 
 class LoadError(LlmserveError):
@@ -75,17 +74,18 @@ class LoadError(LlmserveError):
 
     code = "load_failed"
 
-    def __init__(self, message: str, *, reason: str = "load_failed", detail: str = "") -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, reason: str = "load_failed", field: str = "", detail: str = ""
+    ) -> None:
+        super().__init__(_about(field, message))
+        self._message = message
         self.reason = reason
+        self.field = field
         self.detail = detail
-        field, separator, _ = message.partition(": ")
-        self.field = field if reason == "invalid_option" and separator else ""
 
     def named(self, field: str) -> LoadError:
         """The same error with another name for the option, as a client knows it."""
-        message = f"{field}: {_reason(str(self), self.field)}"
-        return type(self)(message, reason=self.reason, detail=self.detail)
+        return type(self)(self._message, reason=self.reason, field=field, detail=self.detail)
 
 
 class WrongModelKindError(LoadError):
@@ -93,8 +93,10 @@ class WrongModelKindError(LoadError):
 
     code = "wrong_model_kind"
 
-    def __init__(self, message: str, *, reason: str = "wrong_kind", detail: str = "") -> None:
-        super().__init__(message, reason=reason, detail=detail)
+    def __init__(
+        self, message: str, *, reason: str = "wrong_kind", field: str = "", detail: str = ""
+    ) -> None:
+        super().__init__(message, reason=reason, field=field, detail=detail)
 
 
 class RequestError(LlmserveError):
@@ -106,36 +108,23 @@ class RequestError(LlmserveError):
 class InvalidParameterError(RequestError):
     """A field is of the wrong type or out of range, or contradicts another.
 
-    `field` names it, and `reason` says what is wrong with it. `limit` is the bound that the value exceeds, or
-    `None` where it exceeds none or the bound is known to the native engine only.
+    `field` names it, and `reason` says what is wrong with it; the message is both. `limit` is the bound that
+    the value is beyond, or `None` if it is beyond none.
     """
 
     code = "invalid_parameter"
 
     def __init__(
-        self,
-        message: str,
-        *,
-        field: str = "",
-        reason: str | None = None,
-        limit: float | None = None,
-        code: str | None = None,
+        self, reason: str, *, field: str = "", limit: float | None = None, code: str | None = None
     ) -> None:
-        super().__init__(message, code=code)
+        super().__init__(_about(field, reason), code=code)
         self.field = field
-        self.reason = _reason(message, field) if reason is None else reason
+        self.reason = reason
         self.limit = limit
-
-    @classmethod
-    def about(
-        cls, field: str, reason: str, *, limit: float | None = None, code: str | None = None
-    ) -> InvalidParameterError:
-        """The error for a field, with the message `FIELD: REASON`."""
-        return cls(f"{field}: {reason}", field=field, reason=reason, limit=limit, code=code)
 
     def named(self, field: str) -> InvalidParameterError:
         """The same error with another name for the field, as a client knows it."""
-        return self.about(field, self.reason, limit=self.limit, code=self.code)
+        return type(self)(self.reason, field=field, limit=self.limit, code=self.code)
 
 
 class EmptyPromptError(RequestError):
@@ -182,20 +171,25 @@ class BudgetTooSmallError(RequestError):
 
     code = "budget_too_small"
 
-    def __init__(self, message: str, *, minimum: int = 0, budget: int = 0, code: str | None = None) -> None:
-        super().__init__(message, code=code)
+    def __init__(
+        self,
+        reason: str,
+        *,
+        minimum: int = 0,
+        budget: int = 0,
+        field: str = "max_tokens",
+        code: str | None = None,
+    ) -> None:
+        super().__init__(_about(field, reason), code=code)
+        self.reason = reason
         self.minimum = minimum
         self.limit = minimum
         self.budget = budget
-        self.field = "max_tokens"
-        self.reason = _reason(message, self.field)
+        self.field = field
 
     def named(self, field: str) -> BudgetTooSmallError:
         """The same error with another name for the field, as a client knows it."""
-        message = f"{field}: {self.reason}"
-        error = BudgetTooSmallError(message, minimum=self.minimum, budget=self.budget, code=self.code)
-        error.field, error.reason = field, self.reason
-        return error
+        return type(self)(self.reason, minimum=self.minimum, budget=self.budget, field=field, code=self.code)
 
 
 class NoDraftHeadError(RequestError):

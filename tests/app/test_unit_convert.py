@@ -192,7 +192,7 @@ def test_the_messages_of_loads_and_completions() -> None:
 
 
 def test_the_engines_field_names_become_those_of_the_wire() -> None:
-    error = InvalidParameterError("max_total_tokens: must be at least 1, got 0", field="max_total_tokens")
+    error = InvalidParameterError("must be at least 1, got 0", field="max_total_tokens")
     fault = fault_of(in_wire_names(error, CompletionRequest), "llamacpp")
     message = "options.max_kv_size: must be at least 1, got 0"
     assert convert.render_completion_fault(fault) == {"error": message}

@@ -100,12 +100,12 @@ def test_the_python_api(draft_len: Any, limit: int | None) -> None:
 
 
 def test_a_budget_has_the_shortest_documents_length_as_its_limit() -> None:
-    error = BudgetTooSmallError("max_tokens: must be at least 7", minimum=7, budget=3).named("maxTokens")
+    error = BudgetTooSmallError("must be at least 7", minimum=7, budget=3).named("maxTokens")
     assert (error.field, error.reason, error.limit) == ("maxTokens", "must be at least 7", 7)
     assert str(error) == "maxTokens: must be at least 7"
 
 
 def test_a_reason_may_hold_what_looks_like_a_field() -> None:
-    error = InvalidParameterError.about("a", "a: is in it", limit=2)
+    error = InvalidParameterError("a: is in it", field="a", limit=2)
     assert (str(error), error.reason, error.limit) == ("a: a: is in it", "a: is in it", 2)
     assert str(error.named("b")) == "b: a: is in it"

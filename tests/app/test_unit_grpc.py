@@ -217,7 +217,7 @@ def test_statuses(error: Exception, code: str, retry_after: str | None) -> None:
 
 
 def test_details_name_fields_as_the_proto_does() -> None:
-    error = errors.InvalidParameterError("min_p: must be less, got 7", field="min_p")
+    error = errors.InvalidParameterError("must be less, got 7", field="min_p")
     assert convert.status_of(fault_of(error, "grpc")).details == "options.min_p: must be less, got 7"
 
 

@@ -165,16 +165,16 @@ def test_what_the_engine_refuses_is_named_as_on_this_wire(body: dict[str, Any], 
 
 
 def test_names_in_messages_of_failed_loads() -> None:
-    error = LoadError("context_length: must be from 1 to 5, got 9", reason="invalid_option")
+    error = LoadError("must be from 1 to 5, got 9", reason="invalid_option", field="context_length")
     fault = fault_of(error, "llamatik")
     assert (fault.status, convert.fault_message(fault)) == (400, "contextLength: must be from 1 to 5, got 9")
-    error = LoadError("threads: must be from 1 to 512, got 513", reason="invalid_option")
+    error = LoadError("must be from 1 to 512, got 513", reason="invalid_option", field="threads")
     assert convert.fault_message(fault_of(error, "llamatik")).startswith("numThreads: ")
-    error = LoadError("lora: no such file", reason="invalid_option")
+    error = LoadError("no such file", reason="invalid_option", field="lora")
     assert convert.fault_message(fault_of(error, "llamatik")) == "lora: no such file"
-    refusal = InvalidParameterError("json_schema: no JSON", field="json_schema")
+    refusal = InvalidParameterError("no JSON", field="json_schema")
     assert convert.fault_message(fault_of(refusal, "llamatik")) == "jsonSchema: no JSON"
-    budget = BudgetTooSmallError("max_tokens: the shortest document takes 9 tokens", minimum=9, budget=1)
+    budget = BudgetTooSmallError("the shortest document takes 9 tokens", minimum=9, budget=1)
     message = convert.fault_message(fault_of(budget, "llamatik"))
     assert message == "maxTokens: the shortest document takes 9 tokens"
 

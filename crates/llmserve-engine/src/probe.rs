@@ -147,7 +147,7 @@ impl Candidate<'_> {
         if self.options == options || plain.ensure(command, is_cancelled).is_err() {
             return error;
         }
-        let message = format!("the model opens, but not with these options: {}", error.message);
+        let message = format!("the model opens, but not with these options: {error}");
         LoadError::new(LoadErrorReason::InvalidOption, message).with_detail(error.detail)
     }
 
@@ -173,7 +173,8 @@ pub fn run_probe(
         return 0;
     };
     let mut output = io::stdout().lock();
-    let line = format!("{}\t{}\n", error.reason.code(), one_line(&error.message));
+    let option = error.option.as_deref().unwrap_or_default();
+    let line = format!("{}\t{option}\t{}\n", error.reason.code(), one_line(&error.message));
     let written = output
         .write_all(line.as_bytes())
         .and_then(|()| output.flush())

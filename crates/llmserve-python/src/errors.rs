@@ -14,7 +14,12 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let fields = PyDict::new(py);
     fields.set_item("code", error.code())?;
     let class = match error {
-        Error::InvalidParameter { field, .. } | Error::InvalidConstraint { field, .. } => {
+        Error::InvalidParameter { field, limit, .. } => {
+            fields.set_item("field", field)?;
+            fields.set_item("limit", limit)?;
+            "InvalidParameterError"
+        }
+        Error::InvalidConstraint { field, .. } => {
             fields.set_item("field", field)?;
             "InvalidParameterError"
         }
@@ -60,7 +65,8 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             "SessionError"
         }
     };
-    instance(py, class, &error.to_string(), &fields)
+    let message = error.field_reason().unwrap_or_else(|| error.to_string().into());
+    instance(py, class, &message, &fields)
 }
 
 /// The exception for a failed load.
@@ -69,6 +75,7 @@ pub(crate) fn load_exception(py: Python<'_>, error: &LoadError) -> PyErr {
         let fields = PyDict::new(py);
         fields.set_item("reason", error.reason.code())?;
         fields.set_item("detail", &error.detail)?;
+        fields.set_item("field", error.option.as_deref().unwrap_or_default())?;
         let class =
             if error.reason == LoadErrorReason::WrongKind { "WrongModelKindError" } else { "LoadError" };
         instance(py, class, &error.message, &fields)
@@ -81,15 +88,14 @@ pub(crate) fn invalid_parameter(py: Python<'_>, field: &str, reason: &str) -> Py
     let build = || {
         let fields = PyDict::new(py);
         fields.set_item("field", field)?;
-        instance(py, "InvalidParameterError", &format!("{field}: {reason}"), &fields)
+        instance(py, "InvalidParameterError", reason, &fields)
     };
     build().unwrap_or_else(|failure| failure)
 }
 
 /// The exception for a load option that Python could not convert.
 pub(crate) fn invalid_option(py: Python<'_>, field: &str, reason: &str) -> PyErr {
-    let message = format!("{field}: {reason}");
-    load_exception(py, &LoadError::new(LoadErrorReason::InvalidOption, message))
+    load_exception(py, &LoadError::invalid_option(field, reason))
 }
 
 /// `llmserve.errors` is imported at the first error, not with this module: the probe process has

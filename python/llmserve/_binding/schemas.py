@@ -49,4 +49,4 @@ def _plain(value: object) -> object:
 
 
 def _invalid(reason: str) -> InvalidParameterError:
-    return InvalidParameterError.about("json_schema", reason)
+    return InvalidParameterError(reason, field="json_schema")

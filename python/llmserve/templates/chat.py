@@ -42,8 +42,8 @@ class ChatTemplates:
     ) -> ChatPrompt:
         """The prompt of messages; see `Engine.chat_prompt`."""
         if add_generation_prompt and continue_final_message:
-            raise InvalidParameterError.about(
-                "continue_final_message", "cannot be set together with add_generation_prompt"
+            raise InvalidParameterError(
+                "cannot be set together with add_generation_prompt", field="continue_final_message"
             )
         source = variants.choose(self._info, template, bool(tools))
         try:
@@ -51,7 +51,7 @@ class ChatTemplates:
             marked_messages = self._marker.value(adapted(messages, takes))
             marked_variables = self._variables(variables, tools, takes)
         except RecursionError:
-            raise InvalidParameterError.about("messages", "nested too deeply") from None
+            raise InvalidParameterError("nested too deeply", field="messages") from None
         marked = _render(source, marked_messages, add_generation_prompt, marked_variables)
         if continue_final_message:
             marked = _cut_after(marked, marked_messages[-1].get("content") if marked_messages else None)
@@ -67,7 +67,7 @@ class ChatTemplates:
     ) -> NextTurn:
         """How a conversation goes on; see `Engine.next_turn`."""
         if not isinstance(user_text, str):
-            raise InvalidParameterError.about("user_text", f"must be a str, got {user_text!r}")
+            raise InvalidParameterError(f"must be a str, got {user_text!r}", field="user_text")
         source = variants.choose(self._info, template, bool(tools))
         takes = capabilities(source)
         marked_variables = self._variables(variables, tools, takes)

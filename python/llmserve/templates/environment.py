@@ -39,7 +39,7 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
     try:
         data = _plain(variables)
     except RecursionError:
-        raise InvalidParameterError.about("messages", "nested too deeply") from None
+        raise InvalidParameterError("nested too deeply", field="messages") from None
     with within_limits():
         compiled = _compile(source)
         if isinstance(compiled, str):
@@ -118,8 +118,8 @@ def _plain(value: Any) -> Any:
         if isinstance(value, kind):
             return value if type(value) is kind else kind(value)
     kind_of_value = type(value).__name__
-    raise InvalidParameterError.about(
-        "messages", f"a template accepts text, numbers, lists and mappings, not {kind_of_value}"
+    raise InvalidParameterError(
+        f"a template accepts text, numbers, lists and mappings, not {kind_of_value}", field="messages"
     )
 
 

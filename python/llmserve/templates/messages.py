@@ -150,4 +150,4 @@ def _move_calls_into_content(message: dict[str, Any], takes: Capabilities) -> No
 def _refused(name: str, expected: str, value: object) -> InvalidParameterError:
     shown = repr(value)
     shown = shown if len(shown) <= 100 else f"{shown[:100]}..."
-    return InvalidParameterError.about(name, f"must be {expected}, got {shown}")
+    return InvalidParameterError(f"must be {expected}, got {shown}", field=name)

@@ -103,8 +103,7 @@ impl Preparer {
         reply: &JobSender<Embeddings>,
     ) -> Result<Vec<Vec<TokenId>>, Error> {
         if inputs.is_empty() {
-            let reason = "must have at least one input".to_owned();
-            return Err(Error::InvalidParameter { field: "inputs", reason });
+            return Err(Error::beyond("inputs", 1.0, "must have at least one input"));
         }
         let inputs = inputs.into_iter().enumerate();
         inputs
@@ -121,7 +120,8 @@ impl Preparer {
             Some(wanted) => {
                 let reason =
                     format!("must be from 1 to {most}, the size of the model's vectors, got {wanted}");
-                Err(Error::InvalidParameter { field: "dimensions", reason })
+                let limit = if wanted == 0 { 1 } else { most };
+                Err(Error::beyond("dimensions", limit as f64, reason))
             }
         }
     }

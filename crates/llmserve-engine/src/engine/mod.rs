@@ -150,10 +150,11 @@ impl Engine {
         let copy = session.copied(Arc::clone(&self.ways.files));
         let size = self.info().vocabulary_size;
         match copy.tokens().iter().find(|token| !(0..i64::from(size)).contains(&i64::from(token.0))) {
-            Some(TokenId(token)) => Err(Error::InvalidParameter {
-                field: "session",
-                reason: format!("must contain tokens of this vocabulary, 0 to {}, got {token}", size - 1),
-            }),
+            Some(TokenId(token)) => {
+                let reason =
+                    format!("must contain tokens of this vocabulary, 0 to {}, got {token}", size - 1);
+                Err(Error::invalid("session", reason))
+            }
             None => Ok(copy),
         }
     }
@@ -235,8 +236,8 @@ fn check(submission: &Submission, shared: &Arc<Shared>) -> Result<(), Error> {
     match &submission.head {
         Some(head) if !head.is_of(shared) => return Err(foreign("drafting")),
         None if by_head => {
-            let reason = "needs a head of the engine, which keeps the draft context open".to_owned();
-            return Err(Error::InvalidParameter { field: "drafting", reason });
+            let reason = "needs a head of the engine, which keeps the draft context open";
+            return Err(Error::invalid("drafting", reason));
         }
         Some(_) | None => {}
     }
@@ -247,7 +248,7 @@ fn check(submission: &Submission, shared: &Arc<Shared>) -> Result<(), Error> {
 }
 
 fn foreign(field: &'static str) -> Error {
-    Error::InvalidParameter { field, reason: "must belong to the engine that it is used with".to_owned() }
+    Error::invalid(field, "must belong to the engine that it is used with")
 }
 
 fn describe(info: &mut ModelInfo, limits: &ContextLimits, vocabulary: &dyn Vocabulary) {

@@ -75,9 +75,7 @@ impl ModelFile {
     /// # Errors
     /// `InvalidOption` with what is wrong with the overridden metadata.
     pub fn with_overrides(mut self, overrides: &[(String, MetadataValue)]) -> Result<Self, LoadError> {
-        let invalid = |message: &str| {
-            LoadError::new(LoadErrorReason::InvalidOption, format!("metadata_overrides: {message}"))
-        };
+        let invalid = |message: &str| LoadError::invalid_option("metadata_overrides", message);
         for (key, value) in overrides {
             // The probe gets them as JSON, which has no such numbers.
             if matches!(value, MetadataValue::Float(value) if !value.is_finite()) {

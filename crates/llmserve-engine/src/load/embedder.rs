@@ -15,7 +15,6 @@ use super::LoadOptions;
 use super::embedding_shape;
 use super::failure::explain;
 use super::open::{ensure_probed, facts, shared_weights};
-use super::sizing::invalid;
 use super::table::Loading;
 
 pub(super) fn open(
@@ -26,7 +25,7 @@ pub(super) fn open(
     loading: &Loading,
 ) -> Result<Embedder, LoadError> {
     if !config.context.lora.is_empty() {
-        return Err(invalid("lora: adapters are for models that generate text".to_owned()));
+        return Err(LoadError::invalid_option("lora", "adapters are for models that generate text"));
     }
     ensure_probed(file, &[], config, options, loading)?;
     let shape = embedding_shape::choose(&config.context, file, kind, &facts(config, file)?)?;

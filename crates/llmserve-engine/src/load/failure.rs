@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_typed_failure_keeps_its_reason() {
-        let typed = LoadError::new(LoadErrorReason::InvalidOption, "tensor_split: too many");
+        let typed = LoadError::invalid_option("tensor_split", "too many");
         assert_eq!(explain(typed, "failed to allocate".to_owned()).reason, LoadErrorReason::InvalidOption);
     }
 }

@@ -245,8 +245,7 @@ fn state_layout(config: &ModelConfig, shape: &ContextShape, has_draft_head: bool
 }
 
 fn in_adapter(error: &LoadError) -> LoadError {
-    LoadError::new(LoadErrorReason::InvalidOption, format!("lora: {}", error.message))
-        .with_detail(error.detail.clone())
+    LoadError::invalid_option("lora", error.message.clone()).with_detail(error.detail.clone())
 }
 
 fn log_loaded(engine: &Engine) {

@@ -83,16 +83,16 @@ pub(super) fn choose(config: &ContextConfig, facts: &Facts) -> Result<ContextSha
         }
     };
     if num_cells < context_length {
-        return Err(invalid(format!(
-            "kv_cells: must be at least the context length of {context_length}, got {num_cells}"
-        )));
+        let message = format!("must be at least the context length of {context_length}, got {num_cells}");
+        return Err(LoadError::invalid_option("kv_cells", message));
     }
     let shape = ContextShape { context_length, num_slots, num_cells, layout, num_threads };
     if u32::try_from(shape.n_ctx()).is_err() {
-        return Err(invalid(format!(
-            "context_length: {num_slots} sequences of {context_length} tokens are more than llama.cpp's {} cells",
-            u32::MAX
-        )));
+        let most = u32::MAX;
+        let message = format!(
+            "{num_slots} sequences of {context_length} tokens are more than llama.cpp's {most} cells"
+        );
+        return Err(LoadError::invalid_option("context_length", message));
     }
     check_memory(&shape, facts)?;
     Ok(shape)
@@ -106,7 +106,7 @@ fn default_sequences(num_threads: usize, has_gpu: bool) -> usize {
 pub(super) fn check(config: &ContextConfig) -> Result<(), LoadError> {
     let range = |field: &str, value: Option<u32>, high: u32| match value {
         Some(value) if value == 0 || value > high => {
-            Err(invalid(format!("{field}: must be from 1 to {high}, got {value}")))
+            Err(LoadError::invalid_option(field, format!("must be from 1 to {high}, got {value}")))
         }
         Some(_) | None => Ok(()),
     };
@@ -117,17 +117,17 @@ pub(super) fn check(config: &ContextConfig) -> Result<(), LoadError> {
     range("batch_size", Some(config.batch_size), 1 << 16)?;
     range("ubatch_size", Some(config.ubatch_size), 1 << 16)?;
     if config.deterministic && config.kv_layout == KvLayout::Unified {
-        return Err(invalid("deterministic: needs `kv_layout` `per_sequence`, got `unified`".to_owned()));
+        let message = "needs `kv_layout` `per_sequence`, got `unified`";
+        return Err(LoadError::invalid_option("deterministic", message));
     }
     let num_sequences = config.max_sequences.unwrap_or(4);
     if config.batch_size < num_sequences {
         let batch_size = config.batch_size;
-        return Err(invalid(format!(
-            "batch_size: must be at least max_sequences ({num_sequences}), got {batch_size}"
-        )));
+        let message = format!("must be at least max_sequences ({num_sequences}), got {batch_size}");
+        return Err(LoadError::invalid_option("batch_size", message));
     }
     if config.lora.iter().any(|adapter| !adapter.scale.is_finite()) {
-        return Err(invalid("lora: scale must be a finite number".to_owned()));
+        return Err(LoadError::invalid_option("lora", "scale must be a finite number"));
     }
     Ok(())
 }
@@ -155,10 +155,6 @@ fn check_memory(shape: &ContextShape, facts: &Facts) -> Result<(), LoadError> {
             facts.free_bytes >> 20
         ),
     ))
-}
-
-pub(super) fn invalid(message: String) -> LoadError {
-    LoadError::new(LoadErrorReason::InvalidOption, message)
 }
 
 #[cfg(test)]
@@ -252,14 +248,14 @@ mod tests {
     fn out_of_range_options_are_named() {
         let config = ContextConfig { max_sequences: Some(257), ..ContextConfig::default() };
         let error = choose(&config, &facts(GIB)).unwrap_err();
-        assert_eq!(error.message, "max_sequences: must be from 1 to 256, got 257");
+        assert_eq!(error.to_string(), "max_sequences: must be from 1 to 256, got 257");
         let config =
             ContextConfig { deterministic: true, kv_layout: KvLayout::Unified, ..ContextConfig::default() };
-        assert!(choose(&config, &facts(GIB)).unwrap_err().message.starts_with("deterministic"));
+        assert!(choose(&config, &facts(GIB)).unwrap_err().to_string().starts_with("deterministic: "));
         let config = ContextConfig { kv_layout: KvLayout::Auto, ..config };
         assert_eq!(shape(&config, GIB).0, KvLayout::PerSequence);
         let config =
             ContextConfig { kv_cells: Some(100), kv_layout: KvLayout::Unified, ..ContextConfig::default() };
-        assert!(choose(&config, &facts(20 * GIB)).unwrap_err().message.starts_with("kv_cells"));
+        assert!(choose(&config, &facts(20 * GIB)).unwrap_err().to_string().starts_with("kv_cells: "));
     }
 }

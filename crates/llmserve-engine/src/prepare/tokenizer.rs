@@ -91,7 +91,7 @@ impl Tokenizer<'_> {
     pub(crate) fn check_tokens(&self, field: &'static str, tokens: &[TokenId]) -> Result<(), Error> {
         match self.unknown_token(tokens) {
             None => Ok(()),
-            Some(reason) => Err(Error::InvalidParameter { field, reason }),
+            Some(reason) => Err(Error::invalid(field, reason)),
         }
     }
 

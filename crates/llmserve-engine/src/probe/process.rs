@@ -90,8 +90,10 @@ pub(super) fn verdict(outcome: &Outcome) -> Result<(), LoadError> {
 
 /// The error in a probe's first line.
 fn refusal(output: &str) -> Option<LoadError> {
-    let (code, message) = output.lines().next()?.split_once('\t')?;
-    Some(LoadError::new(LoadErrorReason::from_code(code)?, one_line(message)))
+    let (code, rest) = output.lines().next()?.split_once('\t')?;
+    let (option, message) = rest.split_once('\t')?;
+    let error = LoadError::new(LoadErrorReason::from_code(code)?, one_line(message));
+    Some(LoadError { option: (!option.is_empty()).then(|| option.to_owned()), ..error })
 }
 
 #[cfg(unix)]
@@ -143,7 +145,8 @@ mod tests {
 
     #[test]
     fn a_refusal_keeps_its_reason() {
-        let error = refused("printf 'unsupported\\tarchitecture `x` is not known\\n'; echo log >&2; exit 3");
+        let error =
+            refused("printf 'unsupported\\t\\tarchitecture `x` is not known\\n'; echo log >&2; exit 3");
         assert_eq!(error.reason, LoadErrorReason::Unsupported);
         assert_eq!(error.message, "architecture `x` is not known");
         assert_eq!(error.detail, "log\n");
@@ -165,7 +168,7 @@ mod tests {
 
     #[test]
     fn other_ends_are_failures() {
-        for script in ["exit 1", "exit 3", "echo nonsense; exit 3", "printf 'no-code\\tx\\n'; exit 3"] {
+        for script in ["exit 1", "exit 3", "echo nonsense; exit 3", "printf 'no-code\\t\\tx\\n'; exit 3"] {
             assert_eq!(refused(script).reason, LoadErrorReason::ProbeFailed, "{script}");
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{LoadError, LoadErrorReason};
+use crate::error::LoadError;
 
 /// Everything that is chosen when a model is loaded.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -257,7 +257,6 @@ pub struct SchedulerConfig {
 impl SchedulerConfig {
     /// Refuses options that no engine could run with.
     pub(crate) fn check(&self) -> Result<(), LoadError> {
-        let invalid = |message: String| Err(LoadError::new(LoadErrorReason::InvalidOption, message));
         let counts = [
             ("max_queued_requests", self.max_queued_requests),
             ("max_queued_tokens", self.max_queued_tokens),
@@ -265,7 +264,7 @@ impl SchedulerConfig {
             ("idle_step_ms", self.idle_step_ms as usize),
         ];
         if let Some((field, _)) = counts.iter().find(|(_, value)| *value == 0) {
-            return invalid(format!("{field}: must be at least 1, got 0"));
+            return Err(LoadError::invalid_option(field, "must be at least 1, got 0"));
         }
         Ok(())
     }
@@ -292,6 +291,6 @@ mod tests {
     fn scheduler_options_are_checked_like_the_others() {
         assert!(SchedulerConfig::default().check().is_ok());
         let config = SchedulerConfig { idle_step_ms: 0, ..SchedulerConfig::default() };
-        assert_eq!(config.check().unwrap_err().message, "idle_step_ms: must be at least 1, got 0");
+        assert_eq!(config.check().unwrap_err().to_string(), "idle_step_ms: must be at least 1, got 0");
     }
 }

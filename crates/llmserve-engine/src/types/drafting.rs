@@ -33,6 +33,7 @@ impl Drafting {
             return Ok(());
         }
         let reason = format!("must be from 1 to {MAX_DRAFT_TOKENS}, got {}", self.draft_len);
-        Err(Error::InvalidParameter { field: "draft_len", reason })
+        let limit = if self.draft_len == 0 { 1 } else { MAX_DRAFT_TOKENS };
+        Err(Error::beyond("draft_len", limit as f64, reason))
     }
 }

@@ -1,5 +1,7 @@
 //! Every way in which the engine can refuse or fail, as data.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use super::session_error::SessionError;
@@ -8,7 +10,7 @@ use super::session_error::SessionError;
 ///
 /// Messages give the limit and the actual value. They never contain a path or one of llama.cpp's
 /// log lines, so a server may show them to its clients.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A field of the request is out of range or contradicts another.
     #[error("{field}: {reason}")]
@@ -17,6 +19,8 @@ pub enum Error {
         field: &'static str,
         /// What is wrong with it, with the limit and the value.
         reason: String,
+        /// The bound that the value is beyond, if it is beyond one.
+        limit: Option<f64>,
     },
     /// The prompt has no tokens.
     #[error("prompt: must have at least one token")]
@@ -69,7 +73,7 @@ pub enum Error {
         reason: String,
     },
     /// The token limit is too small for even the shortest document that the constraint allows.
-    #[error("max_tokens: the shortest document takes {minimum} tokens, but only {budget} may be generated")]
+    #[error("max_tokens: {}", too_few(*.minimum, *.budget))]
     BudgetTooSmall {
         /// Number of tokens in the shortest document that was found.
         minimum: usize,
@@ -136,7 +140,48 @@ pub enum Error {
     Session(#[from] SessionError),
 }
 
+fn too_few(minimum: usize, budget: usize) -> String {
+    format!("the shortest document takes {minimum} tokens, but only {budget} may be generated")
+}
+
 impl Error {
+    /// A field that is wrong, but beyond no bound.
+    pub(crate) fn invalid(field: &'static str, reason: impl Into<String>) -> Self {
+        Self::InvalidParameter { field, reason: reason.into(), limit: None }
+    }
+
+    /// A field with a value beyond its bound.
+    pub(crate) fn beyond(field: &'static str, limit: f64, reason: impl Into<String>) -> Self {
+        Self::InvalidParameter { field, reason: reason.into(), limit: Some(limit) }
+    }
+
+    /// What is wrong with the field, for errors that name one: the message without the field's name.
+    #[must_use]
+    pub fn field_reason(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::InvalidParameter { reason, .. }
+            | Self::InvalidInput { reason, .. }
+            | Self::InvalidConstraint { reason, .. } => Some(Cow::Borrowed(reason)),
+            Self::BudgetTooSmall { minimum, budget } => Some(Cow::Owned(too_few(*minimum, *budget))),
+            Self::EmptyPrompt
+            | Self::ContextExceeded { .. }
+            | Self::TextTooLong { .. }
+            | Self::InputTooLong { .. }
+            | Self::ConstraintFailed { .. }
+            | Self::QueueFull { .. }
+            | Self::DecodeFailed { .. }
+            | Self::InvalidLogits
+            | Self::NoDraftHead
+            | Self::DraftContext { .. }
+            | Self::InvalidEmbedding
+            | Self::ShutDown
+            | Self::EngineDead { .. }
+            | Self::Internal
+            | Self::Tokenize { .. }
+            | Self::Session(_) => None,
+        }
+    }
+
     /// A stable code for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -249,11 +294,12 @@ impl LoadErrorReason {
 
 /// A load failed. Nothing of it remains in memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
 pub struct LoadError {
     /// The kind of failure.
     pub reason: LoadErrorReason,
-    /// One sentence for the user, without paths.
+    /// The load option that is wrong, if a single one is: a field of [`crate::ModelConfig`] or of its parts.
+    pub option: Option<String>,
+    /// One sentence for the user, without paths and without the option's name.
     pub message: String,
     /// llama.cpp's own log lines of this load, or further facts. For logs, not for clients.
     pub detail: String,
@@ -262,7 +308,12 @@ pub struct LoadError {
 impl LoadError {
     /// A failure without details.
     pub fn new(reason: LoadErrorReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), detail: String::new() }
+        Self { reason, option: None, message: message.into(), detail: String::new() }
+    }
+
+    /// A load option that is out of range or does not suit the model.
+    pub fn invalid_option(option: &str, message: impl Into<String>) -> Self {
+        Self { option: Some(option.to_owned()), ..Self::new(LoadErrorReason::InvalidOption, message) }
     }
 
     /// Adds details that are for the log only.
@@ -270,5 +321,15 @@ impl LoadError {
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();
         self
+    }
+}
+
+impl fmt::Display for LoadError {
+    /// The option's name, if there is one, and the message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(option) = &self.option {
+            write!(f, "{option}: ")?;
+        }
+        f.write_str(&self.message)
     }
 }

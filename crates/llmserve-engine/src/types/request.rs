@@ -219,10 +219,14 @@ impl GenerationRequest {
         if let Some(n) = parts.logprobs
             && n > MAX_TOP_LOGPROBS
         {
-            return invalid("logprobs", format!("must be at most {MAX_TOP_LOGPROBS}, got {n}"));
+            return Err(Error::beyond(
+                "logprobs",
+                f64::from(MAX_TOP_LOGPROBS),
+                format!("must be at most {MAX_TOP_LOGPROBS}, got {n}"),
+            ));
         }
         if parts.prefill_step_size == Some(0) {
-            return invalid("prefill_step_size", "must be at least 1, got 0");
+            return Err(Error::beyond("prefill_step_size", 1.0, "must be at least 1, got 0"));
         }
         Ok(Self(parts))
     }
@@ -243,7 +247,11 @@ fn check_sampling(sampling: &SamplingParams) -> Result<(), Error> {
     between("presence_penalty", sampling.presence_penalty, -100.0, 100.0)?;
     if sampling.logit_bias.len() > MAX_LOGIT_BIAS {
         let n = sampling.logit_bias.len();
-        return invalid("logit_bias", format!("must have at most {MAX_LOGIT_BIAS} entries, got {n}"));
+        return Err(too_many(
+            "logit_bias",
+            MAX_LOGIT_BIAS,
+            format!("must have at most {MAX_LOGIT_BIAS} entries, got {n}"),
+        ));
     }
     for (token, bias) in &sampling.logit_bias {
         // Minus infinity bans a token; everything else must be a number.
@@ -256,24 +264,36 @@ fn check_sampling(sampling: &SamplingParams) -> Result<(), Error> {
 
 fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
     if stopping.max_tokens == Some(0) {
-        return invalid("max_tokens", "must be at least 1, got 0");
+        return Err(Error::beyond("max_tokens", 1.0, "must be at least 1, got 0"));
     }
     if let Some(max) = stopping.max_tokens
         && stopping.min_tokens > max
     {
         let min = stopping.min_tokens;
-        return invalid("min_tokens", format!("must be at most max_tokens ({max}), got {min}"));
+        return Err(Error::beyond(
+            "min_tokens",
+            f64::from(max),
+            format!("must be at most max_tokens ({max}), got {min}"),
+        ));
     }
     if stopping.max_total_tokens == Some(0) {
-        return invalid("max_total_tokens", "must be at least 1, got 0");
+        return Err(Error::beyond("max_total_tokens", 1.0, "must be at least 1, got 0"));
     }
     if stopping.stop.len() > MAX_STOP_STRINGS {
         let n = stopping.stop.len();
-        return invalid("stop", format!("must have at most {MAX_STOP_STRINGS} strings, got {n}"));
+        return Err(too_many(
+            "stop",
+            MAX_STOP_STRINGS,
+            format!("must have at most {MAX_STOP_STRINGS} strings, got {n}"),
+        ));
     }
     if stopping.stop_token_ids.len() > MAX_STOP_TOKENS {
         let n = stopping.stop_token_ids.len();
-        return invalid("stop_token_ids", format!("must have at most {MAX_STOP_TOKENS} tokens, got {n}"));
+        return Err(too_many(
+            "stop_token_ids",
+            MAX_STOP_TOKENS,
+            format!("must have at most {MAX_STOP_TOKENS} tokens, got {n}"),
+        ));
     }
     for stop in &stopping.stop {
         if stop.is_empty() {
@@ -281,7 +301,11 @@ fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
         }
         if stop.len() > MAX_STOP_BYTES {
             let n = stop.len();
-            return invalid("stop", format!("strings must have at most {MAX_STOP_BYTES} bytes, got {n}"));
+            return Err(too_many(
+                "stop",
+                MAX_STOP_BYTES,
+                format!("strings must have at most {MAX_STOP_BYTES} bytes, got {n}"),
+            ));
         }
     }
     Ok(())
@@ -291,25 +315,38 @@ fn at_least_zero(field: &'static str, value: f32) -> Result<(), Error> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
-    invalid(field, format!("must be a number of at least 0, got {value}"))
+    lower_bound(field, value, format!("must be a number of at least 0, got {value}"))
 }
 
 fn above_zero(field: &'static str, value: f32) -> Result<(), Error> {
     if value.is_finite() && value > 0.0 {
         return Ok(());
     }
-    invalid(field, format!("must be a number above 0, got {value}"))
+    lower_bound(field, value, format!("must be a number above 0, got {value}"))
+}
+
+/// A value that is below 0, or not a finite number.
+fn lower_bound(field: &'static str, value: f32, reason: String) -> Result<(), Error> {
+    if value.is_finite() { Err(Error::beyond(field, 0.0, reason)) } else { invalid(field, reason) }
 }
 
 fn between(field: &'static str, value: f32, low: f32, high: f32) -> Result<(), Error> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    invalid(field, format!("must be a number from {low} to {high}, got {value}"))
+    let reason = format!("must be a number from {low} to {high}, got {value}");
+    if value.is_nan() {
+        return invalid(field, reason);
+    }
+    Err(Error::beyond(field, f64::from(if value < low { low } else { high }), reason))
+}
+
+fn too_many(field: &'static str, most: usize, reason: String) -> Error {
+    Error::beyond(field, most as f64, reason)
 }
 
 fn invalid<T>(field: &'static str, reason: impl Into<String>) -> Result<T, Error> {
-    Err(Error::InvalidParameter { field, reason: reason.into() })
+    Err(Error::invalid(field, reason))
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
                 await _shortest(engine, {"json_schema": schema})
             except InvalidParameterError as error:
                 reason = f"parameters of {tool.name}: {error.reason}"
-                raise InvalidParameterError.about("tools", reason, limit=error.limit) from None
+                raise InvalidParameterError(reason, field="tools", limit=error.limit) from None
         known[schema] = None
         known.move_to_end(schema)
         if len(known) > _MAX_KNOWN:

@@ -84,7 +84,7 @@ class TaggedCall:
         values = sum(priced.minimum for priced in self._left if priced.argument.is_required)
         minimum = self._key_tokens() + self._dearest() + values
         raise BudgetTooSmallError(
-            f"max_tokens: a tool call takes {minimum} tokens, but only {minimum - missing} may be generated",
+            f"a tool call takes {minimum} tokens, but only {minimum - missing} may be generated",
             minimum=minimum,
             budget=minimum - missing,
         )

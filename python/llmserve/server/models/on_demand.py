@@ -233,4 +233,4 @@ def _raise_failure(task: asyncio.Task[None]) -> None:
 
 def _fresh(failure: LoadError) -> LoadError:
     """A copy of the failure: an exception that is raised over and over collects the traces of all."""
-    return LoadError(str(failure), reason=failure.reason, detail=failure.detail)
+    return failure.named(failure.field)

@@ -9,7 +9,7 @@ use super::Weights;
 use super::raw_context::RawContext;
 use super::weights::c_path;
 use crate::config::LoraAdapter;
-use crate::error::{LoadError, LoadErrorReason};
+use crate::error::LoadError;
 use crate::lock::lock;
 
 /// The adapters of a context, which must be dropped before them.
@@ -45,8 +45,8 @@ impl Adapters {
             // SAFETY: the model is live and the lock held; the path is terminated.
             let loaded = unsafe { sys::llama_adapter_lora_init(self.weights.as_ptr(), path.as_ptr()) };
             let failed = || {
-                let message = format!("lora: adapter {} could not be loaded for this model", index + 1);
-                LoadError::new(LoadErrorReason::InvalidOption, message)
+                let message = format!("adapter {} could not be loaded for this model", index + 1);
+                LoadError::invalid_option("lora", message)
             };
             self.loaded.push(NonNull::new(loaded).ok_or_else(failed)?);
         }
@@ -64,6 +64,6 @@ impl Adapters {
         if code == 0 {
             return Ok(());
         }
-        Err(LoadError::new(LoadErrorReason::InvalidOption, "lora: the adapters do not fit this model"))
+        Err(LoadError::invalid_option("lora", "the adapters do not fit this model"))
     }
 }

@@ -8,7 +8,7 @@ use super::Weights;
 use crate::config::{
     ContextConfig, FlashAttention, KvLayout, KvType, MetadataValue, RopeScaling, WeightsConfig,
 };
-use crate::error::{LoadError, LoadErrorReason};
+use crate::error::LoadError;
 use crate::gguf::{EmbeddingKind, Pooling};
 use crate::types::MAX_DRAFT_TOKENS;
 
@@ -99,10 +99,13 @@ pub(super) fn tensor_split(config: &WeightsConfig) -> Result<Vec<f32>, LoadError
     let max = unsafe { sys::llama_max_devices() };
     if config.tensor_split.len() > max {
         let given = config.tensor_split.len();
-        return Err(invalid(format!("tensor_split: must have at most {max} values, got {given}")));
+        return Err(LoadError::invalid_option(
+            "tensor_split",
+            format!("must have at most {max} values, got {given}"),
+        ));
     }
     if config.tensor_split.iter().any(|share| !share.is_finite() || *share < 0.0) {
-        return Err(invalid("tensor_split: values must be finite and not negative".to_owned()));
+        return Err(LoadError::invalid_option("tensor_split", "values must be finite and not negative"));
     }
     let mut split = config.tensor_split.clone();
     split.resize(max, 0.0);
@@ -149,9 +152,8 @@ fn fixed_text(text: &str) -> Result<[c_char; 128], LoadError> {
     let mut fixed = [0; 128];
     if text.len() >= fixed.len() || text.contains('\0') {
         let len = text.len();
-        return Err(invalid(format!(
-            "metadata_overrides: keys and texts must have at most 127 bytes and no NUL, got {len} bytes"
-        )));
+        let message = format!("keys and texts must have at most 127 bytes and no NUL, got {len} bytes");
+        return Err(LoadError::invalid_option("metadata_overrides", message));
     }
     for (target, byte) in fixed.iter_mut().zip(text.bytes()) {
         // Signed on some systems, unsigned on others.
@@ -257,8 +259,4 @@ fn ggml_type(kv_type: KvType) -> sys::ggml_type {
         KvType::Q4_0 => sys::GGML_TYPE_Q4_0,
         KvType::IQ4_NL => sys::GGML_TYPE_IQ4_NL,
     }
-}
-
-fn invalid(message: String) -> LoadError {
-    LoadError::new(LoadErrorReason::InvalidOption, message)
 }
