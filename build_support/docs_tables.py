@@ -66,7 +66,7 @@ def names(table: Table, *columns: Column) -> Iterator[str]:
 
 
 def _cell(name: str, column: Column) -> str:
-    found = [(wire, prop) for wire, prop in _leaves(column.body, "") if prop.engine_name == name]
+    found = [(wire, prop) for wire, prop in _leaves(column.body, "") if name in prop.engine_names]
     return ", ".join(f"`{wire}`{_default(column.defaults.get(name, prop.default))}" for wire, prop in found)
 
 

@@ -14,6 +14,7 @@ from llmserve import InvalidParameterError, SamplingParams, Token
 from llmserve.server.apis.openai import answers, conversations, logprobs, responses_input
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.responses_items import OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.openai.sampling import ignored_fields
@@ -41,6 +42,11 @@ def responses(**body: Any) -> ResponsesRequest:
     return read(ResponsesRequest, {"model": "m", "input": "hi", **body}).value
 
 
+def params_of(request: ChatRequest) -> SamplingParams:
+    params = conversations.chat_params(request)
+    return asyncio.run(with_constraint(request, params, request.response_format))
+
+
 def function(name: str, **fields: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, **fields}}
 
@@ -48,7 +54,9 @@ def function(name: str, **fields: Any) -> dict[str, Any]:
 def test_the_defaults_are_openais() -> None:
     params = conversations.chat_params(chat(seed=5))
     assert params == SamplingParams(temperature=1.0, seed=5)
-    assert completion().max_tokens == 16
+    assert completion().num_tokens_wanted == 16
+    assert completion(n_predict=3).num_tokens_wanted == 3
+    assert completion(n_predict=3, max_tokens=4).num_tokens_wanted == 4
 
 
 def test_every_sampling_field_is_passed_on() -> None:
@@ -103,7 +111,7 @@ def test_every_sampling_field_is_passed_on() -> None:
         (chat(response_format={"type": "json_object"}), "json_schema", "response_format"),
         (completion(json_schema={}), "json_schema", "json_schema"),
         (completion(response_format={"type": "json_object"}), "json_schema", "response_format"),
-        (responses(), "json_schema", "text.format"),
+        (responses(text={"format": {"type": "json_object"}}), "json_schema", "text.format"),
         (chat(max_tokens=5), "max_tokens", "max_tokens"),
         (chat(max_completion_tokens=5), "max_tokens", "max_completion_tokens"),
         (responses(), "max_tokens", "max_output_tokens"),
@@ -135,7 +143,11 @@ def test_random_seeds_are_drawn() -> None:
         ({"max_tokens": 2**31}, "max_tokens must be at most 2147483647, got 2147483648"),
         ({"n": 0}, "n must be at least 1, got 0"),
         ({"n": 129}, "n must be at most 128, got 129"),
-        ({"logit_bias": {"yes": 5}}, "logit_bias must have token ids as keys, got 'yes'"),
+        ({"logit_bias": {"": 5}}, "logit_bias must have token ids or texts as keys, got an empty text"),
+        ({"logit_bias": {"9" * 12: 5}}, "logit_bias must have token ids as keys, got '999999999999'"),
+        ({"logit_bias": {"yes": 101}}, "logit_bias.yes must be from -100 to 100, got 101"),
+        ({"n_predict": -2}, "n_predict must be at least -1, got -2"),
+        ({"stop_token_ids": [-1]}, "stop_token_ids[0] must be from 0 to 2147483647, got -1"),
         ({"logit_bias": {"-1": 5}}, "logit_bias must have token ids as keys, got '-1'"),
         ({"logit_bias": {"1": 1e9}}, "logit_bias.1 must be from -100 to 100, got 1000000000.0"),
         ({"logit_bias": {"1": True}}, "logit_bias.1 must be a number, got a boolean"),
@@ -163,6 +175,11 @@ def test_wrong_fields_are_named(body: dict[str, Any], message: str) -> None:
     [
         ({"top_logprobs": 2}, "top_logprobs needs logprobs to be true"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
+        ({"n_predict": 0}, "n_predict must be at least 1"),
+        (
+            {"continue_final_message": True, "add_generation_prompt": True},
+            "continue_final_message cannot be used with add_generation_prompt",
+        ),
         ({"functions": [{}]}, "functions is the old form of tools"),
         ({"modalities": ["audio"]}, "modalities must be [text]"),
         ({"response_format": {}}, "response_format.type must be text, json_object or json_schema, got null"),
@@ -209,7 +226,7 @@ def test_wrong_requests_are_refused(body: dict[str, Any], message: str) -> None:
     request = chat(**body)
     with pytest.raises((FieldError, InvalidParameterError)) as caught:
         conversations.conversation_of(request)
-        conversations.chat_params(request)
+        params_of(request)
     assert str(caught.value).startswith(message)
 
 
@@ -247,7 +264,7 @@ def test_response_formats() -> None:
 
 def test_known_fields_without_effect() -> None:
     request = chat(stop="x", response_format={"type": "json_object"}, stream_options={"include_usage": True})
-    assert ignored_fields(request, conversations.chat_params(request)) == ["stop", "stream_options"]
+    assert ignored_fields(request, params_of(request)) == ["stop", "stream_options"]
     parsed = read(ChatRequest, {"model": "m", "messages": [USER], "user": "u", "store": True})
     assert parsed.unknown == ("user", "store")
 
@@ -332,11 +349,9 @@ def test_wrong_responses_are_refused(body: dict[str, Any], message: str) -> None
 
 def test_text_formats_of_responses() -> None:
     given = {"type": "json_schema", "name": "n", "schema": {"type": "array"}}
-    assert (
-        responses_input.response_params(responses(text={"format": given})).json_schema == '{"type":"array"}'
-    )
+    assert responses_input.chat_format(given) == {"type": "json_schema", "json_schema": given}
     with pytest.raises(FieldError, match=r"^text\.format\.schema is required$"):
-        responses_input.response_params(responses(text={"format": {"type": "json_schema"}}))
+        responses_input.chat_format({"type": "json_schema"})
 
 
 def test_events_build_items() -> None:
@@ -402,14 +417,11 @@ def test_log_probabilities_are_json() -> None:
     assert [entry["bytes"] for entry in made["content"]] == [[0xF0, 0x9F], [97]]
     assert made["content"][0]["token"] == "\\xf0\\x9f"  # noqa: S105 - a token of a vocabulary
     assert made["content"][1]["logprob"] == -9999.0
-    legacy = logprobs.LegacyLogprobs(2, 5).render(tokens, texts)
+    legacy = logprobs.LegacyLogprobs(2).render(tokens, texts)
     assert legacy["tokens"] == ["bytes:\\xf0\\x9f", "a"]
-    assert legacy["text_offset"] == [5, 5]
+    assert legacy["text_offset"] == [0, 0]
     assert legacy["top_logprobs"][1] == {"a": -9999.0, "z": -9999.0}
-    assert logprobs.LegacyLogprobs(0, 0).render(tokens, texts)["top_logprobs"] is None
-    echoed = logprobs.echoed_logprobs([b"ab", b"c"], 1)
-    assert echoed["text_offset"] == [0, 2]
-    assert logprobs.joined(echoed, legacy)["token_logprobs"] == [None, None, -1.0, -9999.0]
+    assert logprobs.LegacyLogprobs(0).render(tokens, texts)["top_logprobs"] is None
 
 
 def test_usage_counts_each_prompt_once() -> None:

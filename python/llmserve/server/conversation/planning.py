@@ -92,7 +92,7 @@ def check_plan(plan: TurnPlan, field: str) -> None:
     """
     if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
         raise FieldError(
-            "grammar" if plan.params.grammar is not None else field,
+            field,
             "cannot be used with tool_choice auto here: this model's tool calls are JSON too. "
             "Use required or none",
         )

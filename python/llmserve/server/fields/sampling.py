@@ -9,7 +9,7 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.fields.table import table
 from llmserve.server.web.field_kinds import TEXTS
 from llmserve.server.web.fields import Values
-from llmserve.server.web.token_kinds import LOGIT_BIAS
+from llmserve.server.web.token_kinds import LOGIT_BIAS, TOKEN_IDS
 
 RANDOM_SEED = -1
 MAX_SEED = 2**64 - 1
@@ -65,6 +65,10 @@ SAMPLING = table(
         "min_tokens": _COUNT,
         "min_tokens_to_keep": _SIZE,
         "no_repeat_ngram_size": _COUNT,
+        "stop_token_ids": {
+            "kind": TOKEN_IDS,
+            "doc": "Tokens that end the generation, at most 4,096. JSON documents ignore them.",
+        },
         "max_total_tokens": {**_SIZE, "doc": "Maximum number of tokens in prompt and output together."},
         "prefill_step_size": _SIZE,
         "ignore_eos": {},

@@ -62,6 +62,13 @@ def _read_text_or_object(value: Any, name: str) -> str | dict[str, Any]:
     return value
 
 
+def _read_object_or_text(value: Any, name: str) -> Any:
+    # A boolean is a JSON Schema, too.
+    if not isinstance(value, str | dict | bool):
+        raise FieldError(name, f"must be an object or its text, got {kind_of(value)}")
+    return value
+
+
 def text_of_at_most(limit: int) -> Kind:
     """A text of 1 to ``limit`` characters."""
 
@@ -90,6 +97,10 @@ OBJECT = Kind(read_object, {"type": "object"})
 OBJECTS = Kind(read_objects, {"type": "array", "items": {"type": "object"}})
 TEXTS = Kind(read_texts, {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
 TEXT_ARRAY = Kind(_read_text_array, {"type": "array", "items": {"type": "string", "minLength": 1}})
+OBJECT_OR_TEXT = Kind(
+    _read_object_or_text, {"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "boolean"}]}
+)
+"""A JSON Schema, or its text."""
 TEXT_OR_OBJECT = Kind(_read_text_or_object, {"anyOf": [{"type": "string"}, {"type": "object"}]})
 TEXT_OR_OBJECTS = Kind(
     lambda value, name: value if isinstance(value, str) else read_objects(value, name),

@@ -45,8 +45,8 @@ class Field:
     """Whether an integer may not be written as 5.0: fractions lose digits long before 64 bits."""
     wire: str | None = None
     """The field's name in JSON, if that is not the attribute's."""
-    engine: str | None = None
-    """The engine's name for what the field sets, if that is not the attribute's."""
+    engine: str | tuple[str, ...] = ()
+    """The engine's name for what the field sets, if that is not the attribute's; or all such names."""
     kind: Kind | None = None
 
 
@@ -87,9 +87,10 @@ class Property:
     """The attribute that holds the mapping."""
 
     @property
-    def engine_name(self) -> str:
-        """The engine's name for what the field sets."""
-        return self.field.engine or self.attribute
+    def engine_names(self) -> tuple[str, ...]:
+        """The engine's names for what the field sets."""
+        engine = self.field.engine or self.attribute
+        return (engine,) if isinstance(engine, str) else engine
 
     @property
     def nested_type(self) -> type | None:
@@ -153,6 +154,6 @@ def _wire_names(body: Any, engine_name: str, where: str) -> list[tuple[str, bool
         if prop.nested_type is not None:
             inner = prop.nested_type if value is None else value
             found += _wire_names(inner, engine_name, f"{where}{prop.name}.")
-        elif prop.engine_name == engine_name:
+        elif engine_name in prop.engine_names:
             found.append((where + prop.name, value is not None and value != prop.default))
     return found

@@ -41,15 +41,24 @@ def logit_bias(max_entries: int | None = None) -> Kind:
 LOGIT_BIAS = logit_bias()
 
 
-def _read_biases_or_pairs(value: Any, name: str) -> dict[int, float]:
+def _read_biases_or_pairs(value: Any, name: str) -> dict[int | str, float]:
     if isinstance(value, list):
         return dict(_read_pair(item, f"{name}[{index}]") for index, item in enumerate(value))
-    biases: dict[int, float] = LOGIT_BIAS.read(value, name)
-    return biases
+    return {
+        _read_id_or_text(key, name): _read_bias(bias, f"{name}.{key[:32]}")
+        for key, bias in read_object(value, name).items()
+    }
 
 
-LOGIT_BIAS_OR_PAIRS = Kind(_read_biases_or_pairs, LOGIT_BIAS.schema)
-"""Token ids with numbers, or llama-server's pairs, in which false bans a token."""
+TOKEN_BIAS = Kind(_read_biases_or_pairs, LOGIT_BIAS.schema)
+"""Token ids or texts with numbers, or llama-server's pairs, in which false bans a token."""
+
+
+def _read_id_or_text(key: str, name: str) -> int | str:
+    if not key:
+        raise FieldError(name, "must have token ids or texts as keys, got an empty text")
+    # Digits, also those of an id that is too large, stand for an id.
+    return _read_key(key, name) if key.removeprefix("-").isdecimal() else key
 
 
 def _read_key(key: str, name: str) -> int:
@@ -58,9 +67,9 @@ def _read_key(key: str, name: str) -> int:
     return int(key)
 
 
-def _read_pair(value: Any, name: str) -> tuple[int, float]:
-    if not isinstance(value, list) or len(value) != 2 or type(value[0]) is not int:
-        raise FieldError(name, "must be a token id and a number")
+def _read_pair(value: Any, name: str) -> tuple[int | str, float]:
+    if not isinstance(value, list) or len(value) != 2 or type(value[0]) not in (int, str) or value[0] == "":
+        raise FieldError(name, "must be a token id, or a text, and a number")
     if value[1] is False:
         return value[0], -math.inf
     return value[0], _read_bias(value[1], f"{name}[1]")

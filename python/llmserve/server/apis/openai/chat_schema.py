@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from llmserve.server.apis.openai.schema import SamplingFields
+from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.field_kinds import MESSAGES, OBJECT, OBJECTS, unchecked
-from llmserve.server.web.fields import Field
+from llmserve.server.web.fields import Field, Values
 
 TOOL_CHOICE = unchecked({"anyOf": [{"type": "string"}, {"type": "object"}]})
 
@@ -66,8 +67,17 @@ class ChatRequest(SamplingFields):
         Mapping[str, Any],
         Field("Further variables for the chat template.", kind=OBJECT),
     ] = field(default_factory=dict)
-    add_generation_prompt: Annotated[bool, Field("Begin the assistant's turn.")] = True
+    documents: Annotated[
+        tuple[dict[str, Any], ...], Field("Documents for the chat template.", kind=OBJECTS)
+    ] = ()
+    add_generation_prompt: Annotated[
+        bool | None, Field("Begin the assistant's turn. Default: true, unless it continues a message.")
+    ] = None
     continue_final_message: Annotated[
-        bool, Field("Continue the last message, instead of beginning a new one.")
+        bool,
+        Field("Continue the last message. Not with `add_generation_prompt`."),
     ] = False
     modalities: Annotated[Any, Field("Only `text`.", kind=unchecked({"type": "array"}))] = None
+    refused: Annotated[Values, refused(*EVERYWHERE, *CHAT, "reasoning", "max_output_tokens")] = field(
+        default_factory=dict
+    )

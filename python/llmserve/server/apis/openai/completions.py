@@ -12,11 +12,11 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai import answers, logprobs
 from llmserve.server.apis.openai.answers import Envelope
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
-from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
-from llmserve.server.conversation.json_formats import json_schema_of, schema_text
+from llmserve.server.apis.openai.token_texts import with_token_texts
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
@@ -62,7 +62,7 @@ class CompletionsApi:
         """`POST /v1/completions`."""
         parsed = await exchange.read(OpenAiCompletionRequest)
         request = parsed.value
-        params = await with_grammar(request, _params(request))
+        params = await with_constraint(request, _params(request), request.response_format)
         ignored = [*parsed.unknown, *ignored_fields(request, params)]
         session = SESSION.of(exchange.request.scope)
         async with self.submitted(request, params, session) as (used, choices):
@@ -88,7 +88,7 @@ class CompletionsApi:
             FieldError: The choices are too many, or may have no token and must be a document.
             LlmserveError: The request is refused.
         """
-        if request.max_tokens == 0 and params.json_schema is not None:
+        if request.num_tokens_wanted == 0 and params.json_schema is not None:
             # The engine refuses every budget below the shortest document, too.
             raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0", limit=1)
         num_choices = len(request.prompt) * request.n
@@ -102,6 +102,7 @@ class CompletionsApi:
             raise FieldError("n", "and prompt must ask for one text when a session is named")
         async with AsyncExitStack() as stack:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
+            params = await with_token_texts(used.engine, params, request)
             choices = [
                 Choice(used.engine, request, prompt_index, number, params)
                 for prompt_index in range(len(request.prompt))
@@ -109,7 +110,7 @@ class CompletionsApi:
             ]
             for choice in choices:
                 await choice.prepare()
-            if request.max_tokens != 0:
+            if request.num_tokens_wanted != 0:
                 call = Call(
                     dialect=DIALECT,
                     model=used.model,
@@ -131,11 +132,12 @@ def _params(request: OpenAiCompletionRequest) -> SamplingParams:
         raise FieldError("suffix", "is not supported: put a model's own infill tokens into the prompt")
     if request.best_of is not None and request.best_of != request.n:
         raise FieldError("best_of", f"must equal n ({request.n}) if given, got {request.best_of}")
-    schema = json_schema_of(request.response_format)
-    if schema is None and request.json_schema is not None:
-        schema = schema_text(request.json_schema, "json_schema")
+    if request.echo and request.logprobs is not None:
+        raise FieldError(
+            "logprobs", "cannot be used with echo: the log-probabilities of prompts are not supported"
+        )
     return sampling_params(
-        request.sampling, max_tokens=request.max_tokens or 1, logprobs=request.logprobs, json_schema=schema
+        request.sampling, max_tokens=request.num_tokens_wanted or 1, logprobs=request.logprobs
     )
 
 
@@ -148,10 +150,11 @@ class Choice:
     prompt_index: int
     number: int
     base: SamplingParams
+    truncated: list[int] | None = None
+    """What `truncate_prompt_tokens` leaves of the prompt."""
     run: Run[Stream] | None = None
     """`None` if nothing is to be generated."""
     echoed: str = ""
-    echoed_logprobs: dict[str, Any] | None = None
     shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
     legacy: logprobs.LegacyLogprobs | None = None
     completion: Completion | None = None
@@ -165,6 +168,8 @@ class Choice:
     @property
     def prompt(self) -> str | list[int]:
         """The prompt of this choice."""
+        if self.truncated is not None:
+            return self.truncated
         return self.request.prompt[self.prompt_index]
 
     @property
@@ -188,34 +193,34 @@ class Choice:
         return self.completion
 
     async def _without_output(self) -> Completion:
-        prompt = self.prompt
-        ids = await self.engine.tokenize(prompt) if isinstance(prompt, str) else prompt
         return Completion(
             text="",
             tokens=(),
             finish_reason="length",
-            usage=Usage(prompt_tokens=len(ids)),
+            usage=Usage(prompt_tokens=len(await self._prompt_ids())),
             timings=Timings(),
             seed=self.params.seed or 0,
             stop=None,
         )
 
     async def prepare(self) -> None:
-        """Finds the text that is echoed."""
+        """Truncates the prompt, and finds the text that is echoed."""
+        if (limit := self.request.truncate_prompt_tokens) is not None:
+            self.truncated = (await self._prompt_ids())[-limit:]
         if self.request.echo:
             await self._find_echo()
         if self.request.logprobs is not None:
-            self.legacy = logprobs.LegacyLogprobs(self.request.logprobs, len(self.echoed))
+            self.legacy = logprobs.LegacyLogprobs(self.request.logprobs)
 
     async def _find_echo(self) -> None:
         prompt = self.prompt
         self.echoed = (
             prompt if isinstance(prompt, str) else await self.engine.detokenize(prompt, render_special=True)
         )
-        if self.request.logprobs is not None:
-            ids = await self.engine.tokenize(prompt) if isinstance(prompt, str) else prompt
-            pieces = await self.engine.token_bytes(ids)
-            self.echoed_logprobs = logprobs.echoed_logprobs(pieces, self.request.logprobs)
+
+    async def _prompt_ids(self) -> list[int]:
+        prompt = self.prompt
+        return await self.engine.tokenize(prompt) if isinstance(prompt, str) else prompt
 
     async def logprobs_of(self, delta: Delta, stop: str | None, *, is_last: bool) -> dict[str, Any] | None:
         """The lists of the tokens that are shown with a delta."""
@@ -244,10 +249,6 @@ class _Answer:
         for index, (choice, completion) in enumerate(zip(self._choices, completions, strict=True)):
             delta = Delta(text=completion.text, tokens=completion.tokens)
             lists = await choice.logprobs_of(delta, completion.stop, is_last=True)
-            if lists is None:
-                lists = choice.echoed_logprobs
-            elif choice.echoed_logprobs is not None:
-                lists = logprobs.joined(choice.echoed_logprobs, lists)
             shown.append(_choice(index, choice.echoed + completion.text, lists, completion.finish_reason))
         whole = self._envelope.fields(self._envelope.kind, shown)
         timings = answers.timings(completions[0].usage, completions[0].timings)
@@ -258,9 +259,9 @@ class _Answer:
         for index, choice in enumerate(self._choices):
             if choice.run is None:
                 await choice.result()
-                yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, "length"))
+                yield self._frame(_choice(index, choice.echoed, None, "length"))
             elif self._request.echo:
-                yield self._frame(_choice(index, choice.echoed, choice.echoed_logprobs, None))
+                yield self._frame(_choice(index, choice.echoed, None, None))
         if (run := self._choices[0].run) is not None:
             async with aclosing(merged(await run.outputs())) as deltas:
                 async for index, delta in deltas:

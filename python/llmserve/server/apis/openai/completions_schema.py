@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from llmserve.server.apis.openai.schema import SamplingFields
+from llmserve.server.fields.refused import EVERYWHERE, refused
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.field_kinds import unchecked
-from llmserve.server.web.fields import Field
+from llmserve.server.web.fields import Field, Values
 from llmserve.server.web.token_kinds import PROMPTS, Prompts
 
 DEFAULT_MAX_TOKENS = 16
@@ -26,13 +27,14 @@ class OpenAiCompletionRequest(SamplingFields):
         ),
     ]
     max_tokens: Annotated[
-        int,
+        int | None,
         Field(
-            "Maximum number of tokens; -1 for up to the context length. 0 generates nothing, for `echo`.",
+            "Maximum number of tokens; -1 for up to the context length. 0 generates nothing, for `echo`. "
+            f"Default: {DEFAULT_MAX_TOKENS}.",
             minimum=-1,
             maximum=MAX_COUNT,
         ),
-    ] = DEFAULT_MAX_TOKENS
+    ] = None
     best_of: Annotated[int | None, Field("Must equal `n` if given.")] = None
     echo: Annotated[bool, Field("Begin the text with the prompt.")] = False
     logprobs: Annotated[
@@ -47,6 +49,24 @@ class OpenAiCompletionRequest(SamplingFields):
             "Refused: put the model's own infill tokens into the prompt.", kind=unchecked({"type": "string"})
         ),
     ] = None
-    json_schema: Annotated[
-        Any, Field("A JSON Schema for the output, as in llama-server.", kind=unchecked({"type": "object"}))
+    truncate_prompt_tokens: Annotated[
+        int | None, Field("Keep only this number of tokens, the last ones, of each prompt.", minimum=1)
     ] = None
+    refused: Annotated[
+        Values,
+        refused(
+            *EVERYWHERE,
+            "messages",
+            "tools",
+            "chat_template_kwargs",
+            "max_completion_tokens",
+            "max_output_tokens",
+            "top_logprobs",
+        ),
+    ] = field(default_factory=dict)
+
+    @property
+    def num_tokens_wanted(self) -> int:
+        """The limit on tokens; -1 is the context length."""
+        given = self.n_predict if self.max_tokens is None else self.max_tokens
+        return DEFAULT_MAX_TOKENS if given is None else given

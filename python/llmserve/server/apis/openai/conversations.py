@@ -8,10 +8,10 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.sampling import sampling_params
 from llmserve.server.conversation import Conversation
-from llmserve.server.conversation.json_formats import json_schema_of
 from llmserve.server.conversation.messages import check_parts, variables_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
+from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import kind_of
 
 
@@ -40,6 +40,7 @@ def conversation_of(request: ChatRequest) -> Conversation:
         is_parallel=request.parallel_tool_calls,
         variables={
             **variables_of(request.chat_template_kwargs, request.reasoning_effort),
+            **({"documents": list(request.documents)} if request.documents else {}),
             **_generation_options(request),
         },
     )
@@ -57,9 +58,11 @@ def _check_calls(calls: Any, where: str) -> None:
 
 
 def _generation_options(request: ChatRequest) -> dict[str, Any]:
-    if request.continue_final_message:
-        return {"add_generation_prompt": False, "continue_final_message": True}
-    return {"add_generation_prompt": request.add_generation_prompt}
+    if not request.continue_final_message:
+        return {"add_generation_prompt": request.add_generation_prompt is not False}
+    if request.add_generation_prompt:
+        raise FieldError("continue_final_message", "cannot be used with add_generation_prompt: choose one")
+    return {"add_generation_prompt": False, "continue_final_message": True}
 
 
 def chat_params(request: ChatRequest) -> SamplingParams:
@@ -75,11 +78,13 @@ def chat_params(request: ChatRequest) -> SamplingParams:
     max_tokens = request.max_completion_tokens
     if max_tokens is None:
         max_tokens = request.max_tokens
+    if max_tokens is None:
+        max_tokens = request.n_predict
     if max_tokens == 0:
-        raise FieldError("max_tokens", "must be at least 1, or -1 for the context length, got 0", limit=1)
+        field = wire_name(request, "max_tokens")
+        raise FieldError(field, "must be at least 1, or -1 for the context length, got 0", limit=1)
     return sampling_params(
         request.sampling,
         max_tokens=max_tokens,
         logprobs=(top or 0) if request.logprobs else None,
-        json_schema=json_schema_of(request.response_format),
     )

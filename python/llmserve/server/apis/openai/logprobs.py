@@ -84,13 +84,13 @@ def _shown(data: bytes, prefix: str) -> str:
 
 
 class LegacyLogprobs:
-    """`logprobs` of a completion's choice: lists, with offsets in the text, which `start` begins."""
+    """`logprobs` of a completion's choice: lists, with offsets in the text."""
 
     __slots__ = ("_num_top", "_offset")
 
-    def __init__(self, num_top: int, start: int) -> None:
+    def __init__(self, num_top: int) -> None:
         self._num_top = num_top
-        self._offset = start
+        self._offset = 0
 
     def render(self, tokens: Iterable[Token], texts: dict[int, bytes]) -> dict[str, Any]:
         """The lists of some tokens, which follow those of the last call."""
@@ -104,26 +104,9 @@ class LegacyLogprobs:
             tops.append({_shown(texts[id_], "bytes:"): finite(logprob) for id_, logprob in top})
             offsets.append(self._offset)
             self._offset += len(token.text)
-        return _lists(names, logprobs, tops if self._num_top else None, offsets)
-
-
-def echoed_logprobs(pieces: Iterable[bytes], num_top: int) -> dict[str, Any]:
-    """The lists of a prompt's tokens, whose log-probabilities are unknown."""
-    names = [_shown(piece, "bytes:") for piece in pieces]
-    offsets, length = [], 0
-    for piece in pieces:
-        offsets.append(length)
-        length += len(piece.decode(errors="ignore"))
-    nothing: list[None] = [None] * len(names)
-    return _lists(names, nothing, nothing if num_top else None, offsets)
-
-
-def _lists(
-    names: list[str], logprobs: list[Any], tops: list[Any] | None, offsets: list[int]
-) -> dict[str, Any]:
-    return {"tokens": names, "token_logprobs": logprobs, "top_logprobs": tops, "text_offset": offsets}
-
-
-def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The lists of two parts of one text."""
-    return {key: None if first[key] is None else first[key] + second[key] for key in first}
+        return {
+            "tokens": names,
+            "token_logprobs": logprobs,
+            "top_logprobs": tops if self._num_top else None,
+            "text_offset": offsets,
+        }

@@ -8,12 +8,11 @@ from typing import Any
 from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.completions import Choice, CompletionsApi
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
-from llmserve.server.apis.openai.grammar import with_grammar
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
-from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
-from llmserve.server.conversation.json_formats import schema_text
+from llmserve.server.apis.openai.sampling import ignored_stops, sampling_params
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
@@ -58,19 +57,19 @@ class NativeCompletionApi:
         request = OpenAiCompletionRequest(
             model=model,
             prompt=native.prompt,
-            max_tokens=native.n_predict,
+            max_tokens=native.num_tokens_wanted,
             sampling=native.sampling,
+            bad_words=native.bad_words,
             stream=native.stream,
-            grammar=native.grammar,
         )
-        schema = None if native.json_schema is None else schema_text(native.json_schema, "json_schema")
-        params = sampling_params(
-            native.sampling, max_tokens=native.n_predict or 1, logprobs=None, json_schema=schema
-        )
-        params = await with_grammar(request, params)
+        params = sampling_params(native.sampling, max_tokens=native.num_tokens_wanted or 1, logprobs=None)
+        params = await with_constraint(native, params, native.response_format)
         session = SESSION.of(exchange.request.scope)
-        headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
-        async with self._completions.submitted(request, params, session, "n_predict") as (used, (choice,)):
+        headers = answer_headers([*parsed.unknown, *ignored_stops(params)], seed=params.seed)
+        async with self._completions.submitted(request, params, session, native.tokens_field) as (
+            used,
+            (choice,),
+        ):
             answer = _Answer(used.entry.id, native, choice)
             if native.stream:
                 await exchange.send_events(answer.frames(), answers.render_error, headers=headers)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.schema import COMMON
+from llmserve.server.apis.openai.schema import COMMON, RESPONSE_FORMAT, GenerationFields
+from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
 from llmserve.server.fields.sampling import MAX_COUNT, SAMPLING
 from llmserve.server.fields.table import group
-from llmserve.server.web.field_kinds import unchecked
 from llmserve.server.web.fields import Field, Values
 from llmserve.server.web.token_kinds import PROMPTS, Prompts
 
@@ -25,7 +26,7 @@ _SAMPLING = group(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NativeCompletionRequest:
+class NativeCompletionRequest(GenerationFields):
     """A completion of one prompt. Null counts as absent."""
 
     prompt: Annotated[
@@ -34,21 +35,44 @@ class NativeCompletionRequest:
     ]
     model: Annotated[str | None, Field("A model's id; by default the first of `GET /v1/models`.")] = None
     n_predict: Annotated[
-        int,
+        int | None,
         Field(
-            "Maximum number of tokens; -1 for up to the context length.",
+            "Maximum number of tokens; by default and with -1 up to the context length.",
             engine="max_tokens",
             minimum=-1,
             maximum=MAX_COUNT,
         ),
-    ] = -1
+    ] = None
+    max_tokens: Annotated[
+        int | None, Field("Another name of `n_predict`, which wins.", minimum=-1, maximum=MAX_COUNT)
+    ] = None
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     sampling: Annotated[Values, _SAMPLING] = field(default_factory=_SAMPLING.defaults)
-    grammar: Annotated[str | None, Field("A grammar for the output, in GBNF or llguidance's Lark.")] = None
-    json_schema: Annotated[
-        Any,
-        Field(
-            "A JSON Schema for the output; not together with `grammar`.", kind=unchecked({"type": "object"})
-        ),
-    ] = None
+    response_format: Annotated[Mapping[str, Any] | None, RESPONSE_FORMAT] = None
     return_tokens: Annotated[bool, Field("Give the ids of the tokens as well.")] = False
+    refused: Annotated[
+        Values,
+        refused(
+            *EVERYWHERE,
+            *CHAT,
+            "messages",
+            "tools",
+            "chat_template_kwargs",
+            "max_completion_tokens",
+            "max_output_tokens",
+            "n",
+            "logprobs",
+            "top_logprobs",
+        ),
+    ] = field(default_factory=dict)
+
+    @property
+    def num_tokens_wanted(self) -> int:
+        """The limit on tokens; -1 is the context length."""
+        given = self.max_tokens if self.n_predict is None else self.n_predict
+        return -1 if given is None else given
+
+    @property
+    def tokens_field(self) -> str:
+        """The field that limits the tokens."""
+        return "n_predict" if self.max_tokens is None or self.n_predict is not None else "max_tokens"

@@ -10,10 +10,13 @@ from typing import Any
 
 import orjson
 
+from llmserve.server.apis.openai.constraints import constraint_field, with_constraint
 from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
-from llmserve.server.apis.openai.responses_input import conversation_of, response_params
+from llmserve.server.apis.openai.responses_input import chat_format, conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
+from llmserve.server.apis.openai.sampling import ignored_stops
+from llmserve.server.apis.openai.token_texts import with_token_texts
 from llmserve.server.conversation import Turn, TurnEnd, check_plan
 from llmserve.server.error_shapes import openai as errors
 from llmserve.server.error_shapes.openai import OPENAI
@@ -68,12 +71,15 @@ class ResponsesApi:
         """`POST /v1/responses`."""
         parsed = await exchange.read(ResponsesRequest)
         request = parsed.value
-        conversation, params = conversation_of(request), response_params(request)
+        conversation = conversation_of(request)
+        answer_format = chat_format(request.text.format)
+        params = await with_constraint(request, response_params(request), answer_format, "text.format")
         session = SESSION.of(exchange.request.scope)
-        headers = answer_headers(parsed.unknown, seed=params.seed)
+        headers = answer_headers([*parsed.unknown, *ignored_stops(params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
+            params = await with_token_texts(used.engine, params, request)
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
-            check_plan(plan, "text.format")
+            check_plan(plan, constraint_field(request, params))
             call = turns(plan, dialect=errors.DIALECT, model=used.model, session=session)
             async with self._services.generation.run(call) as run:
                 response = _Response(_head(request, used.entry.id), run)

@@ -9,7 +9,6 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.openai.sampling import sampling_params
 from llmserve.server.conversation import Conversation
-from llmserve.server.conversation.json_formats import json_schema_of
 from llmserve.server.conversation.messages import check_parts, variables_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
@@ -63,11 +62,10 @@ def response_params(request: ResponsesRequest) -> SamplingParams:
         request.sampling,
         max_tokens=request.max_output_tokens,
         logprobs=None,
-        json_schema=json_schema_of(_chat_format(request.text.format), "text.format"),
     )
 
 
-def _chat_format(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def chat_format(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """A format as chat has it, with the schema one level deeper."""
     if given is None or given.get("type") != "json_schema" or "json_schema" in given:
         return given

@@ -7,25 +7,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from llmserve.server.apis.openai.chat_schema import TOOL_CHOICE
-from llmserve.server.apis.openai.schema import COMMON
-from llmserve.server.fields.sampling import MAX_COUNT, SAMPLING
-from llmserve.server.fields.table import group
+from llmserve.server.apis.openai.schema import GenerationFields
+from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
+from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.field_kinds import OBJECT, OBJECTS, TEXT_OR_OBJECTS, unchecked
 from llmserve.server.web.fields import Field, Values
-
-_SAMPLING = group(
-    SAMPLING,
-    {name: COMMON[name] for name in ("temperature", "seed")},
-    without=(
-        "top_k",
-        "min_p",
-        "repetition_penalty",
-        "frequency_penalty",
-        "presence_penalty",
-        "stop",
-        "logit_bias",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +21,9 @@ class TextOptions:
     format: Annotated[
         Mapping[str, Any] | None,
         Field(
-            "`{type: text}`, `{type: json_object}` or `{type: json_schema, name, schema}`.",
-            engine="json_schema",
+            "`{type: text}`, `{type: json_object}`, `{type: json_schema, name, schema}`, `{type: regex, "
+            "pattern}` or `{type: grammar, grammar}`.",
+            engine=("json_schema", "regex", "grammar"),
             kind=OBJECT,
         ),
     ] = None
@@ -52,7 +39,7 @@ class ReasoningOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsesRequest:
+class ResponsesRequest(GenerationFields):
     """The next turn of a conversation, which the server does not store. Null counts as absent."""
 
     model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
@@ -88,7 +75,6 @@ class ResponsesRequest:
             maximum=MAX_COUNT,
         ),
     ] = None
-    sampling: Annotated[Values, _SAMPLING] = field(default_factory=_SAMPLING.defaults)
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     chat_template_kwargs: Annotated[
         Mapping[str, Any],
@@ -107,3 +93,19 @@ class ResponsesRequest:
     prompt: Annotated[
         Any, Field("Refused: templates are not stored.", kind=unchecked({"type": "object"}))
     ] = None
+    refused: Annotated[
+        Values,
+        refused(
+            *EVERYWHERE,
+            *CHAT,
+            "messages",
+            "max_tokens",
+            "max_completion_tokens",
+            "n_predict",
+            "response_format",
+            "reasoning_effort",
+            "n",
+            "logprobs",
+            "top_logprobs",
+        ),
+    ] = field(default_factory=dict)

@@ -8,27 +8,31 @@ from llmserve.server.fields import sampling
 from llmserve.server.web.fields import Values
 
 
-def sampling_params(
-    values: Values, *, max_tokens: int | None, logprobs: int | None, json_schema: str | None
-) -> SamplingParams:
-    """The engine's parameters of the first choice.
+def sampling_params(values: Values, *, max_tokens: int | None, logprobs: int | None) -> SamplingParams:
+    """The engine's parameters of the first choice, without its constraint and without biases of texts.
 
     Raises:
         InvalidParameterError: A value that the engine refuses, under its own name.
     """
+    biases = values.get("logit_bias", {})
+    by_id = {token: bias for token, bias in biases.items() if isinstance(token, int)}
     return sampling.sampling_params(
-        {**values, "top_k": max(0, values.get("top_k", 0))},
+        {**values, "top_k": max(0, values.get("top_k", 0)), "logit_bias": by_id},
         max_tokens=None if max_tokens == -1 else max_tokens,
-        json_schema=json_schema,
         logprobs=logprobs,
     )
 
 
 def ignored_fields(fields: SamplingFields, params: SamplingParams) -> list[str]:
     """Known fields that were given and have no effect in this request."""
-    ignored = []
-    if params.stop and params.json_schema is not None:
-        ignored.append("stop")
+    ignored = ignored_stops(params)
     if fields.stream_options.include_usage and not fields.stream:
         ignored.append("stream_options")
     return ignored
+
+
+def ignored_stops(params: SamplingParams) -> list[str]:
+    """What would end a text, but not a document."""
+    if params.json_schema is None:
+        return []
+    return [name for name in ("stop", "stop_token_ids") if getattr(params, name)]

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.fields.sampling import RANDOM_SEED, SAMPLING
+from llmserve.server.apis.openai.constraint_schema import ConstraintFields
+from llmserve.server.fields.sampling import MAX_COUNT, RANDOM_SEED, SAMPLING
 from llmserve.server.fields.table import Differences, group
-from llmserve.server.web.field_kinds import OBJECT
+from llmserve.server.web.field_kinds import OBJECT, TEXTS
 from llmserve.server.web.fields import Entry, Field, Group, Values
-from llmserve.server.web.token_kinds import LOGIT_BIAS_OR_PAIRS
+from llmserve.server.web.token_kinds import TOKEN_BIAS
 
 MAX_CHOICES = 128
 
@@ -21,16 +22,44 @@ COMMON: Mapping[str, Differences] = {
     "top_k": {"minimum": -1, "doc": "Keep the `k` likeliest tokens; 0 and -1 are off."},
     "repetition_penalty": {**_PENALTY, "wire": "repeat_penalty"},
     "seed": {"default": RANDOM_SEED},
-    "logit_bias": {"kind": LOGIT_BIAS_OR_PAIRS},
+    "logit_bias": {
+        "kind": TOKEN_BIAS,
+        "doc": "Added to the logits of tokens: ids or texts, with numbers from -100 to 100.",
+    },
+    "stop_token_ids": {},
     "ignore_eos": {},
     "cache_prompt": {},
+    "no_repeat_ngram_size": {},
+    "min_tokens_to_keep": {"wire": "min_keep", "minimum": 0},
 }
 """How all routes of this dialect differ from the table."""
 
 _VLLM_PENALTY = Entry(
     "repetition_penalty", float, Field("vLLM's name of `repeat_penalty`, which wins.", **_PENALTY)
 )
-_SAMPLING = Group((*group(SAMPLING, {**COMMON, "min_tokens": {}}).entries, _VLLM_PENALTY))
+OPENAI_SAMPLING = Group((*group(SAMPLING, {**COMMON, "min_tokens": {}}).entries, _VLLM_PENALTY))
+
+
+RESPONSE_FORMAT = Field(
+    "`{type: text}`, `{type: json_object}`, `{type: json_schema, json_schema: {schema}}`, `{type: regex, "
+    "pattern}` or `{type: grammar, grammar}`. The output always conforms to it.",
+    engine=("json_schema", "regex", "grammar"),
+    kind=OBJECT,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationFields(ConstraintFields):
+    """How tokens are drawn, with tokens that are named by their text."""
+
+    sampling: Annotated[Values, OPENAI_SAMPLING] = field(default_factory=OPENAI_SAMPLING.defaults)
+    bad_words: Annotated[
+        tuple[str, ...],
+        Field(
+            "vLLM's: texts of one token each, which is never drawn, with a space before it or without.",
+            kind=TEXTS,
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,30 +72,23 @@ class StreamOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingFields:
+class SamplingFields(GenerationFields):
     """How tokens are drawn, and how the answer is sent."""
 
     model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
-    sampling: Annotated[Values, _SAMPLING] = field(default_factory=_SAMPLING.defaults)
     n: Annotated[int, Field("Number of choices.", minimum=1, maximum=MAX_CHOICES)] = 1
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     stream_options: Annotated[StreamOptions, Field("For streams.")] = field(default_factory=StreamOptions)
-    response_format: Annotated[
-        Mapping[str, Any] | None,
-        Field(
-            "`{type: text}`, `{type: json_object}` or `{type: json_schema, json_schema: {schema}}`. The "
-            "output always conforms to it.",
-            engine="json_schema",
-            kind=OBJECT,
-        ),
-    ] = None
+    response_format: Annotated[Mapping[str, Any] | None, RESPONSE_FORMAT] = None
     prompt_cache_key: Annotated[
         str | None, Field("Accepted without effect: equal prefixes are found without it.")
     ] = None
-    grammar: Annotated[
-        str | None,
+    n_predict: Annotated[
+        int | None,
         Field(
-            "A grammar for the output, as in llama-server: GBNF (with a `::=`) or llguidance's Lark. Not "
-            "beside `response_format`."
+            "llama-server's name of `max_tokens`, which wins.",
+            engine="max_tokens",
+            minimum=-1,
+            maximum=MAX_COUNT,
         ),
     ] = None

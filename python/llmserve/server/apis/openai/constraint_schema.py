@@ -1,0 +1,69 @@
+"""Wire types of what the output must be, in the spellings of llama-server, vLLM and SGLang."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from llmserve.server.fields.refused import refused
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.field_kinds import OBJECT_OR_TEXT, TEXT_ARRAY
+from llmserve.server.web.fields import Field, Kind, Values
+
+_SYNTAX = "GBNF (with a `::=`) or llguidance's Lark"
+
+
+def _read_choices(value: Any, name: str) -> tuple[str, ...]:
+    texts: tuple[str, ...] = TEXT_ARRAY.read(value, name)
+    if not texts:
+        raise FieldError(name, "must have at least one text, got none", limit=1)
+    return texts
+
+
+CHOICES = Kind(_read_choices, {**TEXT_ARRAY.schema, "minItems": 1})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructuredOutputs:
+    """vLLM's constraint: one of the fields."""
+
+    json: Annotated[Any, Field("A JSON Schema, or its text.", engine="json_schema", kind=OBJECT_OR_TEXT)] = (
+        None
+    )
+    json_object: Annotated[bool, Field("Any JSON object.", engine="json_schema")] = False
+    regex: Annotated[str | None, Field("A regular expression for the whole output.")] = None
+    choice: Annotated[
+        tuple[str, ...] | None, Field("The output is one of these texts.", engine="regex", kind=CHOICES)
+    ] = None
+    grammar: Annotated[str | None, Field(f"A grammar: {_SYNTAX}.")] = None
+    refused: Annotated[Values, refused("structural_tag", "disable_any_whitespace", "whitespace_pattern")] = (
+        field(default_factory=dict)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintFields:
+    """What the output must be. Two fields that ask for different outputs are refused."""
+
+    json_schema: Annotated[
+        Any,
+        Field("A JSON Schema for the output, or its text, as in llama-server.", kind=OBJECT_OR_TEXT),
+    ] = None
+    grammar: Annotated[str | None, Field(f"A grammar for the output, as in llama-server: {_SYNTAX}.")] = None
+    regex: Annotated[str | None, Field("SGLang's: a regular expression for the whole output.")] = None
+    ebnf: Annotated[str | None, Field("SGLang's name of `grammar`.", engine="grammar")] = None
+    structured_outputs: Annotated[StructuredOutputs | None, Field("vLLM's constraint.")] = None
+    guided_json: Annotated[
+        Any,
+        Field("The older name of `structured_outputs.json`.", engine="json_schema", kind=OBJECT_OR_TEXT),
+    ] = None
+    guided_regex: Annotated[
+        str | None, Field("The older name of `structured_outputs.regex`.", engine="regex")
+    ] = None
+    guided_choice: Annotated[
+        tuple[str, ...] | None,
+        Field("The older name of `structured_outputs.choice`.", engine="regex", kind=CHOICES),
+    ] = None
+    guided_grammar: Annotated[
+        str | None, Field("The older name of `structured_outputs.grammar`.", engine="grammar")
+    ] = None

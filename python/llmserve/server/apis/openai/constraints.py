@@ -1,0 +1,133 @@
+"""What the output must be: all spellings become the engine's one constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.apis.openai.constraint_schema import ConstraintFields, StructuredOutputs
+from llmserve.server.conversation.json_formats import json_schema_of, schema_text
+from llmserve.server.grammars.requested import read_grammar
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.fields import wire_name
+from llmserve.server.web.schema import kind_of, shown
+
+_ENGINE_NAMES = ("json_schema", "regex", "grammar")
+
+_ESCAPES = str.maketrans({char: f"\\{char}" for char in r"\.+*?()|[]{}^$#&-~"})
+"""Characters that mean something in a regular expression, as Rust's `regex` has them."""
+
+
+class Constraint(NamedTuple):
+    """A constraint as the engine has it."""
+
+    engine_name: str
+    """The parameter of the engine."""
+    text: str
+
+
+async def with_constraint(
+    fields: ConstraintFields,
+    params: SamplingParams,
+    response_format: Mapping[str, Any] | None,
+    format_field: str = "response_format",
+) -> SamplingParams:
+    """The parameters with the constraint that a request asks for, if any.
+
+    Raises:
+        FieldError: A constraint has a mistake, or two contradict each other.
+    """
+    found: dict[Constraint, str] = {}
+    for field, constraint in _given(fields, response_format, format_field):
+        if constraint.engine_name == "grammar":
+            constraint = constraint._replace(text=await read_grammar(constraint.text, field))
+        found.setdefault(constraint, field)
+    if not found:
+        return params
+    (constraint, first), *others = found.items()
+    if others:
+        raise FieldError(others[0][1], f"cannot be used with {first}: choose one")
+    return params.replace(**{constraint.engine_name: constraint.text})
+
+
+def constraint_field(request: object, params: SamplingParams) -> str:
+    """The field of a request that its constraint came from."""
+    given = [name for name in _ENGINE_NAMES if getattr(params, name) is not None]
+    return wire_name(request, given[0] if given else "json_schema")
+
+
+def _given(
+    fields: ConstraintFields, response_format: Mapping[str, Any] | None, format_field: str
+) -> Iterator[tuple[str, Constraint]]:
+    """The constraints of a request, with the field of each."""
+    if (of_format := _of_format(response_format, format_field)) is not None:
+        yield format_field, of_format
+    outputs = fields.structured_outputs or StructuredOutputs()
+    if outputs.json_object:
+        yield "structured_outputs.json_object", Constraint("json_schema", '{"type":"object"}')
+    schemas = {
+        "json_schema": fields.json_schema,
+        "guided_json": fields.guided_json,
+        "structured_outputs.json": outputs.json,
+    }
+    for field, schema in schemas.items():
+        if schema is not None:
+            yield field, Constraint("json_schema", _schema_text(schema, field))
+    expressions = {
+        "regex": fields.regex,
+        "guided_regex": fields.guided_regex,
+        "structured_outputs.regex": outputs.regex,
+        "guided_choice": _any_of(fields.guided_choice),
+        "structured_outputs.choice": _any_of(outputs.choice),
+    }
+    grammars = {
+        "grammar": fields.grammar,
+        "ebnf": fields.ebnf,
+        "guided_grammar": fields.guided_grammar,
+        "structured_outputs.grammar": outputs.grammar,
+    }
+    for engine_name, texts in (("regex", expressions), ("grammar", grammars)):
+        for field, text in texts.items():
+            # Clients of llama-server and SGLang send an empty text for none.
+            if text:
+                yield field, Constraint(engine_name, text)
+
+
+def _of_format(given: Mapping[str, Any] | None, field: str) -> Constraint | None:
+    """The constraint of a response format; beside OpenAI's, those of TGI, Together and Fireworks."""
+    kind = None if given is None else given.get("type")
+    if given is not None and kind in ("regex", "grammar"):
+        names = ("pattern", "regex", "value") if kind == "regex" else ("grammar", "value")
+        return Constraint(kind, _format_text(given, field, names))
+    if given is not None and kind in ("json", "json_object") and given.get("value") is not None:
+        return Constraint("json_schema", _schema_text(given["value"], f"{field}.value"))
+    if kind not in (None, "text", "json_object", "json_schema"):
+        known = "text, json_object, json_schema, regex or grammar"
+        raise FieldError(f"{field}.type", f"must be {known}, got {shown(kind)}")
+    schema = json_schema_of(given, field)
+    return None if schema is None else Constraint("json_schema", schema)
+
+
+def _format_text(given: Mapping[str, Any], field: str, names: tuple[str, ...]) -> str:
+    for name in names:
+        if (text := given.get(name)) is not None:
+            if not isinstance(text, str) or not text:
+                raise FieldError(f"{field}.{name}", f"must be a text that is not empty, got {kind_of(text)}")
+            return text
+    raise FieldError(f"{field}.{names[0]}", "is required")
+
+
+def _schema_text(schema: Any, field: str) -> str:
+    if isinstance(schema, str):
+        try:
+            schema = orjson.loads(schema)
+        except orjson.JSONDecodeError as error:
+            raise FieldError(field, f"is not valid JSON: {error}") from None
+    return schema_text(schema, field)
+
+
+def _any_of(texts: tuple[str, ...] | None) -> str | None:
+    return None if texts is None else "|".join(text.translate(_ESCAPES) for text in texts)

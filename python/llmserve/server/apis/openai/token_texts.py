@@ -1,0 +1,43 @@
+"""Tokens that a request names by their text, which only the model can tell."""
+
+from __future__ import annotations
+
+import math
+
+from llmserve.engine import Engine
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.apis.openai.schema import GenerationFields
+from llmserve.server.refusals import FieldError
+
+
+async def with_token_texts(
+    engine: Engine, params: SamplingParams, fields: GenerationFields
+) -> SamplingParams:
+    """The parameters with the biases of texts, each for all tokens of it, and with banned words.
+
+    Raises:
+        FieldError: A banned word has several tokens.
+    """
+    made = dict(params.logit_bias)
+    for text, bias in fields.sampling.get("logit_bias", {}).items():
+        if isinstance(text, str):
+            made.update(dict.fromkeys(await _tokens(engine, text), bias))
+    for index, word in enumerate(fields.bad_words):
+        for token in await _banned(engine, word, f"bad_words[{index}]"):
+            made[token] = -math.inf
+    return params if made == params.logit_bias else params.replace(logit_bias=made)
+
+
+async def _banned(engine: Engine, word: str, field: str) -> list[int]:
+    """The tokens of a word, at the beginning of a text and after a space."""
+    stem = word.lstrip()
+    forms = [await _tokens(engine, form) for form in (stem, " " + stem)]
+    tokens = [form[0] for form in forms if len(form) == 1]
+    if not tokens:
+        num_tokens = min(map(len, forms))
+        raise FieldError(field, f"must be a single token of this model, got {num_tokens} tokens", limit=1)
+    return tokens
+
+
+async def _tokens(engine: Engine, text: str) -> list[int]:
+    return await engine.tokenize(text, add_special=False, parse_special=False)

@@ -1,0 +1,231 @@
+"""Fields of other servers that would change the answer, and that llmserve does not honour.
+
+A dialect lists those that its clients may send. They are refused by name, except with a value that changes
+nothing. Unknown fields that are not in this table have no effect on the text and are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.fields import Entry, Field, Group, Kind
+from llmserve.server.web.schema import shown
+
+
+class Refused(NamedTuple):
+    """Why a field is refused, and the values that are not."""
+
+    reason: str
+    neutral: tuple[Any, ...] = ()
+    """Values with which the field changes nothing; so do null and empty texts, arrays and objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedKind(Kind):
+    """The kind of a field that is refused."""
+
+    refused: Refused
+
+
+_SAMPLER = "the sampler is not supported"
+_BEAMS = "beam search is not supported"
+_SCORES = "only /v1/completions and /v1/chat/completions give log-probabilities"
+_REASONING = "reasoning is always returned beside the answer"
+_LENGTH = "use the dialect's own limit on tokens"
+_TEMPLATE = "the server chooses the chat template"
+_ADAPTERS = "adapters are not supported"
+_CONSTRAINT = "not supported as a constraint"
+_DETOKENIZED = "the text is what clients are to see: control tokens and stop strings are left out"
+
+REFUSED = {
+    # Samplers, those of llama-server first.
+    "typical_p": Refused(_SAMPLER, (1,)),
+    "top_n_sigma": Refused(_SAMPLER, (-1, 0)),
+    "xtc_probability": Refused(_SAMPLER, (0,)),
+    "dynatemp_range": Refused(_SAMPLER, (0,)),
+    "mirostat": Refused(_SAMPLER, (0,)),
+    "dry_multiplier": Refused(_SAMPLER, (0,)),
+    "adaptive_target": Refused(_SAMPLER, (-1,)),
+    "samplers": Refused("the order of the samplers is fixed"),
+    "repeat_last_n": Refused("the penalties look at the whole text", (-1,)),
+    "penalty_last_n": Refused("the penalties look at the whole text", (-1,)),
+    "repetition_penalty_range": Refused("the penalties look at the whole text", (0, -1)),
+    "mirostat_mode": Refused(_SAMPLER, (0,)),
+    "tfs": Refused(_SAMPLER, (1,)),
+    "tfs_z": Refused(_SAMPLER, (1,)),
+    "top_a": Refused(_SAMPLER, (0,)),
+    "epsilon_cutoff": Refused(_SAMPLER, (0,)),
+    "eta_cutoff": Refused(_SAMPLER, (0,)),
+    "smoothing_factor": Refused(_SAMPLER, (0,)),
+    "dynamic_temperature": Refused(_SAMPLER, (False,)),
+    "temperature_last": Refused("the order of the samplers is fixed", (False,)),
+    "sampler_priority": Refused("the order of the samplers is fixed"),
+    "guidance_scale": Refused("classifier-free guidance is not supported", (1,)),
+    "negative_prompt": Refused("classifier-free guidance is not supported"),
+    "do_sample": Refused("use temperature 0 for greedy generation", (True,)),
+    "use_beam_search": Refused(_BEAMS, (False,)),
+    "num_beams": Refused(_BEAMS, (1,)),
+    "logits_processors": Refused("code of clients is not run"),
+    "custom_logit_processor": Refused("code of clients is not run"),
+    # Which tokens, and where the text ends.
+    "allowed_token_ids": Refused("use logit_bias, grammar or regex"),
+    "include_stop_str_in_output": Refused(_DETOKENIZED, (False,)),
+    "no_stop_trim": Refused(_DETOKENIZED, (False,)),
+    "skip_special_tokens": Refused(_DETOKENIZED, (True,)),
+    "stop_regex": Refused("use stop"),
+    "ban_eos_token": Refused("use ignore_eos", (False,)),
+    "t_max_predict_ms": Refused("use a limit on tokens", (-1, 0)),
+    "n_indent": Refused("use grammar", (0,)),
+    "max_new_tokens": Refused(_LENGTH),
+    "max_length": Refused(_LENGTH),
+    "min_length": Refused("use min_tokens", (0,)),
+    "min_new_tokens": Refused("use min_tokens", (0,)),
+    "max_output_tokens": Refused("use max_tokens"),
+    "truncate_prompt_tokens": Refused("prompts are never truncated"),
+    # What the text must be.
+    "structural_tag": Refused(f"{_CONSTRAINT}: use tools, regex or grammar"),
+    "whitespace_pattern": Refused(_CONSTRAINT),
+    "guided_whitespace_pattern": Refused(_CONSTRAINT),
+    "disable_any_whitespace": Refused(_CONSTRAINT, (False,)),
+    "guided_decoding": Refused("use structured_outputs"),
+    "grammar_lazy": Refused(f"{_CONSTRAINT}: a grammar holds from the first token on", (False,)),
+    "grammar_triggers": Refused(f"{_CONSTRAINT}: a grammar holds from the first token on"),
+    # What the model is and sees.
+    "chat_template": Refused(_TEMPLATE),
+    "mm_processor_kwargs": Refused("llmserve reads text only"),
+    "image_data": Refused("llmserve reads text only"),
+    "prompt_embeds": Refused("llmserve reads text only"),
+    "audio": Refused("llmserve generates text only"),
+    "web_search_options": Refused("llmserve does not search"),
+    "lora": Refused(_ADAPTERS),
+    "lora_path": Refused(_ADAPTERS),
+    "function_call": Refused("use tool_choice"),
+    "enable_thinking": Refused("use chat_template_kwargs"),
+    "thinking": Refused("use chat_template_kwargs"),
+    "reasoning": Refused("use reasoning_effort"),
+    "thinking_budget_tokens": Refused("a budget for reasoning is not supported", (-1,)),
+    "thinking_token_budget": Refused("a budget for reasoning is not supported", (-1,)),
+    "reasoning_budget": Refused("a budget for reasoning is not supported", (-1,)),
+    "reasoning_format": Refused(_REASONING, ("auto", "deepseek")),
+    "reasoning_in_content": Refused(_REASONING, (False,)),
+    "include_reasoning": Refused(_REASONING, (True,)),
+    "separate_reasoning": Refused(_REASONING, (True,)),
+    "parse_tool_calls": Refused("tool calls are always read", (True,)),
+    # What the answer contains.
+    "prompt_logprobs": Refused("a prompt's log-probabilities are not supported"),
+    "n_probs": Refused(_SCORES, (0,)),
+    "logprobs": Refused(_SCORES, (False, 0)),
+    "top_logprobs": Refused(_SCORES, (0,)),
+    "n": Refused("only one text is generated", (1,)),
+    "n_cmpl": Refused("only one text is generated", (1,)),
+    "best_of": Refused("use n", (1,)),
+    "echo": Refused("the text is without the prompt", (False,)),
+    "suffix": Refused("put a model's own infill tokens into the prompt"),
+    # Fields of another route.
+    "messages": Refused("belongs to chat"),
+    "tools": Refused("belongs to chat"),
+    "chat_template_kwargs": Refused("belongs to chat"),
+    "max_tokens": Refused("use max_output_tokens"),
+    "max_completion_tokens": Refused(_LENGTH),
+    "n_predict": Refused("use max_output_tokens"),
+    "response_format": Refused("use text.format"),
+    "reasoning_effort": Refused("use reasoning.effort"),
+}
+
+SAMPLERS = tuple(REFUSED)[: list(REFUSED).index("allowed_token_ids")]
+"""Those that change how tokens are drawn."""
+
+EVERYWHERE = (
+    *SAMPLERS,
+    "allowed_token_ids",
+    "include_stop_str_in_output",
+    "no_stop_trim",
+    "skip_special_tokens",
+    "stop_regex",
+    "ban_eos_token",
+    "t_max_predict_ms",
+    "n_indent",
+    "max_new_tokens",
+    "max_length",
+    "min_length",
+    "min_new_tokens",
+    "structural_tag",
+    "whitespace_pattern",
+    "guided_whitespace_pattern",
+    "guided_decoding",
+    "grammar_lazy",
+    "grammar_triggers",
+    "mm_processor_kwargs",
+    "image_data",
+    "prompt_embeds",
+    "audio",
+    "web_search_options",
+    "lora",
+    "lora_path",
+    "prompt_logprobs",
+    "n_probs",
+    "n_cmpl",
+)
+"""Fields that no route honours that generates texts."""
+
+CHAT = (
+    "chat_template",
+    "function_call",
+    "enable_thinking",
+    "thinking",
+    "thinking_budget_tokens",
+    "thinking_token_budget",
+    "reasoning_budget",
+    "reasoning_format",
+    "reasoning_in_content",
+    "include_reasoning",
+    "separate_reasoning",
+    "parse_tool_calls",
+    "truncate_prompt_tokens",
+    "echo",
+    "suffix",
+    "best_of",
+)
+"""Further ones of conversations."""
+
+
+def refused(*names: str, wire: Callable[[str], str] = str) -> Group:
+    """The named fields for a dialect."""
+    return Group(tuple(_entries(names, wire)))
+
+
+def _entries(names: tuple[str, ...], wire: Callable[[str], str]) -> Iterator[Entry]:
+    for name in names:
+        known = REFUSED[name]
+        schema = {"enum": [None, *known.neutral]}
+        field = Field(_doc(known), kind=RefusedKind(_reader(known), schema, known), wire=wire(name))
+        yield Entry(f"refused:{name}", object, field)
+
+
+def _doc(known: Refused) -> str:
+    if not known.neutral:
+        return f"Refused: {known.reason}."
+    return f"Refused unless it is {_values(known)}: {known.reason}."
+
+
+def _values(known: Refused) -> str:
+    return " or ".join(json.dumps(value) for value in known.neutral)
+
+
+def _reader(known: Refused) -> Callable[[Any, str], None]:
+    def read(value: Any, name: str) -> None:
+        if value in ("", [], {}) or any(_is_same(value, neutral) for neutral in known.neutral):
+            return
+        if known.neutral:
+            raise FieldError(name, f"must be {_values(known)}, got {shown(value)}: {known.reason}")
+        raise FieldError(name, f"is not supported: {known.reason}")
+
+    return read
+
+
+def _is_same(value: Any, neutral: Any) -> bool:
+    return isinstance(value, bool) == isinstance(neutral, bool) and value == neutral

@@ -1,0 +1,149 @@
+"""Constraints in the spellings of other servers, on a real server process."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from serving import Answer, ServerProcess, post
+from serving.openai_requests import CAPITAL, MODEL, chat, complete
+
+pytestmark = pytest.mark.model
+
+SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"]}
+GBNF = 'root ::= "Paris" | "Rome"'
+CITY = re.compile("Paris|Rome")
+ODD = ["a|b", "c.d", "(e)*", "f\\g", "1-2 & 3~4 #5"]
+
+OPTIONS = {"temperature": 2, "seed": 3, "max_tokens": 30}
+
+
+def native(server: ServerProcess, **body: Any) -> str:
+    return str(text_of(post(server.port, "/completion", {"prompt": CAPITAL, **OPTIONS, **body})))
+
+
+def completed(server: ServerProcess, **body: Any) -> str:
+    return text_of(complete(server, **OPTIONS, **body))
+
+
+def chatted(server: ServerProcess, **body: Any) -> str:
+    return text_of(chat(server, **OPTIONS, **body))
+
+
+def responded(server: ServerProcess, **body: Any) -> str:
+    whole = {"model": MODEL, "input": "Where?", "temperature": 2, "seed": 3, "max_output_tokens": 30, **body}
+    return text_of(post(server.port, "/v1/responses", whole))
+
+
+def text_of(answer: Answer) -> str:
+    assert answer.status == 200, answer.text
+    made = answer.json
+    if "output" in made:
+        return str(made["output"][0]["content"][0]["text"])
+    if "content" in made:
+        return str(made["content"])
+    (choice,) = made["choices"]
+    return str(choice["text"] if "text" in choice else choice["message"]["content"])
+
+
+@pytest.mark.parametrize("ask", [completed, chatted, responded, native])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"structured_outputs": {"regex": "Paris|Rome"}},
+        {"structured_outputs": {"choice": ["Paris", "Rome"]}},
+        {"structured_outputs": {"grammar": GBNF}},
+        {"guided_regex": "Paris|Rome"},
+        {"guided_choice": ["Paris", "Rome"]},
+        {"guided_grammar": GBNF},
+        {"regex": "Paris|Rome"},
+        {"ebnf": GBNF},
+        # Two that ask for the same.
+        {"guided_choice": ["Paris", "Rome"], "structured_outputs": {"choice": ["Paris", "Rome"]}},
+    ],
+    ids=str,
+)
+def test_texts(server: ServerProcess, ask: Any, body: dict[str, Any]) -> None:
+    assert CITY.fullmatch(ask(server, **body))
+
+
+@pytest.mark.parametrize("ask", [completed, chatted, responded, native])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"structured_outputs": {"json": SCHEMA}},
+        {"structured_outputs": {"json": json.dumps(SCHEMA)}},
+        {"guided_json": SCHEMA},
+        {"json_schema": SCHEMA},
+        {"json_schema": json.dumps(SCHEMA)},
+    ],
+    ids=str,
+)
+def test_documents(server: ServerProcess, ask: Any, body: dict[str, Any]) -> None:
+    assert json.loads(ask(server, **body))["city"] in ("Paris", "Rome")
+
+
+@pytest.mark.parametrize("ask", [completed, chatted, native])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "regex", "pattern": "Paris|Rome"},
+        {"type": "regex", "value": "Paris|Rome"},
+        {"type": "grammar", "grammar": GBNF},
+    ],
+    ids=str,
+)
+def test_formats_of_other_servers(server: ServerProcess, ask: Any, given: dict[str, Any]) -> None:
+    assert CITY.fullmatch(ask(server, response_format=given))
+
+
+def test_a_format_with_a_schema_as_value(server: ServerProcess) -> None:
+    made = completed(server, response_format={"type": "json", "value": SCHEMA})
+    assert json.loads(made)["city"] in ("Paris", "Rome")
+    assert CITY.fullmatch(responded(server, text={"format": {"type": "regex", "pattern": "Paris|Rome"}}))
+    assert json.loads(completed(server, structured_outputs={"json_object": True})) is not None
+
+
+def test_choices_are_literal(server: ServerProcess) -> None:
+    for text in ODD:
+        assert completed(server, guided_choice=[text]) == text
+    assert completed(server, structured_outputs={"choice": ODD}) in ODD
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "words"),
+    [
+        ({"regex": "a", "guided_regex": "b"}, "guided_regex", "cannot be used with regex"),
+        ({"grammar": GBNF, "json_schema": SCHEMA}, "grammar", "cannot be used with json_schema"),
+        (
+            {"guided_choice": ["a"], "response_format": {"type": "json_object"}},
+            "guided_choice",
+            "cannot be used with response_format",
+        ),
+        (
+            {"structured_outputs": {"regex": "a", "json": SCHEMA}},
+            "structured_outputs.regex",
+            "cannot be used with structured_outputs.json",
+        ),
+        ({"structured_outputs": {"structural_tag": "{}"}}, "structured_outputs.structural_tag", "tools"),
+        ({"structured_outputs": {"choice": []}}, "structured_outputs.choice", "at least one"),
+        ({"structured_outputs": {"regex": "("}}, "structured_outputs.regex", ""),
+        ({"response_format": {"type": "regex", "pattern": "("}}, "response_format", ""),
+        ({"response_format": {"type": "regex"}}, "response_format.pattern", "is required"),
+        ({"response_format": {"type": "structural_tag"}}, "response_format.type", "structural_tag"),
+        ({"guided_regex": "("}, "guided_regex", ""),
+        ({"guided_json": "{"}, "guided_json", "is not valid JSON"),
+        ({"guided_choice": ["a", 5]}, "guided_choice[1]", "must be a string"),
+        ({"ebnf": "root ::= ("}, "ebnf", "is not valid GBNF"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("ask", [complete, chat])
+def test_refusals(server: ServerProcess, ask: Any, body: dict[str, Any], param: str, words: str) -> None:
+    answer = ask(server, **body)
+    assert answer.status == 400, answer.text
+    assert answer.json["error"]["param"] == param
+    assert words in answer.json["error"]["message"]

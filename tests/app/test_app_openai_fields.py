@@ -1,0 +1,186 @@
+"""Fields of other servers in the OpenAI dialect: honoured, or refused by name, on a real server process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from serving import Answer, ServerProcess, post
+from serving.openai_requests import CAPITAL, MODEL, chat, complete
+
+pytestmark = pytest.mark.model
+
+
+def native(server: ServerProcess, **body: Any) -> Answer:
+    return post(server.port, "/completion", {"prompt": CAPITAL, "temperature": 0, "n_predict": 5, **body})
+
+
+def respond(server: ServerProcess, **body: Any) -> Answer:
+    whole = {"model": MODEL, "input": "Say hello", "temperature": 0, "max_output_tokens": 8, **body}
+    return post(server.port, "/v1/responses", whole)
+
+
+def text_of(answer: Answer) -> str:
+    assert answer.status == 200, answer.text
+    return str(answer.json["choices"][0]["text"])
+
+
+def tokens_of(server: ServerProcess, text: str) -> list[int]:
+    return list(post(server.port, "/tokenize", {"content": text}).json["tokens"])
+
+
+def test_tokens_that_end_a_text(server: ServerProcess) -> None:
+    (paris,) = tokens_of(server, " Paris")
+    made = complete(server, stop_token_ids=[paris]).json["choices"][0]
+    assert (made["text"], made["finish_reason"]) == ("", "stop")
+    assert native(server, stop_token_ids=[paris]).json["content"] == ""
+    answer = complete(server, stop_token_ids=[paris], guided_json={"type": "integer"}, max_tokens=20)
+    assert answer.header("x-llmserve-ignored") == "stop_token_ids"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"bad_words": ["Paris"]},
+        {"bad_words": [" Paris"]},
+        {"logit_bias": {" Paris": -100}},
+        {"logit_bias": [[" Paris", False]]},
+    ],
+    ids=str,
+)
+def test_banned_words(server: ServerProcess, body: dict[str, Any]) -> None:
+    assert text_of(complete(server)).startswith(" Paris")
+    assert not text_of(complete(server, **body)).startswith(" Paris")
+    assert not native(server, **body).json["content"].startswith(" Paris")
+
+
+def test_biases_of_texts_go_to_each_of_their_tokens(server: ServerProcess) -> None:
+    ids = tokens_of(server, "Paris Rome")
+    by_text = complete(server, logit_bias={"Paris Rome": 100}, max_tokens=3)
+    assert text_of(by_text) == text_of(
+        complete(server, logit_bias=dict.fromkeys(map(str, ids), 100), max_tokens=3)
+    )
+    hello = chat(server).json["choices"][0]["message"]["content"]
+    assert chat(server, bad_words=[hello.split()[0]]).json["choices"][0]["message"]["content"] != hello
+
+
+def test_a_word_of_several_tokens_is_not_banned(server: ServerProcess) -> None:
+    for ask in (complete, chat, native, respond):
+        answer = ask(server, bad_words=["Paris", "antidisestablishmentarianism"])
+        assert (answer.status, answer.json["error"]["param"]) == (400, "bad_words[1]")
+
+
+def test_truncated_prompts(server: ServerProcess) -> None:
+    ids = tokens_of(server, "One two three. " + CAPITAL)
+    num_tokens = len(tokens_of(server, CAPITAL))
+    made = complete(server, prompt=ids, truncate_prompt_tokens=num_tokens, echo=True).json
+    assert made["choices"][0]["text"].lstrip() == CAPITAL + text_of(
+        complete(server, prompt=ids[-num_tokens:])
+    )
+    assert made["usage"]["prompt_tokens"] == num_tokens
+    assert text_of(complete(server, truncate_prompt_tokens=100)) == text_of(complete(server))
+    refused = complete(server, truncate_prompt_tokens=-1)
+    assert (refused.status, refused.json["error"]["param"]) == (400, "truncate_prompt_tokens")
+
+
+def test_other_names_of_the_limit(server: ServerProcess) -> None:
+    assert (
+        post(server.port, "/v1/completions", {"model": MODEL, "prompt": CAPITAL, "n_predict": 2}).json[
+            "usage"
+        ]["completion_tokens"]
+        == 2
+    )
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "Count"}], "n_predict": 2}
+    answer = post(server.port, "/v1/chat/completions", body)
+    assert answer.json["usage"]["completion_tokens"] == 2
+    answer = post(server.port, "/completion", {"prompt": CAPITAL, "max_tokens": 2})
+    assert answer.json["tokens_predicted"] == 2
+
+
+@pytest.mark.parametrize("ask", [complete, chat, native, respond])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"mirostat": 2}, "mirostat must be 0, got the number 2"),
+        ({"typical_p": 0.5}, "typical_p must be 1"),
+        ({"samplers": ["top_k", "temperature"]}, "samplers is not supported"),
+        ({"xtc_probability": 0.5}, "xtc_probability must be 0"),
+        ({"dry_multiplier": 0.8}, "dry_multiplier must be 0"),
+        ({"dynatemp_range": 0.5}, "dynatemp_range must be 0"),
+        ({"top_n_sigma": 1}, "top_n_sigma must be -1 or 0"),
+        ({"repeat_last_n": 64, "repeat_penalty": 1.1}, "repeat_last_n must be -1"),
+        ({"allowed_token_ids": [1, 2]}, "allowed_token_ids is not supported"),
+        ({"include_stop_str_in_output": True}, "include_stop_str_in_output must be false"),
+        ({"prompt_logprobs": 1}, "prompt_logprobs is not supported"),
+        ({"use_beam_search": True}, "use_beam_search must be false"),
+        ({"max_new_tokens": 5}, "max_new_tokens is not supported"),
+    ],
+    ids=str,
+)
+def test_what_would_change_the_answer_is_refused(
+    server: ServerProcess, ask: Any, body: dict[str, Any], words: str
+) -> None:
+    answer = ask(server, **body)
+    assert answer.status == 400, answer.text
+    assert answer.json["error"]["param"] == next(iter(body))
+    assert answer.json["error"]["message"].startswith(words)
+
+
+NEUTRAL = {
+    "mirostat": 0,
+    "mirostat_tau": 5,
+    "typical_p": 1.0,
+    "samplers": [],
+    "xtc_probability": 0,
+    "xtc_threshold": 0.1,
+    "dry_multiplier": 0,
+    "dry_base": 1.75,
+    "dynatemp_range": 0,
+    "top_n_sigma": -1,
+    "repeat_last_n": -1,
+    "allowed_token_ids": None,
+    "include_stop_str_in_output": False,
+    "prompt_logprobs": None,
+    "use_beam_search": False,
+    "structured_outputs": {},
+}
+
+
+@pytest.mark.parametrize("ask", [complete, chat, native, respond])
+def test_neutral_values_pass(server: ServerProcess, ask: Any) -> None:
+    answer = ask(server, **NEUTRAL)
+    assert answer.status == 200, answer.text
+    # What belongs to a sampler that is off has no effect.
+    assert answer.header("x-llmserve-ignored") == "mirostat_tau, xtc_threshold, dry_base"
+
+
+@pytest.mark.parametrize(
+    ("ask", "body"),
+    [
+        (respond, {"max_tokens": 5}),
+        (respond, {"response_format": {"type": "json_object"}}),
+        (respond, {"reasoning_effort": "low"}),
+        (respond, {"n": 2}),
+        (chat, {"max_output_tokens": 5}),
+        (chat, {"chat_template": "{{ messages }}"}),
+        (chat, {"reasoning_format": "none"}),
+        (chat, {"echo": True}),
+        (chat, {"truncate_prompt_tokens": 3}),
+        (native, {"n": 2}),
+        (native, {"logprobs": 2}),
+        (native, {"n_probs": 2}),
+        (complete, {"messages": [{"role": "user", "content": "a"}]}),
+        (complete, {"max_completion_tokens": 5}),
+        (complete, {"logprobs": 1, "echo": True}),
+    ],
+)
+def test_fields_of_other_routes(server: ServerProcess, ask: Any, body: dict[str, Any]) -> None:
+    answer = ask(server, **body)
+    assert (answer.status, answer.json["error"]["param"]) == (400, next(iter(body)))
+
+
+def test_documents_go_to_the_template(server: ServerProcess) -> None:
+    assert chat(server, documents=[{"title": "a", "text": "b"}]).header("x-llmserve-ignored") is None
+    refused = chat(server, documents=["text"])
+    assert (refused.status, refused.json["error"]["param"]) == (400, "documents[0]")
