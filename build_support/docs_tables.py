@@ -6,22 +6,24 @@ A table stands between ``<!-- NAME: made by make tables -->`` and ``<!-- end -->
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamatik.convert import DEFAULT_SAMPLING
-from llmserve.server.apis.llamatik.schema import ParamsFields
+from llmserve.server.apis.llamatik.schema import ParamsRequest
 from llmserve.server.apis.openai.chat_schema import ChatRequest
-from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
+from llmserve.server.apis.openai.completions_schema import DEFAULT_MAX_TOKENS, OpenAiCompletionRequest
+from llmserve.server.apis.openai.constraint_schema import ConstraintFields
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.sie.schema import GenerateRequest
 from llmserve.server.fields.loading import LOADING
+from llmserve.server.fields.refused import WITHOUT_EFFECT, RefusedKind
 from llmserve.server.fields.sampling import SAMPLING
 from llmserve.server.fields.table import Known, Table
-from llmserve.server.settings.load_options import MODEL_VARIABLES
+from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.variable import Variable
 from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES
 from llmserve.server.web.fields import Property, properties
@@ -39,16 +41,18 @@ class Column:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
-LLAMATIK = Column("Llamatik", ParamsFields, DEFAULT_SAMPLING)
+LLAMATIK = Column("Llamatik", ParamsRequest, DEFAULT_SAMPLING)
 COLUMNS = (
     Column("`/v1/chat/completions`", ChatRequest),
-    Column("`/v1/completions`", OpenAiCompletionRequest),
+    Column("`/v1/completions`", OpenAiCompletionRequest, {"max_tokens": DEFAULT_MAX_TOKENS}),
     Column("`/v1/responses`", ResponsesRequest),
     Column("`/completion`", NativeCompletionRequest),
     Column("`/completions`, gRPC", CompletionRequest),
     LLAMATIK,
     Column("SIE", GenerateRequest),
 )
+OPENAI = tuple(column.title for column in COLUMNS[:4])
+"""The routes of the OpenAI API that generate texts."""
 
 
 def meanings(table: Table) -> Iterator[str]:
@@ -68,6 +72,44 @@ def names(table: Table, *columns: Column) -> Iterator[str]:
 def _cell(name: str, column: Column) -> str:
     found = [(wire, prop) for wire, prop in _leaves(column.body, "") if name in prop.engine_names]
     return ", ".join(f"`{wire}`{_default(column.defaults.get(name, prop.default))}" for wire, prop in found)
+
+
+def foreign(columns: Sequence[Column]) -> Iterator[str]:
+    """What becomes of the fields of other servers in each dialect."""
+    yield from _head("field", "honoured", "refused", "meaning")
+    leaves = [
+        (column.title, _own_name(wire, prop), prop)
+        for column in columns
+        for wire, prop in _leaves(column.body, "")
+    ]
+    constraints = {name for name, _ in _leaves(ConstraintFields, "")}
+    for name in dict.fromkeys(name for _, name, prop in leaves if name in constraints or _is_refused(prop)):
+        props = [(title, prop) for title, own_name, prop in leaves if own_name == name]
+        honoured = [title for title, prop in props if not _is_refused(prop)]
+        refused = [title for title, prop in props if _is_refused(prop)]
+        # The first route's words for both.
+        docs = {_is_refused(prop): prop.field.doc for _, prop in reversed(props)}
+        yield _row(
+            f"`{name}`", _titles(honoured), _titles(refused), " ".join(docs[key] for key in sorted(docs))
+        )
+    for name, reason in WITHOUT_EFFECT.items():
+        yield _row(f"`{name}`", "", "", f"Without effect: {reason}.")
+
+
+def _titles(titles: Sequence[str]) -> str:
+    """Routes, in short if they are all of the OpenAI API."""
+    rest = [title for title in titles if title not in OPENAI]
+    is_whole = set(OPENAI) <= set(titles)
+    return ", ".join(dict.fromkeys(["OpenAI", *rest] if is_whole else titles))
+
+
+def _own_name(wire: str, prop: Property) -> str:
+    """The field's name in the table: of a refused one, that of the server it comes from."""
+    return prop.attribute.removeprefix("refused:") if _is_refused(prop) else wire
+
+
+def _is_refused(prop: Property) -> bool:
+    return isinstance(prop.field.kind, RefusedKind)
 
 
 def _default(value: Any) -> str:
@@ -121,13 +163,14 @@ TABLES: Mapping[str, Mapping[str, Iterable[str]]] = {
     "sampling.md": {
         "meanings": tuple(meanings(SAMPLING)),
         "names": tuple(names(SAMPLING, *COLUMNS)),
+        "fields of other servers": tuple(foreign(COLUMNS)),
         "load options": tuple(meanings(LOADING)),
         "names of load options": tuple(names(LOADING, LLAMATIK)),
     },
     "configuration.md": {
         "server": tuple(variables(SERVER_VARIABLES)),
         "drafting": tuple(variables(DRAFT_VARIABLES)),
-        "model": tuple(variables(MODEL_VARIABLES)),
+        "model": tuple(variables((*MODEL_VARIABLES, TEMPLATE_FILE))),
     },
 }
 

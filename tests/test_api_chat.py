@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from llmserve import ChatPrompt, Engine, InvalidParameterError, ModelConfig, TemplateError
+from llmserve import ChatPrompt, Engine, InvalidParameterError, LoadError, ModelConfig, TemplateError
 from llmserve.sync import SyncEngine
 from llmserve.templates import environment
 from llmserve.templates.chat import ChatTemplates
@@ -312,3 +312,15 @@ async def test_templates_render_off_the_event_loop(engine: Engine, monkeypatch: 
         await engine.tokenize(prompt)
     )
     assert (await engine.chat_prompt([USER], template=PLAIN_TEMPLATE)).stop == PLAIN_STOP
+
+
+def test_a_chat_template_of_the_options_replaces_the_models(model_path: Path) -> None:
+    template = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}" + "{# #}" * 1000
+    with SyncEngine.load(model_path, chat_template=template) as engine:
+        assert engine.chat_template == template
+        assert not engine.info.chat_templates
+        assert engine.apply_chat_template([USER]) == "[user] Is it late?"
+    for wrong in ("{% for %}", "x" * 300_000):
+        with pytest.raises(LoadError) as caught:
+            SyncEngine.load(model_path, chat_template=wrong)
+        assert (caught.value.reason, caught.value.field) == ("invalid_option", "chat_template")

@@ -208,7 +208,7 @@ async def test_a_cancelled_task_gives_its_place_in_the_session_up(tiny_model: Pa
 
 def test_calls_from_several_loops_and_threads_queue(tiny_model: Path) -> None:
     with SyncEngine.load(tiny_model, CONFIG) as blocking:
-        engine = Engine(blocking._core)
+        engine = Engine(blocking._core, ModelConfig())
         session = engine.session()
 
         async def call() -> None:

@@ -28,6 +28,6 @@ def load_any(
     return Loading(path, config, "any", handle_of, on_progress)
 
 
-def handle_of(core: _core.Engine | _core.Embedder) -> Engine | Embedder:
-    """The handle of a native model."""
-    return Embedder(core) if isinstance(core, _core.Embedder) else Engine(core)
+def handle_of(core: _core.Engine | _core.Embedder, config: ModelConfig) -> Engine | Embedder:
+    """The handle of a native model, which was loaded with the options."""
+    return Embedder(core, config) if isinstance(core, _core.Embedder) else Engine(core, config)

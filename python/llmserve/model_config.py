@@ -97,6 +97,8 @@ class ModelConfig:
     """GGUF metadata values that override those in the file."""
     lora: tuple[LoraAdapter, ...] = ()
     """LoRA adapters, applied to every request."""
+    chat_template: str | None = None
+    """Chat template (Jinja). By default the model's."""
     max_queued_requests: int = 128
     """Maximum number of waiting requests; further ones are refused."""
     max_queued_tokens: int = 1 << 20

@@ -45,6 +45,7 @@ class ModelOptions(TypedDict, total=False):
     yarn_orig_ctx: int | None
     metadata_overrides: Mapping[str, int | float | bool | str]
     lora: tuple[LoraAdapter, ...]
+    chat_template: str | None
     max_queued_requests: int
     max_queued_tokens: int
     max_stall_ms: int

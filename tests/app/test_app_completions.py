@@ -128,22 +128,40 @@ def test_what_has_no_effect_is_named(server: ServerProcess, model_path: Path) ->
         "model": str(model_path),
         "prompt": "x",
         "max_tokens": 1,
-        "best_of": 3,
-        "options": {"length_penalty": 1, "kv_bits": 4, "kv_group_size": 64, "mirostat": 1, "top_a": None},
+        "user": "u",
+        "options": {"length_penalty": 1, "kv_bits": 4, "kv_group_size": 64, "foo": 1, "mirostat_tau": 5},
     }
     answer = post(server.port, "/completions", body)
     assert answer.status == 200
     named = (answer.header("x-llmserve-ignored") or "").split(", ")
     assert set(named) == {
-        "best_of",
-        "options.mirostat",
-        "options.top_a",
+        "user",
+        "options.foo",
+        "options.mirostat_tau",
         "options.length_penalty",
         "options.kv_bits",
         "options.kv_group_size",
     }
     post(server.port, "/completions", body)
     assert server.log.count("options.kv_group_size has no effect") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"stop": ["a"]}, "stop"),
+        ({"grammar": 'root ::= "a"'}, "grammar"),
+        ({"best_of": 3}, "best_of"),
+        ({"min_p": 0.1}, "min_p"),
+        ({"options": {"mirostat": 1}}, "options.mirostat"),
+        ({"options": {"frequency_penalty": 0.5}}, "options.frequency_penalty"),
+    ],
+)
+def test_what_would_change_the_text_is_refused(complete: Any, body: dict[str, Any], named: str) -> None:
+    answer = complete(max_tokens=1, **body)
+    assert answer.status == 400
+    assert f"{named} " in answer.json["error"]
+    assert complete(max_tokens=1, options={"mirostat": 0, "top_a": None}, seed=-1).status == 200
 
 
 def test_nothing_ignored_no_header(complete: Any) -> None:

@@ -183,10 +183,19 @@ def test_a_continue_over_the_context_is_refused_and_the_session_stays(api: Llama
 
 
 def test_what_has_no_effect_is_named(api: Llamatik) -> None:
-    answer = api.post("generate", {"prompt": "sea", "maxTokens": 1, "mirostat": 2, "systemPrompt": "x"})
-    assert (answer.header("x-llmserve-ignored") or "").split(", ") == ["mirostat", "systemPrompt"]
+    answer = api.post("generate", {"prompt": "sea", "maxTokens": 1, "mirostatTau": 2, "systemPrompt": "x"})
+    assert (answer.header("x-llmserve-ignored") or "").split(", ") == ["mirostatTau", "systemPrompt"]
     assert api.post("params", {"foo": 1, "sessionId": "a"}).header("x-llmserve-ignored") == "foo, sessionId"
     assert api.post("shutdown", {"sessionId": "a"}).header("x-llmserve-ignored") == "sessionId"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("mirostat", 2), ("typicalP", 0.5), ("grammar", "root ::= 'a'"), ("logitBias", {"1": 5})],
+)
+def test_what_would_change_the_text_is_refused(api: Llamatik, name: str, value: object) -> None:
+    for route in ("generate", "generateStream"):
+        assert refused(api.post(route, {"prompt": "sea", "maxTokens": 1, name: value}), 400).startswith(name)
 
 
 def test_init_refuses_what_is_no_model(fresh: Llamatik, tmp_path: Path) -> None:

@@ -131,3 +131,16 @@ def test_files_that_cannot_be_read_or_are_no_toml(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"# \xe9")
     with pytest.raises(SettingsError, match="the catalogue is not valid TOML"):
         read_catalogue(tmp_path / "latin.toml", DEFAULTS)
+
+
+def test_a_chat_template_is_text_or_a_file_beside_the_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "chat.jinja").write_text("{{ messages }}")
+    entry = '[[models]]\nid = "{}"\npath = "/m.gguf"\n'
+    by_file = 'chat_template_file = "chat.jinja"\n'
+    by_text = 'chat_template = "{{ a }}"\n'
+    one, two = read(tmp_path, entry.format("a") + by_file + entry.format("b") + by_text)
+    assert (one.config.chat_template, two.config.chat_template) == ("{{ messages }}", "{{ a }}")
+    with pytest.raises(SettingsError, match="'a': chat_template and chat_template_file cannot both be set"):
+        read(tmp_path, entry.format("a") + by_file + by_text)
+    with pytest.raises(SettingsError, match="'a': chat_template_file must be a file that can be read"):
+        read(tmp_path, entry.format("a") + 'chat_template_file = "none.jinja"')

@@ -210,3 +210,15 @@ def test_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     for variable in VARIABLES:
         assert variable.env in text
         assert variable.option in text or variable.name == "model"
+
+
+def test_a_chat_template_is_given_as_text_or_as_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jinja"
+    file.write_text("{{ messages }}" + " " * 100_000)
+    by_file = parse_settings({"LLMSERVE_CHAT_TEMPLATE_FILE": str(file)})
+    assert by_file.model_config.chat_template == file.read_text()
+    assert parse_settings({}, {"chat_template": "{{ a }}"}).model_config.chat_template == "{{ a }}"
+    with pytest.raises(SettingsError, match="chat_template and chat_template_file cannot both be set"):
+        parse_settings({"LLMSERVE_CHAT_TEMPLATE_FILE": str(file), "LLMSERVE_CHAT_TEMPLATE": "{{ a }}"})
+    with pytest.raises(SettingsError, match="LLMSERVE_CHAT_TEMPLATE_FILE must be a file that can be read"):
+        parse_settings({"LLMSERVE_CHAT_TEMPLATE_FILE": str(tmp_path)})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from llmserve import _core
 from llmserve._binding.model_handle import ModelHandle, Special
 from llmserve.chat import ChatPrompt
 from llmserve.drafting import DefaultDrafting, Drafting
-from llmserve.errors import ContextExceededError, TemplateError
+from llmserve.errors import ContextExceededError, LoadError, TemplateError
+from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
 from llmserve.types import ChatMessage, ModelInfo
 
@@ -28,8 +30,11 @@ class LoadedModel(ModelHandle[_core.Engine]):
     __slots__ = ("_chat_templates", "_drafting", "_pieces")
     _wanted = "generation"
 
-    def __init__(self, core: _core.Engine) -> None:
-        super().__init__(core)
+    def __init__(self, core: _core.Engine, config: ModelConfig) -> None:
+        super().__init__(core, config)
+        if config.chat_template is not None:
+            _check_template(config.chat_template)
+            self._info = replace(self._info, chat_template=config.chat_template, chat_templates={})
         self._chat_templates: ChatTemplates | None = None
         self._drafting = DefaultDrafting()
         # The bytes of tokens that were requested; bounded by the vocabulary.
@@ -96,6 +101,15 @@ def prompt_arguments(
     if isinstance(prompt, ChatPrompt):
         return prompt.marked, add_special, "marked"
     return prompt, add_special, "control" if parse_special else "plain"
+
+
+def _check_template(source: str) -> None:
+    from llmserve.templates import check
+
+    try:
+        check(source)
+    except TemplateError as error:
+        raise LoadError(str(error), reason="invalid_option", field="chat_template") from None
 
 
 def check_length(core: _core.Engine, info: ModelInfo, prompt: object) -> None:

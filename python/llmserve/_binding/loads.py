@@ -29,7 +29,8 @@ _logger = logging.getLogger("llmserve.engine")
 class Load(Waiting, Generic[T]):
     """The steps of one load. It begins with the first of them.
 
-    `make` makes the handle of what is loaded: a native model of the kind that is wanted.
+    `make` makes the handle of what is loaded, a native model of the kind that is wanted, from it and its
+    options.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Load(Waiting, Generic[T]):
         path: str | os.PathLike[str],
         config: ModelConfig,
         wanted: Wanted,
-        make: Callable[[Any], T],
+        make: Callable[[Any, ModelConfig], T],
         on_progress: Callable[[float], object] | None = None,
     ) -> None:
         self._path = path
@@ -100,7 +101,10 @@ class Load(Waiting, Generic[T]):
                 self._progress.append(event[1])
         elif event[0] == "ready":
             self._load = None
-            self._model = self._make(event[1])
+            try:
+                self._model = self._make(event[1], self._config)
+            except LoadError as error:
+                self._error = error
         elif event[0] == "failed":
             self._load = None
             self._error = event[1]

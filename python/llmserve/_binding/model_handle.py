@@ -10,6 +10,7 @@ from llmserve import _core
 from llmserve._binding.loads import Wanted
 from llmserve._binding.operations import operation
 from llmserve._binding.waiting import Waiting
+from llmserve.model_config import ModelConfig
 from llmserve.types import ModelInfo, Stats
 
 __all__ = ["PIECE", "ModelHandle", "Special"]
@@ -29,7 +30,8 @@ class ModelHandle(Waiting, Generic[CoreT]):
     _core: CoreT
     _wanted: ClassVar[Wanted]
 
-    def __init__(self, core: CoreT) -> None:
+    def __init__(self, core: CoreT, config: ModelConfig) -> None:
+        """The handle of a native model, which was loaded with the options."""
         self._core = core
         self._info = ModelInfo(**core.info())
 

@@ -27,7 +27,7 @@ class EarlyLoad:
         """``path`` is a real path."""
         self._model = path, config
         self._report: Callable[[float], object] = lambda progress: None
-        load = _Load(path, config, "any", lambda core: core, lambda progress: self._report(progress))
+        load = _Load(path, config, "any", lambda core, config: core, lambda progress: self._report(progress))
         load._begin()
         # None once it is taken.
         self._load: _Load | None = load
@@ -55,6 +55,6 @@ class EarlyLoad:
         loop = asyncio.get_running_loop()
         self._report = lambda progress: loop.call_soon_threadsafe(on_progress, progress)
         try:
-            return handle_of(await asyncio.to_thread(lambda: run(early._finish())))
+            return handle_of(await asyncio.to_thread(lambda: run(early._finish())), config)
         finally:
             early.interrupt()

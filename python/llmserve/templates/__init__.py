@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llmserve.templates.chat import ChatTemplates
+from llmserve.templates.environment import check
 from llmserve.templates.environment import render as render_variables
 from llmserve.templates.messages import normalized
 
-__all__ = ["ChatTemplates", "render"]
+__all__ = ["ChatTemplates", "check", "render"]
 
 
 def render(

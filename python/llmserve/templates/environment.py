@@ -20,7 +20,7 @@ from llmserve.templates.limits import weight, within_limits
 from llmserve.templates.marks import unescape_marks
 from llmserve.templates.sandbox import BoundedEnvironment, BoundedTokens
 
-__all__ = ["now", "render"]
+__all__ = ["check", "now", "render"]
 
 MAX_SOURCE_CHARACTERS = 256_000
 """Maximum length of a template; the longest public ones have about 20,000 characters."""
@@ -33,22 +33,38 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
 
     Raises `TemplateError` with the template's own words if it has any.
     """
-    if len(source) > MAX_SOURCE_CHARACTERS:
-        limit = f"{MAX_SOURCE_CHARACTERS} characters, it has {len(source)}"
-        raise TemplateError(f"the chat template is too long: at most {limit}")
+    _check_length(source)
     try:
         data = _plain(variables)
     except RecursionError:
         raise InvalidParameterError("nested too deeply", field="messages") from None
     with within_limits():
-        compiled = _compile(source)
-        if isinstance(compiled, str):
-            raise _failure(compiled)
+        compiled = _compiled(source)
         try:
             return compiled.render(data)
         # Whatever a template raises on messages that it does not expect is its failure.
         except Exception as error:
             raise _failure(_reason(error)) from error
+
+
+def check(source: str) -> None:
+    """Raises `TemplateError` for a template that is too long, or that has a mistake in its syntax."""
+    _check_length(source)
+    with within_limits():
+        _compiled(source)
+
+
+def _check_length(source: str) -> None:
+    if len(source) > MAX_SOURCE_CHARACTERS:
+        limit = f"{MAX_SOURCE_CHARACTERS} characters, it has {len(source)}"
+        raise TemplateError(f"the chat template is too long: at most {limit}")
+
+
+def _compiled(source: str) -> jinja2.Template:
+    compiled = _compile(source)
+    if isinstance(compiled, str):
+        raise _failure(compiled)
+    return compiled
 
 
 def _reason(error: Exception) -> str:

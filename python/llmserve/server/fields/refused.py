@@ -38,8 +38,10 @@ _REASONING = "reasoning is always returned beside the answer"
 _LENGTH = "use the dialect's own limit on tokens"
 _TEMPLATE = "the server chooses the chat template"
 _ADAPTERS = "adapters are not supported"
-_CONSTRAINT = "not supported as a constraint"
-_DETOKENIZED = "the text is what clients are to see: control tokens and stop strings are left out"
+_CONSTRAINT = "the constraint is not supported"
+_OPENAI = "use a route of the OpenAI API"
+_OPTIONS = "put it into options"
+_DETOKENIZED = "control tokens and stop strings are left out of the text"
 
 REFUSED = {
     # Samplers, those of llama-server first.
@@ -87,13 +89,13 @@ REFUSED = {
     "max_output_tokens": Refused("use max_tokens"),
     "truncate_prompt_tokens": Refused("prompts are never truncated"),
     # What the text must be.
-    "structural_tag": Refused(f"{_CONSTRAINT}: use tools, regex or grammar"),
+    "structural_tag": Refused(f"{_CONSTRAINT}, use tools, regex or grammar"),
     "whitespace_pattern": Refused(_CONSTRAINT),
     "guided_whitespace_pattern": Refused(_CONSTRAINT),
     "disable_any_whitespace": Refused(_CONSTRAINT, (False,)),
     "guided_decoding": Refused("use structured_outputs"),
-    "grammar_lazy": Refused(f"{_CONSTRAINT}: a grammar holds from the first token on", (False,)),
-    "grammar_triggers": Refused(f"{_CONSTRAINT}: a grammar holds from the first token on"),
+    "grammar_lazy": Refused(f"{_CONSTRAINT}, a grammar holds from the first token on", (False,)),
+    "grammar_triggers": Refused(f"{_CONSTRAINT}, a grammar holds from the first token on"),
     # What the model is and sees.
     "chat_template": Refused(_TEMPLATE),
     "mm_processor_kwargs": Refused("llmserve reads text only"),
@@ -132,12 +134,67 @@ REFUSED = {
     "max_tokens": Refused("use max_output_tokens"),
     "max_completion_tokens": Refused(_LENGTH),
     "n_predict": Refused("use max_output_tokens"),
-    "response_format": Refused("use text.format"),
+    "response_format": Refused("use text.format of /v1/responses, or another route of the OpenAI API"),
     "reasoning_effort": Refused("use reasoning.effort"),
+    "stop": Refused(_OPENAI),
+    "stop_token_ids": Refused(_OPENAI),
+    "logit_bias": Refused(_OPENAI),
+    "frequency_penalty": Refused(_OPENAI, (0,)),
+    "presence_penalty": Refused(_OPENAI, (0,)),
+    "bad_words": Refused(_OPENAI),
+    "grammar": Refused(_OPENAI),
+    "regex": Refused(_OPENAI),
+    "json_schema": Refused(_OPENAI),
+    "structured_outputs": Refused(_OPENAI),
+    "min_p": Refused(_OPTIONS),
+    "repetition_penalty": Refused(_OPTIONS, (1,)),
+    "repeat_penalty": Refused("use repetition_penalty in options", (1,)),
+    "seed": Refused("use random_seed in options", (-1,)),
 }
+
+WITHOUT_EFFECT = {
+    "mirostat_tau": "`mirostat` is off",
+    "mirostat_eta": "`mirostat` is off",
+    "xtc_threshold": "`xtc_probability` is 0",
+    "dry_base": "`dry_multiplier` is 0",
+    "dry_allowed_length": "`dry_multiplier` is 0",
+    "dry_penalty_last_n": "`dry_multiplier` is 0",
+    "dry_sequence_breakers": "`dry_multiplier` is 0",
+    "dynatemp_exponent": "`dynatemp_range` is 0",
+    "length_penalty": "belongs to beam search",
+    "early_stopping": "belongs to beam search",
+    "guided_decoding_backend": "there is one backend",
+    "n_keep": "a prompt is never cut",
+    "n_discard": "a prompt is never cut",
+    "id_slot": "the scheduler chooses",
+    "priority": "requests are served in turn",
+    "cache_salt": "about the cache only",
+    "prediction": "about speed only",
+    "service_tier": "about speed only",
+    "user": "about the client only",
+    "safety_identifier": "about the client only",
+    "metadata": "about the client only",
+    "store": "nothing is stored",
+    "timings_per_token": "the last chunk has `timings`",
+    "return_progress": "about the answer's shape only",
+}
+"""Fields that are ignored because they change nothing here, and why."""
 
 SAMPLERS = tuple(REFUSED)[: list(REFUSED).index("allowed_token_ids")]
 """Those that change how tokens are drawn."""
+
+ONLY_OPENAI = (
+    "stop_token_ids",
+    "logit_bias",
+    "grammar",
+    "regex",
+    "json_schema",
+    "structured_outputs",
+    "response_format",
+    "bad_words",
+    "n",
+)
+"""Fields of the OpenAI dialect that the dialects of llamacpp-server and Llamatik lack."""
 
 EVERYWHERE = (
     *SAMPLERS,

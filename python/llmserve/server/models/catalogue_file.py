@@ -16,13 +16,13 @@ from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.models_folder import safe_id
 from llmserve.server.settings import DraftSettings, SettingsError
 from llmserve.server.settings.kinds import integer
-from llmserve.server.settings.load_options import INT31_MAX, MODEL_VARIABLES
+from llmserve.server.settings.load_options import INT31_MAX, MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.variables import DRAFT_VARIABLES
 
 _LOAD_OPTIONS = {variable.name: variable.kind for variable in MODEL_VARIABLES}
 _DRAFT_OPTIONS = {variable.name: variable.kind for variable in DRAFT_VARIABLES}
 _OPTIONS = {**_LOAD_OPTIONS, **_DRAFT_OPTIONS}
-_OWN_KEYS = ("id", "path", "max_new_tokens")
+_OWN_KEYS = ("id", "path", "max_new_tokens", TEMPLATE_FILE.name)
 _MAX_ID_LENGTH = 256
 
 
@@ -98,9 +98,19 @@ class _Reader:
         limit = table.get("max_new_tokens")
         if limit is not None:
             limit = _parsed(integer(1, INT31_MAX).parse, limit, f"{label}: max_new_tokens")
+        options |= self._template(table, label)
         draft = {key: options.pop(key) for key in _DRAFT_OPTIONS if key in options}
         config = dataclasses.replace(self._defaults, **options)
         return CatalogueEntry(model_id, path, config, limit, dataclasses.replace(self._drafting, **draft))
+
+    def _template(self, table: Mapping[str, Any], label: str) -> Mapping[str, str]:
+        """The chat template of a file."""
+        if (name := TEMPLATE_FILE.name) not in table:
+            return {}
+        if "chat_template" in table:
+            raise SettingsError(f"{label}: chat_template and {name} cannot both be set")
+        path = self._real(_text(table, name, label))
+        return {"chat_template": _parsed(TEMPLATE_FILE.kind.parse, path, f"{label}: {name}")}
 
     def _option(self, key: str, value: Any, label: str) -> Any:
         option = _parsed(_OPTIONS[key].parse, value, f"{label}: {key}")

@@ -110,6 +110,20 @@ def _parse_path(text: str) -> Path:
 PATH = Kind("a path", _parse_path, "PATH")
 
 
+def _parse_text_file(text: str) -> str:
+    try:
+        return _parse_path(text).read_text("utf-8")
+    except OSError as error:
+        raise ValueError(
+            f"must be a file that can be read, got {text!r}: {error.strerror or error}"
+        ) from None
+    except UnicodeDecodeError:
+        raise ValueError(f"must be a file in UTF-8, got {text!r}") from None
+
+
+TEXT_FILE = Kind("a path", _parse_text_file, "PATH")
+
+
 def _parse_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 

@@ -42,6 +42,7 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
         "yarn_orig_ctx": _COUNT,
         "metadata_overrides": kinds.METADATA,
         "lora": kinds.ADAPTERS,
+        "chat_template": kinds.TEXT,
         "max_queued_requests": _COUNT,
         "max_queued_tokens": integer(1, 2**40),
         "max_stall_ms": _MILLISECONDS,
@@ -79,3 +80,7 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 MODEL_VARIABLES = _variables()
+
+TEMPLATE_FILE = Variable(
+    "chat_template_file", kinds.TEXT_FILE, "", "File with the chat template, instead of `chat_template`."
+)

@@ -11,7 +11,7 @@ from llmserve.model_config import ModelConfig
 from llmserve.server.api_keys import ApiKeys
 from llmserve.server.settings.drafting import DraftSettings
 from llmserve.server.settings.environment import Environment, Notice, sort_out
-from llmserve.server.settings.load_options import MODEL_VARIABLES
+from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.variable import Variable
 from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES, VARIABLES
 
@@ -68,6 +68,10 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     overrides = overrides or {}
     server = {variable.name: _value(variable, environ, overrides) for variable in SERVER_VARIABLES}
     model = {variable.name: _value(variable, environ, overrides) for variable in MODEL_VARIABLES}
+    if (template := _value(TEMPLATE_FILE, environ, overrides)) is not None:
+        if model["chat_template"] is not None:
+            raise SettingsError("chat_template and chat_template_file cannot both be set")
+        model["chat_template"] = template
     # Unset fields keep ModelConfig's own defaults, so that there is one place that knows them.
     config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
     server["grpc_host"] = server["grpc_host"] or server["host"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmserve.server.settings import kinds
 from llmserve.server.settings.kinds import choice, integer, number
-from llmserve.server.settings.load_options import MODEL_VARIABLES
+from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.variable import Variable
 
 SERVER_VARIABLES: tuple[Variable, ...] = (
@@ -162,5 +162,10 @@ DRAFT_VARIABLES: tuple[Variable, ...] = (
     Variable("draft_adaptive", kinds.SWITCH, "true", "Shorten or skip drafts when they do not pay off."),
 )
 
-VARIABLES: tuple[Variable, ...] = SERVER_VARIABLES + DRAFT_VARIABLES + MODEL_VARIABLES
+VARIABLES: tuple[Variable, ...] = (
+    *SERVER_VARIABLES,
+    *DRAFT_VARIABLES,
+    *MODEL_VARIABLES,
+    TEMPLATE_FILE,
+)
 """Every setting. ``docs/configuration.md`` has the same table, and a test compares them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from llmserve.server.fields.refused import ONLY_OPENAI, SAMPLERS, refused
 from llmserve.server.fields.sampling import RANDOM_SEED, SAMPLING
 from llmserve.server.fields.table import group
 from llmserve.server.web.fields import Field, Values
@@ -58,6 +59,7 @@ _SAMPLING = group(
     },
     only=_PLAIN,
 )
+_REFUSED = (*SAMPLERS, *ONLY_OPENAI, "stop", "frequency_penalty", "presence_penalty")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,7 @@ class CompletionOptions:
             format="int32",
         ),
     ] = None
+    refused: Annotated[Values, refused(*_REFUSED)] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +128,18 @@ class CompletionRequest:
     options: Annotated[CompletionOptions, Field("Advanced sampling and inference options.")] = field(
         default_factory=CompletionOptions
     )
+    refused: Annotated[
+        Values,
+        refused(
+            *_REFUSED,
+            "min_p",
+            "repetition_penalty",
+            "repeat_penalty",
+            "seed",
+            "best_of",
+            "echo",
+            "logprobs",
+            "suffix",
+            "messages",
+        ),
+    ] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from llmserve.server.apis.llamatik.schema import (
     InitRequest,
     MtpInitRequest,
     ParamsFields,
+    ParamsRequest,
     SessionFileRequest,
     SessionRequest,
 )
@@ -109,11 +110,11 @@ class LlamatikApi:
         ),
         responses=DONE,
         errors={400: "The model cannot be loaded so.", 409: "`shutdown` came in between."},
-        body=ParamsFields,
+        body=ParamsRequest,
     )
     async def set_params(self, exchange: Exchange) -> None:
         """`POST params`."""
-        parsed = await exchange.read(ParamsFields)
+        parsed = await exchange.read(ParamsRequest)
         given = parsed.value
         self._params.check(given)
         if given.loading:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from llmserve.server.fields.loading import LOADING
+from llmserve.server.fields.refused import ONLY_OPENAI, SAMPLERS, refused
 from llmserve.server.fields.sampling import SAMPLING
 from llmserve.server.fields.table import camel, group
 from llmserve.server.web.field_kinds import MESSAGES, TEXT_OR_OBJECT
@@ -33,6 +34,8 @@ _LOADING = group(
     wire=camel,
     has_defaults=False,
 )
+# There are routes with `jsonSchema`.
+_REFUSED = refused(*SAMPLERS, *(name for name in ONLY_OPENAI if name != "json_schema"), wire=camel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,13 @@ class ParamsFields(SamplingFields):
     """Sampling parameters, and load options that rebuild the model. All fields are optional."""
 
     loading: Annotated[Values, _LOADING] = field(default_factory=_LOADING.defaults)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamsRequest(ParamsFields):
+    """The parameters that change. All fields are optional."""
+
+    refused: Annotated[Values, _REFUSED] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +114,7 @@ class GenerationFields(SamplingFields):
     """What every generation takes. Sampling fields apply to this request only."""
 
     session_id: Annotated[str | None, _SESSION] = None
+    refused: Annotated[Values, _REFUSED] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

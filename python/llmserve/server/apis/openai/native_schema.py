@@ -6,23 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.schema import COMMON, RESPONSE_FORMAT, GenerationFields
+from llmserve.server.apis.openai.schema import RESPONSE_FORMAT, GenerationFields, openai_sampling
 from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
-from llmserve.server.fields.sampling import MAX_COUNT, SAMPLING
-from llmserve.server.fields.table import group
+from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.fields import Field, Values
 from llmserve.server.web.token_kinds import PROMPTS, Prompts
 
-_SAMPLING = group(
-    SAMPLING,
-    {
-        **COMMON,
-        "temperature": {**COMMON["temperature"], "default": 0.8},
-        "top_k": {**COMMON["top_k"], "default": 40},
-        "top_p": {"default": 0.95},
-        "min_p": {"default": 0.05},
-    },
-)
+_SAMPLING = openai_sampling({"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

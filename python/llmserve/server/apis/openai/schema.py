@@ -29,6 +29,7 @@ COMMON: Mapping[str, Differences] = {
     "stop_token_ids": {},
     "ignore_eos": {},
     "cache_prompt": {},
+    "min_tokens": {},
     "no_repeat_ngram_size": {},
     "min_tokens_to_keep": {"wire": "min_keep", "minimum": 0},
 }
@@ -37,7 +38,15 @@ COMMON: Mapping[str, Differences] = {
 _VLLM_PENALTY = Entry(
     "repetition_penalty", float, Field("vLLM's name of `repeat_penalty`, which wins.", **_PENALTY)
 )
-OPENAI_SAMPLING = Group((*group(SAMPLING, {**COMMON, "min_tokens": {}}).entries, _VLLM_PENALTY))
+
+
+def openai_sampling(defaults: Mapping[str, Any] | None = None) -> Group:
+    """The sampling fields of a route, some with defaults of its own."""
+    changes = {name: {**COMMON.get(name, {}), "default": value} for name, value in (defaults or {}).items()}
+    return Group((*group(SAMPLING, {**COMMON, **changes}).entries, _VLLM_PENALTY))
+
+
+OPENAI_SAMPLING = openai_sampling()
 
 
 RESPONSE_FORMAT = Field(
