@@ -194,8 +194,9 @@ def test_what_has_no_effect_is_named(api: Llamatik) -> None:
     [("mirostat", 2), ("typicalP", 0.5), ("grammar", "root ::= 'a'"), ("logitBias", {"1": 5})],
 )
 def test_what_would_change_the_text_is_refused(api: Llamatik, name: str, value: object) -> None:
-    for route in ("generate", "generateStream"):
+    for route in ("generate", "stream"):
         assert refused(api.post(route, {"prompt": "sea", "maxTokens": 1, name: value}), 400).startswith(name)
+    assert refused(api.post("params", {name: value}), 400).startswith(name)
 
 
 def test_init_refuses_what_is_no_model(fresh: Llamatik, tmp_path: Path) -> None:

@@ -144,3 +144,14 @@ def test_a_chat_template_is_text_or_a_file_beside_the_catalogue(tmp_path: Path) 
         read(tmp_path, entry.format("a") + by_file + by_text)
     with pytest.raises(SettingsError, match="'a': chat_template_file must be a file that can be read"):
         read(tmp_path, entry.format("a") + 'chat_template_file = "none.jinja"')
+
+
+def test_default_sampling_of_an_entry_adds_to_the_servers(tmp_path: Path) -> None:
+    entry = '[[models]]\nid = "{}"\npath = "/m.gguf"\n'
+    file = tmp_path / "models.toml"
+    file.write_text(entry.format("a") + "default_sampling = { top_p = 0.5, top_k = 3 }\n" + entry.format("b"))
+    own, plain = read_catalogue(file, DEFAULTS, DRAFTING, {"temperature": 0.5, "top_p": 0.9})
+    assert own.default_sampling == {"temperature": 0.5, "top_p": 0.5, "top_k": 3}
+    assert plain.default_sampling == {"temperature": 0.5, "top_p": 0.9}
+    with pytest.raises(SettingsError, match="'a': default_sampling must have only temperature"):
+        read(tmp_path, entry.format("a") + "default_sampling = { max_tokens = 3 }")

@@ -222,3 +222,17 @@ def test_a_chat_template_is_given_as_text_or_as_a_file(tmp_path: Path) -> None:
         parse_settings({"LLMSERVE_CHAT_TEMPLATE_FILE": str(file), "LLMSERVE_CHAT_TEMPLATE": "{{ a }}"})
     with pytest.raises(SettingsError, match="LLMSERVE_CHAT_TEMPLATE_FILE must be a file that can be read"):
         parse_settings({"LLMSERVE_CHAT_TEMPLATE_FILE": str(tmp_path)})
+
+
+def test_default_sampling() -> None:
+    given = '{"temperature": 0.5, "repetition_penalty": 1.1}'
+    settings = parse_settings({"LLMSERVE_DEFAULT_SAMPLING": given})
+    assert settings.default_sampling == {"temperature": 0.5, "repetition_penalty": 1.1}
+    for wrong, words in (
+        ("[]", "must be a JSON object"),
+        ("{", "must be a JSON object, got invalid JSON"),
+        ('{"seed": 1}', "must have only temperature, .*, got 'seed'"),
+        ('{"top_p": 2}', "has a wrong value: top_p: must be a number from 0 to 1, got 2"),
+    ):
+        with pytest.raises(SettingsError, match=f"LLMSERVE_DEFAULT_SAMPLING {words}"):
+            parse_settings({"LLMSERVE_DEFAULT_SAMPLING": wrong})

@@ -39,6 +39,7 @@ class Catalogue:
         self._registry = registry
         self._config = settings.model_config
         self._drafting = settings.drafting
+        self._default_sampling = settings.default_sampling
         self._folder = settings.models_dir if settings.catalogue is None else None
         self._scan: FolderScan | None = None
         self._scanning = asyncio.Lock()
@@ -85,7 +86,7 @@ class Catalogue:
     def _loaded_elsewhere(self) -> list[CatalogueEntry]:
         """Models of the registry that the catalogue does not name."""
         return [
-            CatalogueEntry(model.id, model.path, model.config, drafting=self._drafting)
+            self._entry(model.id, model.path, model.config)
             for model in self._registry.models
             if model.failure is None
             and safe_id(model.id) not in self._by_safe_id
@@ -103,10 +104,13 @@ class Catalogue:
                 self._set(_merged(self._fixed, self._found(scan)))
 
     def _found(self, scan: FolderScan) -> list[CatalogueEntry]:
-        return [
-            CatalogueEntry(model.id, model.path, self._config, drafting=self._drafting)
-            for model in scan.models
-        ]
+        return [self._entry(model.id, model.path, self._config) for model in scan.models]
+
+    def _entry(self, model_id: str, path: Path, config: ModelConfig) -> CatalogueEntry:
+        """A model that no file describes."""
+        return CatalogueEntry(
+            model_id, path, config, drafting=self._drafting, default_sampling=self._default_sampling
+        )
 
     def _set(self, entries: Iterable[CatalogueEntry]) -> None:
         self._by_safe_id = {safe_id(entry.id): entry for entry in entries}
@@ -120,13 +124,23 @@ def _start_model(settings: Settings) -> list[CatalogueEntry]:
     if settings.model is None:
         return []
     path = Path(os.path.realpath(settings.model))
-    return [CatalogueEntry(shown(path.stem), path, settings.model_config, drafting=settings.drafting)]
+    return [
+        CatalogueEntry(
+            shown(path.stem),
+            path,
+            settings.model_config,
+            drafting=settings.drafting,
+            default_sampling=settings.default_sampling,
+        )
+    ]
 
 
 def _entries_of_file(settings: Settings) -> tuple[CatalogueEntry, ...]:
     if settings.catalogue is None:
         return ()
-    return read_catalogue(settings.catalogue, settings.model_config, settings.drafting)
+    return read_catalogue(
+        settings.catalogue, settings.model_config, settings.drafting, settings.default_sampling
+    )
 
 
 def _merged(first: Iterable[CatalogueEntry], others: Iterable[CatalogueEntry]) -> tuple[CatalogueEntry, ...]:

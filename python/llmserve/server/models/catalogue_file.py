@@ -15,6 +15,7 @@ from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.models_folder import safe_id
 from llmserve.server.settings import DraftSettings, SettingsError
+from llmserve.server.settings.default_sampling import DEFAULT_SAMPLING
 from llmserve.server.settings.kinds import integer
 from llmserve.server.settings.load_options import INT31_MAX, MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.variables import DRAFT_VARIABLES
@@ -22,16 +23,19 @@ from llmserve.server.settings.variables import DRAFT_VARIABLES
 _LOAD_OPTIONS = {variable.name: variable.kind for variable in MODEL_VARIABLES}
 _DRAFT_OPTIONS = {variable.name: variable.kind for variable in DRAFT_VARIABLES}
 _OPTIONS = {**_LOAD_OPTIONS, **_DRAFT_OPTIONS}
-_OWN_KEYS = ("id", "path", "max_new_tokens", TEMPLATE_FILE.name)
+_OWN_KEYS = ("id", "path", "max_new_tokens", "default_sampling", TEMPLATE_FILE.name)
 _MAX_ID_LENGTH = 256
 
 
 def read_catalogue(
-    path: Path, defaults: ModelConfig, drafting: DraftSettings | None = None
+    path: Path,
+    defaults: ModelConfig,
+    drafting: DraftSettings | None = None,
+    default_sampling: Mapping[str, Any] | None = None,
 ) -> tuple[CatalogueEntry, ...]:
     """The entries of a file. Relative paths start at its folder.
 
-    Options that an entry does not set are those of ``defaults`` and ``drafting``.
+    Options that an entry does not set are those of ``defaults``, ``drafting`` and ``default_sampling``.
 
     Raises:
         SettingsError: The file is unreadable, or has an unknown key or a bad value, which the text names.
@@ -48,7 +52,7 @@ def read_catalogue(
     tables = document.get("models", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise SettingsError("catalogue: models must be an array of tables, written as [[models]]")
-    reader = _Reader(path.absolute().parent, defaults, drafting or DraftSettings())
+    reader = _Reader(path.absolute().parent, defaults, drafting or DraftSettings(), default_sampling or {})
     entries = tuple(reader.entry(table, number) for number, table in enumerate(tables, 1))
     _refuse_duplicates(entries)
     _refuse_two_ways_to_draft(entries)
@@ -76,10 +80,17 @@ def _refuse_two_ways_to_draft(entries: tuple[CatalogueEntry, ...]) -> None:
 class _Reader:
     """Reads entries; ``folder`` is where relative paths start."""
 
-    def __init__(self, folder: Path, defaults: ModelConfig, drafting: DraftSettings) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        defaults: ModelConfig,
+        drafting: DraftSettings,
+        default_sampling: Mapping[str, Any],
+    ) -> None:
         self._folder = folder
         self._defaults = defaults
         self._drafting = drafting
+        self._default_sampling = default_sampling
 
     def entry(self, table: Mapping[str, Any], number: int) -> CatalogueEntry:
         label = f"catalogue entry {number}"
@@ -101,7 +112,16 @@ class _Reader:
         options |= self._template(table, label)
         draft = {key: options.pop(key) for key in _DRAFT_OPTIONS if key in options}
         config = dataclasses.replace(self._defaults, **options)
-        return CatalogueEntry(model_id, path, config, limit, dataclasses.replace(self._drafting, **draft))
+        drafting = dataclasses.replace(self._drafting, **draft)
+        return CatalogueEntry(model_id, path, config, limit, drafting, self._sampling(table, label))
+
+    def _sampling(self, table: Mapping[str, Any], label: str) -> Mapping[str, Any]:
+        if (given := table.get("default_sampling")) is None:
+            return self._default_sampling
+        return {
+            **self._default_sampling,
+            **_parsed(DEFAULT_SAMPLING.parse, given, f"{label}: default_sampling"),
+        }
 
     def _template(self, table: Mapping[str, Any], label: str) -> Mapping[str, str]:
         """The chat template of a file."""

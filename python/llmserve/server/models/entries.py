@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from llmserve.model_config import ModelConfig
 from llmserve.server.settings import DraftSettings
@@ -23,3 +25,5 @@ class CatalogueEntry:
     """Maximum number of tokens that a request may ask for, if that is less than the context length."""
     drafting: DraftSettings = field(default_factory=DraftSettings)
     """How requests for the model draft."""
+    default_sampling: Mapping[str, Any] = field(default_factory=dict)
+    """How tokens are drawn where a request of the OpenAI API does not say."""

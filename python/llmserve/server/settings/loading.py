@@ -45,6 +45,7 @@ class Settings:
     grace_s: float
     allowed_hosts: tuple[str, ...]
     cors_origins: tuple[str, ...]
+    default_sampling: Mapping[str, Any]
     session_ttl_s: float
     max_sessions: int
     log_level: str
@@ -79,6 +80,7 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     server["allowed_hosts"] = server["allowed_hosts"] or ()
     server["max_bodies_bytes"] = _max_bodies_bytes(server["max_bodies_bytes"], server["max_body_bytes"])
     server["cors_origins"] = server["cors_origins"] or ()
+    server["default_sampling"] = server["default_sampling"] or {}
     server["api_key"] = server["api_key"] or ApiKeys()
     draft = {variable.name: _value(variable, environ, overrides) for variable in DRAFT_VARIABLES}
     return Settings(

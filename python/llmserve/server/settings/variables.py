@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llmserve.server.settings import kinds
+from llmserve.server.settings.default_sampling import DEFAULT_SAMPLING
 from llmserve.server.settings.kinds import choice, integer, number
 from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.variable import Variable
@@ -129,6 +130,13 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         kinds.NAMES,
         "",
         "Origins of other sites whose pages may call the server, or `*` for all. If unset, none may.",
+    ),
+    Variable(
+        "default_sampling",
+        DEFAULT_SAMPLING,
+        "",
+        "How tokens are drawn where a request of the OpenAI API does not say; names are the Python API's. "
+        "If unset, each route has its own defaults (docs/sampling.md).",
     ),
     Variable(
         "session_ttl_s",

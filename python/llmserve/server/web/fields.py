@@ -65,6 +65,8 @@ class Group:
     """Fields from a table. If two have the same name, a value of the later one wins."""
 
     entries: tuple[Entry, ...]
+    is_filled: bool = True
+    """Whether a field that is not given has its default value when an object was read."""
 
     def defaults(self) -> Values:
         """The values of an object without any of the fields."""
@@ -85,6 +87,8 @@ class Property:
     default: Any
     group: str | None = None
     """The attribute that holds the mapping."""
+    is_filled: bool = True
+    """Whether the field has its default value in the mapping if it is not given."""
 
     @property
     def engine_names(self) -> tuple[str, ...]:
@@ -118,7 +122,16 @@ def _properties_of(field: dataclasses.Field[Any], hint: Any) -> list[Property]:
     base, meta = typing.get_args(hint)[:2]
     if isinstance(meta, Group):
         return [
-            Property(e.field.wire or e.name, e.name, e.type, e.field, False, e.default, field.name)
+            Property(
+                e.field.wire or e.name,
+                e.name,
+                e.type,
+                e.field,
+                required=False,
+                default=e.default,
+                group=field.name,
+                is_filled=meta.is_filled,
+            )
             for e in meta.entries
         ]
     if isinstance(base, types.UnionType):  # `X | None`: null is absent anyway

@@ -58,7 +58,7 @@ def _read_object(cls: Any, body: Mapping[str, Any], where: str, unknown: list[st
             raise FieldError(where + prop.name, "is required")
         if value is not None:
             value = _read_value(prop, value, where + prop.name, unknown)
-        elif prop.group is not None:
+        elif prop.is_filled and prop.group is not None:
             value = prop.default
         if prop.group is not None:
             group = values.setdefault(prop.group, {})

@@ -14,8 +14,8 @@ from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.constraints import constraint_field, with_constraint
 from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
+from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.sampling import ignored_fields
-from llmserve.server.apis.openai.token_texts import with_token_texts
 from llmserve.server.conversation import Piece, Turn, TurnEnd, check_plan
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Run, merged, turns
@@ -75,7 +75,7 @@ class ChatApi:
             raise FieldError("n", f"must be 1 where a session is named, got {request.n}", limit=1)
         headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
-            params = await with_token_texts(used.engine, params, request)
+            params = await for_model(used, params, request)
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
             check_plan(plan, constraint_field(request, params))
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)

@@ -14,9 +14,9 @@ from llmserve.server.apis.openai.answers import Envelope
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
+from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
-from llmserve.server.apis.openai.token_texts import with_token_texts
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
@@ -102,7 +102,7 @@ class CompletionsApi:
             raise FieldError("n", "and prompt must ask for one text when a session is named")
         async with AsyncExitStack() as stack:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
-            params = await with_token_texts(used.engine, params, request)
+            params = await for_model(used, params, request)
             choices = [
                 Choice(used.engine, request, prompt_index, number, params)
                 for prompt_index in range(len(request.prompt))

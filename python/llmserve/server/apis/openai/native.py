@@ -11,7 +11,7 @@ from llmserve.server.apis.openai.completions_schema import OpenAiCompletionReque
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.model_choice import chosen_model
-from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
+from llmserve.server.apis.openai.native_schema import NATIVE_SAMPLING, NativeCompletionRequest
 from llmserve.server.apis.openai.sampling import ignored_stops, sampling_params
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
@@ -62,7 +62,8 @@ class NativeCompletionApi:
             bad_words=native.bad_words,
             stream=native.stream,
         )
-        params = sampling_params(native.sampling, max_tokens=native.num_tokens_wanted or 1, logprobs=None)
+        values = {**NATIVE_SAMPLING.defaults(), **native.sampling}
+        params = sampling_params(values, max_tokens=native.num_tokens_wanted or 1, logprobs=None)
         params = await with_constraint(native, params, native.response_format)
         session = SESSION.of(exchange.request.scope)
         headers = answer_headers([*parsed.unknown, *ignored_stops(params)], seed=params.seed)

@@ -12,7 +12,7 @@ from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.fields import Field, Values
 from llmserve.server.web.token_kinds import PROMPTS, Prompts
 
-_SAMPLING = openai_sampling({"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05})
+NATIVE_SAMPLING = openai_sampling({"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class NativeCompletionRequest(GenerationFields):
         int | None, Field("Another name of `n_predict`, which wins.", minimum=-1, maximum=MAX_COUNT)
     ] = None
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
-    sampling: Annotated[Values, _SAMPLING] = field(default_factory=_SAMPLING.defaults)
+    sampling: Annotated[Values, NATIVE_SAMPLING] = field(default_factory=dict)
     response_format: Annotated[Mapping[str, Any] | None, RESPONSE_FORMAT] = None
     return_tokens: Annotated[bool, Field("Give the ids of the tokens as well.")] = False
     refused: Annotated[

@@ -10,13 +10,14 @@ from typing import Any
 
 import orjson
 
+from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.constraints import constraint_field, with_constraint
 from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
+from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.responses_input import chat_format, conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.openai.sampling import ignored_stops
-from llmserve.server.apis.openai.token_texts import with_token_texts
 from llmserve.server.conversation import Turn, TurnEnd, check_plan
 from llmserve.server.error_shapes import openai as errors
 from llmserve.server.error_shapes.openai import OPENAI
@@ -77,12 +78,12 @@ class ResponsesApi:
         session = SESSION.of(exchange.request.scope)
         headers = answer_headers([*parsed.unknown, *ignored_stops(params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
-            params = await with_token_texts(used.engine, params, request)
+            params = await for_model(used, params, request)
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
             check_plan(plan, constraint_field(request, params))
             call = turns(plan, dialect=errors.DIALECT, model=used.model, session=session)
             async with self._services.generation.run(call) as run:
-                response = _Response(_head(request, used.entry.id), run)
+                response = _Response(_head(request, used.entry.id, params), run)
                 if request.stream:
                     await exchange.send_events(response.frames(), response.render_error, headers=headers)
                 else:
@@ -152,7 +153,7 @@ class _Response:
         return self._frame({"type": "error", **fields, **rendered})
 
 
-def _head(request: ResponsesRequest, model: str) -> dict[str, Any]:
+def _head(request: ResponsesRequest, model: str, params: SamplingParams) -> dict[str, Any]:
     """The fields that do not change."""
     return {
         "id": f"resp_{secrets.token_hex(12)}",
@@ -170,11 +171,11 @@ def _head(request: ResponsesRequest, model: str) -> dict[str, Any]:
         "previous_response_id": None,
         "reasoning": {"effort": request.reasoning.effort, "summary": None},
         "store": False,
-        "temperature": request.sampling["temperature"],
+        "temperature": params.temperature,
         "text": {"format": request.text.format or {"type": "text"}},
         "tool_choice": request.tool_choice or ("auto" if request.tools else "none"),
         "tools": request.tools,
-        "top_p": request.sampling["top_p"],
+        "top_p": params.top_p,
         "truncation": "disabled",
         "usage": None,
     }

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from llmserve.sampling_params import SamplingParams
-from llmserve.server.apis.openai.schema import SamplingFields
+from llmserve.server.apis.openai.schema import OPENAI_SAMPLING, SamplingFields
 from llmserve.server.fields import sampling
 from llmserve.server.web.fields import Values
 
 
 def sampling_params(values: Values, *, max_tokens: int | None, logprobs: int | None) -> SamplingParams:
-    """The engine's parameters of the first choice, without its constraint and without biases of texts.
+    """The engine's parameters of the first choice, without its constraint and what the model decides.
 
     Raises:
         InvalidParameterError: A value that the engine refuses, under its own name.
     """
+    values = {**OPENAI_SAMPLING.defaults(), **values}
     biases = values.get("logit_bias", {})
     by_id = {token: bias for token, bias in biases.items() if isinstance(token, int)}
     return sampling.sampling_params(

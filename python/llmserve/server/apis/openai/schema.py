@@ -43,7 +43,7 @@ _VLLM_PENALTY = Entry(
 def openai_sampling(defaults: Mapping[str, Any] | None = None) -> Group:
     """The sampling fields of a route, some with defaults of its own."""
     changes = {name: {**COMMON.get(name, {}), "default": value} for name, value in (defaults or {}).items()}
-    return Group((*group(SAMPLING, {**COMMON, **changes}).entries, _VLLM_PENALTY))
+    return Group((*group(SAMPLING, {**COMMON, **changes}).entries, _VLLM_PENALTY), is_filled=False)
 
 
 OPENAI_SAMPLING = openai_sampling()
@@ -61,7 +61,8 @@ RESPONSE_FORMAT = Field(
 class GenerationFields(ConstraintFields):
     """How tokens are drawn, with tokens that are named by their text."""
 
-    sampling: Annotated[Values, OPENAI_SAMPLING] = field(default_factory=OPENAI_SAMPLING.defaults)
+    sampling: Annotated[Values, OPENAI_SAMPLING] = field(default_factory=dict)
+    """The fields that are given. The others have the defaults of the model's settings, or of the route."""
     bad_words: Annotated[
         tuple[str, ...],
         Field(

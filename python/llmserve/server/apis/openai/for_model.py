@@ -1,4 +1,4 @@
-"""Tokens that a request names by their text, which only the model can tell."""
+"""What of the sampling parameters depends on the model: its defaults, and tokens that are named by text."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import math
 from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.schema import GenerationFields
+from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.refusals import FieldError
 
 
-async def with_token_texts(
-    engine: Engine, params: SamplingParams, fields: GenerationFields
-) -> SamplingParams:
-    """The parameters with the biases of texts, each for all tokens of it, and with banned words.
+async def for_model(used: UsedModel, params: SamplingParams, fields: GenerationFields) -> SamplingParams:
+    """The parameters with the model's own defaults, with biases of texts, and with banned words.
+
+    A text's bias goes to each of its tokens.
 
     Raises:
         FieldError: A banned word has several tokens.
     """
+    engine, defaults = used.engine, used.entry.default_sampling
+    left_out = {name: value for name, value in defaults.items() if name not in fields.sampling}
     made = dict(params.logit_bias)
     for text, bias in fields.sampling.get("logit_bias", {}).items():
         if isinstance(text, str):
@@ -25,7 +28,7 @@ async def with_token_texts(
     for index, word in enumerate(fields.bad_words):
         for token in await _banned(engine, word, f"bad_words[{index}]"):
             made[token] = -math.inf
-    return params if made == params.logit_bias else params.replace(logit_bias=made)
+    return params.replace(**left_out, logit_bias=made)
 
 
 async def _banned(engine: Engine, word: str, field: str) -> list[int]:

@@ -1,0 +1,44 @@
+"""The setting `default_sampling`: how tokens are drawn where a request does not say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from llmserve.errors import InvalidParameterError
+from llmserve.sampling_params import SamplingParams
+from llmserve.server.settings.kinds import Kind
+
+NAMES = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "min_tokens_to_keep",
+    "repetition_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "no_repeat_ngram_size",
+)
+"""Fields of `SamplingParams` that may have a default."""
+
+
+def _parse(text: str) -> Mapping[str, Any]:
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"must be a JSON object, got invalid JSON ({error})") from None
+    if not isinstance(values, dict):
+        raise ValueError("must be a JSON object")
+    for name in values:
+        if name not in NAMES:
+            raise ValueError(f"must have only {', '.join(NAMES)}, got {name!r}")
+    try:
+        SamplingParams(**values)
+    except InvalidParameterError as error:
+        raise ValueError(f"has a wrong value: {error}") from None
+    return values
+
+
+DEFAULT_SAMPLING = Kind('a JSON object, such as `{"temperature": 0.7, "top_p": 0.8}`', _parse, "JSON")
