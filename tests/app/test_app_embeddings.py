@@ -143,8 +143,12 @@ def test_a_list_of_many_inputs(server: ServerProcess) -> None:
 
 
 def test_fields_without_effect_are_named(server: ServerProcess) -> None:
-    answer = embed(server, user="quokka-77", truncate_prompt_tokens=5)
-    assert answer.header("x-llmserve-ignored") == "user, truncate_prompt_tokens"
+    assert embed(server, user="quokka-77").header("x-llmserve-ignored") == "user"
+
+
+def test_truncation_is_refused(server: ServerProcess) -> None:
+    answer = embed(server, truncate_prompt_tokens=5)
+    assert (answer.status, answer.json["error"]["param"]) == (400, "truncate_prompt_tokens")
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,30 @@ def test_documents(server: ServerProcess, ask: Any, body: dict[str, Any]) -> Non
     assert json.loads(ask(server, **body))["city"] in ("Paris", "Rome")
 
 
+LARK_OF_GUIDANCE = '%llguidance {}\n\nstart: a\na[capture]: A\n\nA: "Paris"\n     | "Rome"\n\n'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # outlines 1.3, `from_vllm` and `from_sglang`, of a `Literal` and of a grammar.
+        {"structured_outputs": {"regex": "(Paris|Rome)"}},
+        {"structured_outputs": {"grammar": 'start: "Paris" | "Rome"'}},
+        {"ebnf": 'start: "Paris" | "Rome"'},
+        # guidance 0.3, its models of vLLM and SGLang: one grammar under two names.
+        {
+            "guided_decoding_backend": "guidance",
+            "guided_grammar": LARK_OF_GUIDANCE,
+            "structured_outputs": {"grammar": LARK_OF_GUIDANCE},
+        },
+        {"ebnf": LARK_OF_GUIDANCE},
+    ],
+    ids=str,
+)
+def test_bodies_of_other_clients(server: ServerProcess, body: dict[str, Any]) -> None:
+    assert CITY.fullmatch(chatted(server, **body))
+
+
 @pytest.mark.parametrize("ask", [completed, chatted, native])
 @pytest.mark.parametrize(
     "given",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from serving import Answer, ServerProcess, post
-from serving.openai_requests import CAPITAL, MODEL, chat, complete
+from serving.openai_requests import CAPITAL, MODEL, chat, chunks, complete
 
 pytestmark = pytest.mark.model
 
@@ -84,6 +84,21 @@ def test_truncated_prompts(server: ServerProcess) -> None:
     assert (refused.status, refused.json["error"]["param"]) == (400, "truncate_prompt_tokens")
 
 
+def test_a_stop_string_in_the_output(server: ServerProcess) -> None:
+    body = {"max_tokens": 20, "logprobs": 0, "stop": [" is"]}
+    whole = complete(server, prompt="One two three. The sea", **body).json["choices"][0]
+    assert (" is" in whole["text"], whole["finish_reason"]) == (False, "stop")
+    shown = complete(server, prompt="One two three. The sea", include_stop_str_in_output=True, **body)
+    made = shown.json["choices"][0]
+    assert made["text"] == whole["text"] + " is"
+    assert "".join(made["logprobs"]["tokens"]) == made["text"]
+    body = {**body, "include_stop_str_in_output": True, "stream": True}
+    parts = [
+        part["choices"][0] for part in chunks(complete(server, prompt="One two three. The sea", **body).text)
+    ]
+    assert "".join(part["text"] for part in parts) == made["text"]
+
+
 def test_other_names_of_the_limit(server: ServerProcess) -> None:
     assert (
         post(server.port, "/v1/completions", {"model": MODEL, "prompt": CAPITAL, "n_predict": 2}).json[
@@ -111,7 +126,6 @@ def test_other_names_of_the_limit(server: ServerProcess) -> None:
         ({"top_n_sigma": 1}, "top_n_sigma must be -1 or 0"),
         ({"repeat_last_n": 64, "repeat_penalty": 1.1}, "repeat_last_n must be -1"),
         ({"allowed_token_ids": [1, 2]}, "allowed_token_ids is not supported"),
-        ({"include_stop_str_in_output": True}, "include_stop_str_in_output must be false"),
         ({"prompt_logprobs": 1}, "prompt_logprobs is not supported"),
         ({"use_beam_search": True}, "use_beam_search must be false"),
         ({"max_new_tokens": 5}, "max_new_tokens is not supported"),
@@ -166,6 +180,9 @@ def test_neutral_values_pass(server: ServerProcess, ask: Any) -> None:
         (chat, {"chat_template": "{{ messages }}"}),
         (chat, {"reasoning_format": "none"}),
         (chat, {"echo": True}),
+        (chat, {"include_stop_str_in_output": True}),
+        (native, {"include_stop_str_in_output": True}),
+        (respond, {"include_stop_str_in_output": True}),
         (chat, {"truncate_prompt_tokens": 3}),
         (native, {"n": 2}),
         (native, {"logprobs": 2}),

@@ -75,7 +75,7 @@ REFUSED = {
     "custom_logit_processor": Refused("code of clients is not run"),
     # Which tokens, and where the text ends.
     "allowed_token_ids": Refused("use logit_bias, grammar or regex"),
-    "include_stop_str_in_output": Refused(_DETOKENIZED, (False,)),
+    "include_stop_str_in_output": Refused("only /v1/completions can show stop strings", (False,)),
     "no_stop_trim": Refused(_DETOKENIZED, (False,)),
     "skip_special_tokens": Refused(_DETOKENIZED, (True,)),
     "stop_regex": Refused("use stop"),
@@ -199,7 +199,6 @@ ONLY_OPENAI = (
 EVERYWHERE = (
     *SAMPLERS,
     "allowed_token_ids",
-    "include_stop_str_in_output",
     "no_stop_trim",
     "skip_special_tokens",
     "stop_regex",
@@ -230,6 +229,7 @@ EVERYWHERE = (
 """Fields that no route honours that generates texts."""
 
 CHAT = (
+    "include_stop_str_in_output",
     "chat_template",
     "function_call",
     "enable_thinking",

@@ -177,6 +177,18 @@ class Choice:
         """The sampling parameters, with what keys the choice's draws."""
         return self.base.replace(choice_index=self.number) if self.number else self.base
 
+    @property
+    def shown_stop(self) -> str:
+        """The stop string that ended the text, if it is shown."""
+        if self.completion is None or not self.request.include_stop_str_in_output:
+            return ""
+        return self.completion.stop or ""
+
+    @property
+    def hidden_stop(self) -> str | None:
+        """The stop string that ended the text, if it is not shown."""
+        return None if self.completion is None or self.shown_stop else self.completion.stop
+
     async def result(self) -> Completion:
         """The whole output.
 
@@ -248,8 +260,9 @@ class _Answer:
         shown = []
         for index, (choice, completion) in enumerate(zip(self._choices, completions, strict=True)):
             delta = Delta(text=completion.text, tokens=completion.tokens)
-            lists = await choice.logprobs_of(delta, completion.stop, is_last=True)
-            shown.append(_choice(index, choice.echoed + completion.text, lists, completion.finish_reason))
+            lists = await choice.logprobs_of(delta, choice.hidden_stop, is_last=True)
+            text = choice.echoed + completion.text + choice.shown_stop
+            shown.append(_choice(index, text, lists, completion.finish_reason))
         whole = self._envelope.fields(self._envelope.kind, shown)
         timings = answers.timings(completions[0].usage, completions[0].timings)
         return {**whole, "usage": self._usage(), "timings": timings}
@@ -282,9 +295,10 @@ class _Answer:
     async def _last(self, index: int) -> bytes:
         choice = self._choices[index]
         completion = await choice.result()
-        rest = await choice.logprobs_of(Delta(text="", tokens=()), completion.stop, is_last=True)
+        rest = await choice.logprobs_of(Delta(text="", tokens=()), choice.hidden_stop, is_last=True)
         timings = answers.timings(completion.usage, completion.timings)
-        return self._frame(_choice(index, "", rest, completion.finish_reason), timings=timings)
+        last = _choice(index, choice.shown_stop, rest, completion.finish_reason)
+        return self._frame(last, timings=timings)
 
     def _frame(self, choice: dict[str, Any], **extra: Any) -> bytes:
         usage = {"usage": None} if self._request.stream_options.include_usage else {}

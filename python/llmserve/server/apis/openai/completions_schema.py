@@ -49,6 +49,9 @@ class OpenAiCompletionRequest(SamplingFields):
             "Refused: put the model's own infill tokens into the prompt.", kind=unchecked({"type": "string"})
         ),
     ] = None
+    include_stop_str_in_output: Annotated[
+        bool, Field("vLLM's: end the text with the stop string that ended the generation.")
+    ] = False
     truncate_prompt_tokens: Annotated[
         int | None, Field("Keep only this number of tokens, the last ones, of each prompt.", minimum=1)
     ] = None
