@@ -26,6 +26,15 @@ def text_of(answer: Answer) -> str:
     return str(answer.json["choices"][0]["text"])
 
 
+def text_in(answer: Answer) -> object:
+    """The part of an answer that the tokens decide."""
+    assert answer.status == 200, answer.text
+    made = answer.json
+    if "output" in made:
+        return made["output"][0]["content"]
+    return made.get("content") or [choice.get("text") or choice["message"] for choice in made["choices"]]
+
+
 def tokens_of(server: ServerProcess, text: str) -> list[int]:
     return list(post(server.port, "/tokenize", {"content": text}).json["tokens"])
 
@@ -71,6 +80,21 @@ def test_a_word_of_several_tokens_is_not_banned(server: ServerProcess) -> None:
         assert (answer.status, answer.json["error"]["param"]) == (400, "bad_words[1]")
 
 
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"bad_words": [" "]}, "bad_words[0]"),
+        ({"bad_words": ["a"] * 4097}, "bad_words"),
+        ({"logit_bias": {f"word {number}": 1 for number in range(4097)}}, "logit_bias"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_wrong_words(server: ServerProcess, body: dict[str, Any], param: str) -> None:
+    for ask in (complete, chat):
+        answer = ask(server, **body)
+        assert (answer.status, answer.json["error"]["param"]) == (400, param)
+
+
 def test_truncated_prompts(server: ServerProcess) -> None:
     ids = tokens_of(server, "One two three. " + CAPITAL)
     num_tokens = len(tokens_of(server, CAPITAL))
@@ -97,6 +121,15 @@ def test_a_stop_string_in_the_output(server: ServerProcess) -> None:
         part["choices"][0] for part in chunks(complete(server, prompt="One two three. The sea", **body).text)
     ]
     assert "".join(part["text"] for part in parts) == made["text"]
+
+
+def test_the_window_of_penalties(server: ServerProcess) -> None:
+    for ask in (complete, chat, native, respond):
+        plain, penalized = ask(server), ask(server, repeat_penalty=2.0)
+        off = ask(server, repeat_penalty=2.0, repeat_last_n=0)
+        whole = ask(server, repeat_penalty=2.0, repeat_last_n=-1)
+        assert text_in(off) == text_in(plain) == text_in(ask(server, repeat_last_n=64))
+        assert text_in(whole) == text_in(penalized)
 
 
 def test_other_names_of_the_limit(server: ServerProcess) -> None:

@@ -32,6 +32,7 @@ class RefusedKind(Kind):
 
 
 _SAMPLER = "the sampler is not supported"
+_PENALTIES = "the penalties look at the whole text"
 _BEAMS = "beam search is not supported"
 _SCORES = "only /v1/completions and /v1/chat/completions give log-probabilities"
 _REASONING = "reasoning is always returned beside the answer"
@@ -43,8 +44,7 @@ _OPENAI = "use a route of the OpenAI API"
 _OPTIONS = "put it into options"
 _DETOKENIZED = "control tokens and stop strings are left out of the text"
 
-REFUSED = {
-    # Samplers, those of llama-server first.
+SAMPLERS = {
     "typical_p": Refused(_SAMPLER, (1,)),
     "top_n_sigma": Refused(_SAMPLER, (-1, 0)),
     "xtc_probability": Refused(_SAMPLER, (0,)),
@@ -53,9 +53,8 @@ REFUSED = {
     "dry_multiplier": Refused(_SAMPLER, (0,)),
     "adaptive_target": Refused(_SAMPLER, (-1,)),
     "samplers": Refused("the order of the samplers is fixed"),
-    "repeat_last_n": Refused("the penalties look at the whole text", (-1,)),
-    "penalty_last_n": Refused("the penalties look at the whole text", (-1,)),
-    "repetition_penalty_range": Refused("the penalties look at the whole text", (0, -1)),
+    "penalty_last_n": Refused(_PENALTIES, (-1,)),
+    "repetition_penalty_range": Refused(_PENALTIES, (0, -1)),
     "mirostat_mode": Refused(_SAMPLER, (0,)),
     "tfs": Refused(_SAMPLER, (1,)),
     "tfs_z": Refused(_SAMPLER, (1,)),
@@ -73,9 +72,12 @@ REFUSED = {
     "num_beams": Refused(_BEAMS, (1,)),
     "logits_processors": Refused("code of clients is not run"),
     "custom_logit_processor": Refused("code of clients is not run"),
-    # Which tokens, and where the text ends.
+}
+"""Those that change how tokens are drawn; llama-server's come first."""
+
+EVERYWHERE = {
+    **SAMPLERS,
     "allowed_token_ids": Refused("use logit_bias, grammar or regex"),
-    "include_stop_str_in_output": Refused("only /v1/completions can show stop strings", (False,)),
     "no_stop_trim": Refused(_DETOKENIZED, (False,)),
     "skip_special_tokens": Refused(_DETOKENIZED, (True,)),
     "stop_regex": Refused("use stop"),
@@ -86,18 +88,12 @@ REFUSED = {
     "max_length": Refused(_LENGTH),
     "min_length": Refused("use min_tokens", (0,)),
     "min_new_tokens": Refused("use min_tokens", (0,)),
-    "max_output_tokens": Refused("use max_tokens"),
-    "truncate_prompt_tokens": Refused("prompts are never truncated"),
-    # What the text must be.
     "structural_tag": Refused(f"{_CONSTRAINT}, use tools, regex or grammar"),
     "whitespace_pattern": Refused(_CONSTRAINT),
     "guided_whitespace_pattern": Refused(_CONSTRAINT),
-    "disable_any_whitespace": Refused(_CONSTRAINT, (False,)),
     "guided_decoding": Refused("use structured_outputs"),
     "grammar_lazy": Refused(f"{_CONSTRAINT}, a grammar holds from the first token on", (False,)),
     "grammar_triggers": Refused(f"{_CONSTRAINT}, a grammar holds from the first token on"),
-    # What the model is and sees.
-    "chat_template": Refused(_TEMPLATE),
     "mm_processor_kwargs": Refused("llmserve reads text only"),
     "image_data": Refused("llmserve reads text only"),
     "prompt_embeds": Refused("llmserve reads text only"),
@@ -105,10 +101,18 @@ REFUSED = {
     "web_search_options": Refused("llmserve does not search"),
     "lora": Refused(_ADAPTERS),
     "lora_path": Refused(_ADAPTERS),
+    "prompt_logprobs": Refused("a prompt's log-probabilities are not supported"),
+    "n_probs": Refused(_SCORES, (0,)),
+    "n_cmpl": Refused("only one text is generated", (1,)),
+}
+"""Fields that no route honours that generates texts."""
+
+CHAT = {
+    "include_stop_str_in_output": Refused("only /v1/completions can show stop strings", (False,)),
+    "chat_template": Refused(_TEMPLATE),
     "function_call": Refused("use tool_choice"),
     "enable_thinking": Refused("use chat_template_kwargs"),
     "thinking": Refused("use chat_template_kwargs"),
-    "reasoning": Refused("use reasoning_effort"),
     "thinking_budget_tokens": Refused("a budget for reasoning is not supported", (-1,)),
     "thinking_token_budget": Refused("a budget for reasoning is not supported", (-1,)),
     "reasoning_budget": Refused("a budget for reasoning is not supported", (-1,)),
@@ -117,40 +121,51 @@ REFUSED = {
     "include_reasoning": Refused(_REASONING, (True,)),
     "separate_reasoning": Refused(_REASONING, (True,)),
     "parse_tool_calls": Refused("tool calls are always read", (True,)),
-    # What the answer contains.
-    "prompt_logprobs": Refused("a prompt's log-probabilities are not supported"),
-    "n_probs": Refused(_SCORES, (0,)),
-    "logprobs": Refused(_SCORES, (False, 0)),
-    "top_logprobs": Refused(_SCORES, (0,)),
-    "n": Refused("only one text is generated", (1,)),
-    "n_cmpl": Refused("only one text is generated", (1,)),
-    "best_of": Refused("use n", (1,)),
+    "truncate_prompt_tokens": Refused("prompts are never truncated"),
     "echo": Refused("the text is without the prompt", (False,)),
     "suffix": Refused("put a model's own infill tokens into the prompt"),
-    # Fields of another route.
+    "best_of": Refused("use n", (1,)),
+}
+"""Further ones of conversations."""
+
+ONLY_OPENAI = {
+    "stop_token_ids": Refused(_OPENAI),
+    "logit_bias": Refused(_OPENAI),
+    "grammar": Refused(_OPENAI),
+    "regex": Refused(_OPENAI),
+    "json_schema": Refused(_OPENAI),
+    "structured_outputs": Refused(_OPENAI),
+    "response_format": Refused("use text.format of /v1/responses, or another route of the OpenAI API"),
+    "bad_words": Refused(_OPENAI),
+    "repeat_last_n": Refused(_PENALTIES, (-1,)),
+    "n": Refused("only one text is generated", (1,)),
+}
+"""Fields of the OpenAI API that the dialects of llamacpp-server and Llamatik lack."""
+
+_OF_OTHER_ROUTES = {
+    "max_output_tokens": Refused("use max_tokens"),
+    "disable_any_whitespace": Refused(_CONSTRAINT, (False,)),
+    "reasoning": Refused("use reasoning_effort"),
+    "logprobs": Refused(_SCORES, (False, 0)),
+    "top_logprobs": Refused(_SCORES, (0,)),
     "messages": Refused("belongs to chat"),
     "tools": Refused("belongs to chat"),
     "chat_template_kwargs": Refused("belongs to chat"),
     "max_tokens": Refused("use max_output_tokens"),
     "max_completion_tokens": Refused(_LENGTH),
     "n_predict": Refused("use max_output_tokens"),
-    "response_format": Refused("use text.format of /v1/responses, or another route of the OpenAI API"),
     "reasoning_effort": Refused("use reasoning.effort"),
     "stop": Refused(_OPENAI),
-    "stop_token_ids": Refused(_OPENAI),
-    "logit_bias": Refused(_OPENAI),
     "frequency_penalty": Refused(_OPENAI, (0,)),
     "presence_penalty": Refused(_OPENAI, (0,)),
-    "bad_words": Refused(_OPENAI),
-    "grammar": Refused(_OPENAI),
-    "regex": Refused(_OPENAI),
-    "json_schema": Refused(_OPENAI),
-    "structured_outputs": Refused(_OPENAI),
     "min_p": Refused(_OPTIONS),
     "repetition_penalty": Refused(_OPTIONS, (1,)),
     "repeat_penalty": Refused("use repetition_penalty in options", (1,)),
     "seed": Refused("use random_seed in options", (-1,)),
 }
+"""Fields that only some of the routes honour."""
+
+REFUSED = {**EVERYWHERE, **CHAT, **ONLY_OPENAI, **_OF_OTHER_ROUTES}
 
 WITHOUT_EFFECT = {
     "mirostat_tau": "`mirostat` is off",
@@ -179,75 +194,6 @@ WITHOUT_EFFECT = {
     "return_progress": "about the answer's shape only",
 }
 """Fields that are ignored because they change nothing here, and why."""
-
-SAMPLERS = tuple(REFUSED)[: list(REFUSED).index("allowed_token_ids")]
-"""Those that change how tokens are drawn."""
-
-ONLY_OPENAI = (
-    "stop_token_ids",
-    "logit_bias",
-    "grammar",
-    "regex",
-    "json_schema",
-    "structured_outputs",
-    "response_format",
-    "bad_words",
-    "n",
-)
-"""Fields of the OpenAI dialect that the dialects of llamacpp-server and Llamatik lack."""
-
-EVERYWHERE = (
-    *SAMPLERS,
-    "allowed_token_ids",
-    "no_stop_trim",
-    "skip_special_tokens",
-    "stop_regex",
-    "ban_eos_token",
-    "t_max_predict_ms",
-    "n_indent",
-    "max_new_tokens",
-    "max_length",
-    "min_length",
-    "min_new_tokens",
-    "structural_tag",
-    "whitespace_pattern",
-    "guided_whitespace_pattern",
-    "guided_decoding",
-    "grammar_lazy",
-    "grammar_triggers",
-    "mm_processor_kwargs",
-    "image_data",
-    "prompt_embeds",
-    "audio",
-    "web_search_options",
-    "lora",
-    "lora_path",
-    "prompt_logprobs",
-    "n_probs",
-    "n_cmpl",
-)
-"""Fields that no route honours that generates texts."""
-
-CHAT = (
-    "include_stop_str_in_output",
-    "chat_template",
-    "function_call",
-    "enable_thinking",
-    "thinking",
-    "thinking_budget_tokens",
-    "thinking_token_budget",
-    "reasoning_budget",
-    "reasoning_format",
-    "reasoning_in_content",
-    "include_reasoning",
-    "separate_reasoning",
-    "parse_tool_calls",
-    "truncate_prompt_tokens",
-    "echo",
-    "suffix",
-    "best_of",
-)
-"""Further ones of conversations."""
 
 
 def refused(*names: str, wire: Callable[[str], str] = str) -> Group:

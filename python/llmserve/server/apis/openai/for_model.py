@@ -10,6 +10,9 @@ from llmserve.server.apis.openai.schema import GenerationFields
 from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.refusals import FieldError
 
+MAX_TEXTS = 4096
+"""The engine takes as many biases."""
+
 
 async def for_model(used: UsedModel, params: SamplingParams, fields: GenerationFields) -> SamplingParams:
     """The parameters with the model's own defaults, with biases of texts, and with banned words.
@@ -17,23 +20,45 @@ async def for_model(used: UsedModel, params: SamplingParams, fields: GenerationF
     A text's bias goes to each of its tokens.
 
     Raises:
-        FieldError: A banned word has several tokens.
+        FieldError: A banned word has several tokens, or penalties are to look at a part of the text.
     """
     engine, defaults = used.engine, used.entry.default_sampling
     left_out = {name: value for name, value in defaults.items() if name not in fields.sampling}
     made = dict(params.logit_bias)
+    _check_number(len(fields.bad_words), "bad_words")
+    _check_number(len(fields.sampling.get("logit_bias", {})), "logit_bias")
     for text, bias in fields.sampling.get("logit_bias", {}).items():
         if isinstance(text, str):
             made.update(dict.fromkeys(await _tokens(engine, text), bias))
     for index, word in enumerate(fields.bad_words):
         for token in await _banned(engine, word, f"bad_words[{index}]"):
             made[token] = -math.inf
-    return params.replace(**left_out, logit_bias=made)
+    return _with_window(params.replace(**left_out, logit_bias=made), fields.repeat_last_n)
+
+
+def _with_window(params: SamplingParams, num_tokens: int | None) -> SamplingParams:
+    """The parameters with penalties on this number of tokens."""
+    without = params.replace(repetition_penalty=1.0, frequency_penalty=0.0, presence_penalty=0.0)
+    if num_tokens in (None, -1) or params == without:
+        return params
+    if num_tokens == 0:
+        return without
+    raise FieldError(
+        "repeat_last_n",
+        f"must be -1 or 0 where there are penalties, which look at the whole text, got {num_tokens}",
+    )
+
+
+def _check_number(number: int, field: str) -> None:
+    """Each text is tokenized by itself."""
+    if number > MAX_TEXTS:
+        raise FieldError(field, f"must have at most {MAX_TEXTS} entries, got {number}", limit=MAX_TEXTS)
 
 
 async def _banned(engine: Engine, word: str, field: str) -> list[int]:
     """The tokens of a word, at the beginning of a text and after a space."""
-    stem = word.lstrip()
+    if not (stem := word.lstrip()):
+        raise FieldError(field, "must have a word, got none")
     forms = [await _tokens(engine, form) for form in (stem, " " + stem)]
     tokens = [form[0] for form in forms if len(form) == 1]
     if not tokens:

@@ -63,6 +63,15 @@ class GenerationFields(ConstraintFields):
 
     sampling: Annotated[Values, OPENAI_SAMPLING] = field(default_factory=dict)
     """The fields that are given. The others have the defaults of the model's settings, or of the route."""
+    repeat_last_n: Annotated[
+        int | None,
+        Field(
+            "llama-server's: 0 turns the penalties off, and -1 is the whole text. Other numbers are refused "
+            "beside a penalty.",
+            minimum=-1,
+            maximum=MAX_COUNT,
+        ),
+    ] = None
     bad_words: Annotated[
         tuple[str, ...],
         Field(
