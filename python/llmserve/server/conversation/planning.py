@@ -81,6 +81,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         format=tool_format,
         arguments=arguments,
         tags=tags_of(source),
+        continued=_continued(conversation),
     )
 
 
@@ -106,6 +107,15 @@ def _with_known_roles(messages: Sequence[Mapping[str, Any]], template: str) -> l
         {**message, "role": "system"} if message.get("role") == "developer" else message
         for message in messages
     ]
+
+
+def _continued(conversation: Conversation) -> str:
+    """The text of the last message, if the turn goes on with it."""
+    is_continued = conversation.variables.get("continue_final_message") and conversation.messages
+    content = conversation.messages[-1].get("content") if is_continued else None
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content)
+    return content if isinstance(content, str) else ""
 
 
 def _has_calls(messages: Sequence[Mapping[str, Any]]) -> bool:

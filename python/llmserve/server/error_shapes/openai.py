@@ -66,7 +66,7 @@ def _message(fault: Fault) -> str:
 
 
 def _param(error: BaseException) -> str | None:
-    if isinstance(error, refusals.FieldError | errors.InvalidParameterError):
+    if isinstance(error, refusals.FieldError | errors.InvalidParameterError | errors.BudgetTooSmallError):
         return error.field or None
     if isinstance(error, errors.InputTooLongError):
         return f"input[{error.index}]"

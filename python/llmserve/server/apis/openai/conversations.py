@@ -72,11 +72,11 @@ def chat_params(request: ChatRequest) -> SamplingParams:
     top = request.top_logprobs
     if top is not None and not request.logprobs:
         raise FieldError("top_logprobs", "needs logprobs to be true")
-    max_tokens = request.max_completion_tokens
+    name, max_tokens = "max_completion_tokens", request.max_completion_tokens
     if max_tokens is None:
-        max_tokens = request.max_tokens
+        name, max_tokens = "max_tokens", request.max_tokens
     if max_tokens == 0:
-        raise FieldError("max_tokens", "must be at least 1, or -1 for the context length, got 0", limit=1)
+        raise FieldError(name, "must be at least 1, or -1 for the context length, got 0", limit=1)
     return sampling_params(
         request.sampling,
         max_tokens=max_tokens,
