@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, RawStream, ServerProcess, post, serve, wait_until
+from serving import Answer, RawStream, ServerProcess, get, post, serve, wait_until
 from serving.process import serve_catalogue
 
 pytestmark = pytest.mark.model
@@ -39,6 +39,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def catalogue(tmp_path: Path, model_path: Path, folder: Path) -> Iterator[ServerProcess]:
     (folder / "damaged.gguf").write_bytes(b"GGUF" + b"\0" * 100)
+    (folder / "dangling.gguf").symlink_to("missing.gguf")
     text = f"""
         [[models]]
         id = "Org/Name"
@@ -49,12 +50,23 @@ def catalogue(tmp_path: Path, model_path: Path, folder: Path) -> Iterator[Server
         [[models]]
         id = "Org/Damaged"
         path = "{folder / "damaged.gguf"}"
+
+        [[models]]
+        id = "Org/Dangling"
+        path = "{folder / "dangling.gguf"}"
     """
     file = tmp_path / "catalogue.toml"
     file.write_text(text)
     with serve_catalogue(tmp_path, file) as server:
         server.wait_until_listening()
         yield server
+
+
+def test_a_link_that_leads_nowhere_is_listed_with_the_reason(catalogue: ServerProcess) -> None:
+    models = {model["name"]: model for model in get(catalogue.port, "/v1/models").json["models"]}
+    assert models["Org/Dangling"]["last_error"]["code"] == "NOT_FOUND"
+    assert models["Org/Damaged"]["last_error"] is None
+    assert get(catalogue.port, "/v1/models/Org/Dangling").json["last_error"]["code"] == "NOT_FOUND"
 
 
 def test_loading_on_demand(catalogue: ServerProcess) -> None:

@@ -51,7 +51,9 @@ class ScriptedStream:
         is_constrained = params.regex is not None or params.json_schema is not None
         self._needs_too_much = is_constrained and self._limit < 3
         drawn: list[Token] = []
-        text, reason, stop = "", cast("FinishReason", "stop"), None
+        text = ""
+        reason: FinishReason = "stop"
+        stop = None
         for token in tokens:
             if len(drawn) == self._limit:
                 reason = "length"

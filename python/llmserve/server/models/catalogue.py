@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from llmserve.model_config import ModelConfig
+from llmserve.server.model_files import model_file
 from llmserve.server.models import models_folder
 from llmserve.server.models.catalogue_file import read_catalogue
 from llmserve.server.models.entries import CatalogueEntry
@@ -72,9 +72,10 @@ class Catalogue:
                 return entry.drafting
         return self._drafting
 
-    def names(self, path: Path, config: ModelConfig) -> bool:
-        """Whether an id means this file with these load options, be it loaded or not."""
-        return any((entry.path, entry.config) == (path, config) for entry in self._by_safe_id.values())
+    def id_of(self, path: Path, config: ModelConfig) -> str | None:
+        """The first id that means this file with these load options, be it loaded or not."""
+        entries = self._by_safe_id.values()
+        return next((entry.id for entry in entries if (entry.path, entry.config) == (path, config)), None)
 
     def _known(self, model_id: str) -> CatalogueEntry | None:
         key = safe_id(model_id)
@@ -89,7 +90,7 @@ class Catalogue:
             for model in self._registry.models
             if model.failure is None
             and safe_id(model.id) not in self._by_safe_id
-            and not self.names(model.path, model.config)
+            and self.id_of(model.path, model.config) is None
         ]
 
     async def _refresh(self) -> None:
@@ -119,8 +120,10 @@ def _scan_again(folder: Path, last: FolderScan | None) -> FolderScan:
 def _start_model(settings: Settings) -> list[CatalogueEntry]:
     if settings.model is None:
         return []
-    path = Path(os.path.realpath(settings.model))
-    return [CatalogueEntry(shown(path.stem), path, settings.model_config, drafting=settings.drafting)]
+    path = Path(settings.model)
+    return [
+        CatalogueEntry(shown(path.stem), model_file(path), settings.model_config, drafting=settings.drafting)
+    ]
 
 
 def _entries_of_file(settings: Settings) -> tuple[CatalogueEntry, ...]:
