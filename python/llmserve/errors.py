@@ -136,8 +136,8 @@ class EmptyPromptError(RequestError):
 class ContextExceededError(RequestError):
     """The prompt does not fit into the context length.
 
-    `prompt_tokens` and `context_length` count tokens. If `is_exact` is false, the prompt has at least so many:
-    it is too long to be tokenized. `field` names the prompt where a client sent several.
+    `prompt_tokens` and `context_length` count tokens. If `is_exact` is false, the prompt is too long to be
+    tokenized and has at least that many. `field` names the prompt where a client sent several.
     """
 
     code = "context_exceeded"
