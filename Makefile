@@ -90,7 +90,7 @@ tables: $(BUILD) ## Write the tables of settings and fields in docs
 
 .PHONY: clean
 clean: ## Remove what was built in the checkout; the cache directory stays
-	rm -rf .venv dist target .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv dist target .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	rm -f python/llmserve/_core*.so
 	find build_support python scripts tests benches -name __pycache__ -type d -prune -exec rm -rf {} +
 

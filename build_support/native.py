@@ -118,8 +118,8 @@ def _python_abi(tools: Path) -> dict[str, str]:
     """
     if os.name == "nt" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return {}
-    config = tools / "pyo3-abi3-310.txt"
-    text = "implementation=CPython\nversion=3.10\ntarget_abi=CPython-abi3-3.10\nshared=true\n"
+    config = tools / "pyo3-abi3-311.txt"
+    text = "implementation=CPython\nversion=3.11\ntarget_abi=CPython-abi3-3.11\nshared=true\n"
     if not config.exists() or config.read_text() != text:
         config.parent.mkdir(parents=True, exist_ok=True)
         partial = config.with_name(f".{config.name}.{os.getpid()}")

@@ -1,7 +1,8 @@
-"""Run the project's checks one after another and say how long each took.
+"""Run the project's checks and say how long each took.
 
-``python scripts/check.py`` runs all, ``python scripts/check.py ruff mypy`` these two. Every stage is
-run, also after one has failed; the exit status is 1 if any did.
+``python scripts/check.py`` runs all, ``python scripts/check.py ruff mypy`` these two. Those of cargo, which
+lock one target directory, run beside the others. Every stage is run, also after one has failed; the exit
+status is 1 if any did.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,9 +24,14 @@ from native import cache_dir, requested_features  # noqa: E402
 from run import build_environment  # noqa: E402
 from toolchain import BuildSetupError  # noqa: E402
 
+CARGO_STAGES = ("fmt", "clippy", "rustdoc", "test-models", "cargo-test")
 LINT_STAGES = ("fmt", "ruff", "ruff-format", "mypy", "stubtest", "clippy", "rustdoc")
 # The documentation is read by developers, so that it may link to what is private.
 RUSTDOC_FLAGS = "-D warnings -A rustdoc::private-intra-doc-links"
+# One process more than cores, since some tests wait. A file's tests share what is dear to start, and stay
+# together; `conftest.py` puts the longest files first.
+NUM_WORKERS = min(4, (os.cpu_count() or 1) + 1)
+PYTEST = f"-n {NUM_WORKERS} --dist loadfile --no-loadscope-reorder -m".split()
 STAGE_LIMIT_S = 40 * 60
 DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GENERATED_MODELS = ROOT / "target" / "test-models"
@@ -40,17 +49,18 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
     python = [sys.executable, "-m"]
     return {
         "fmt": ["cargo", "fmt", "--all", "--check"],
-        "ruff": [*python, "ruff", "check", "."],
-        "ruff-format": [*python, "ruff", "format", "--check", "."],
-        "mypy": [*python, "mypy"],
-        "stubtest": [*python, "mypy.stubtest", "--mypy-config-file", "pyproject.toml", "llmserve._core"],
         "clippy": ["cargo", "clippy", *cargo, "--all-targets", "--", "-D", "warnings"],
         "rustdoc": ["cargo", "doc", *cargo, "--no-deps", "--document-private-items"],
         "test-models": [*python, "tests.synthetic", "--all", str(GENERATED_MODELS)],
         # The binding crate is an extension module: it has no Rust tests, Python tests it.
         "cargo-test": ["cargo", "test", *cargo, "--exclude", "llmserve-python"],
-        # A file's tests share what is dear to start, and stay together.
-        "pytest": [*python, "pytest", "-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"],
+        "ruff": [*python, "ruff", "check", "."],
+        "ruff-format": [*python, "ruff", "format", "--check", "."],
+        "mypy": [*python, "mypy"],
+        "stubtest": [*python, "mypy.stubtest", "--mypy-config-file", "pyproject.toml", "llmserve._core"],
+        "pytest-others": [sys.executable, str(ROOT / "scripts" / "other_pythons.py")],
+        "clients": [sys.executable, str(ROOT / "scripts" / "client_tests.py")],
+        "pytest": [*python, "pytest", *PYTEST, "not clients"],
     }
 
 
@@ -80,29 +90,55 @@ def main() -> int:
         wanted.insert(wanted.index("cargo-test"), "test-models")
     if unknown := [name for name in wanted if name not in commands]:
         parser.error(f"unknown stage: {' '.join(unknown)}")
-    results = {name: _run(name, commands[name], env | variables(name)) for name in wanted}
+    results = _run_all({name: commands[name] for name in wanted}, env)
     _summarize(results)
     return 1 if any(status != 0 for status, _ in results.values()) else 0
 
 
+def _run_all(commands: dict[str, list[str]], env: dict[str, str]) -> dict[str, tuple[int, float]]:
+    """Runs cargo's stages and the others side by side; the output of each comes as it ends."""
+    cargo = [name for name in commands if name in CARGO_STAGES]
+    others = [name for name in commands if name not in CARGO_STAGES]
+    results = {}
+
+    def run(names: list[str]) -> None:
+        for name in names:
+            results[name] = _run(name, commands[name], env | variables(name))
+
+    with ThreadPoolExecutor(2) as pool:
+        for lane in [pool.submit(run, cargo), pool.submit(run, others)]:
+            lane.result()
+    return {name: results[name] for name in commands}
+
+
+_printing = threading.Lock()
+
+
 def _run(name: str, command: list[str], env: dict[str, str]) -> tuple[int, float]:
     plain = ("python" if part == sys.executable else part.removeprefix(f"{ROOT}/") for part in command)
-    shown = " ".join(plain)
-    print(f"\n=== {name}: {shown}", flush=True)
+    print(f"... {name}", flush=True)
     start_s = time.monotonic()
-    try:
-        status = subprocess.run(command, cwd=ROOT, env=env, check=False, timeout=STAGE_LIMIT_S).returncode
-    except subprocess.TimeoutExpired:
-        status = 124  # as `timeout` has it
-    duration_s = time.monotonic() - start_s
-    print(f"=== {name}: {_outcome(status)} after {duration_s:.1f} s", flush=True)
+    with tempfile.TemporaryFile() as output:
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=env, check=False, timeout=STAGE_LIMIT_S, stdout=output, stderr=output
+            )
+            status = done.returncode
+        except subprocess.TimeoutExpired:
+            status = 124  # as `timeout` has it
+        duration_s = time.monotonic() - start_s
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    with _printing:
+        print(f"\n=== {name}: {' '.join(plain)}\n{text}", end="")
+        print(f"=== {name}: {_outcome(status)} after {duration_s:.1f} s", flush=True)
     return status, duration_s
 
 
 def _summarize(results: dict[str, tuple[int, float]]) -> None:
     print("\n=== summary")
     for name, (status, duration_s) in results.items():
-        print(f"{name:12} {duration_s:8.1f} s  {_outcome(status)}")
+        print(f"{name:13} {duration_s:8.1f} s  {_outcome(status)}")
     sys.stdout.flush()
 
 

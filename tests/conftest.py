@@ -9,14 +9,25 @@ from pathlib import Path
 
 import anyio
 import pytest
+from hypothesis import settings
 
 from llmserve import Engine, ModelConfig
 from synthetic import main_file, write_all
 
 DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
+# No test is timed. In CI, examples are always the same.
+settings.register_profile("llmserve", database=None, deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("llmserve")
+
 # Generous: these limits end a hanging test, they time nothing.
 PATIENCE_S = 120
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that no process is left with one of them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])

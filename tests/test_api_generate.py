@@ -23,6 +23,7 @@ from llmserve import (
     Stream,
     Token,
 )
+from loops import one_loop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.model]
 
@@ -296,6 +297,7 @@ def prompts() -> list[str]:
     return [f"{opening} {subject}:" for opening in openings for subject in subjects]
 
 
+@one_loop
 async def test_32_streams_give_the_texts_of_each_alone(engine: Engine) -> None:
     params = SamplingParams(max_tokens=16, logprobs=2)
     together: dict[str, Completion] = {}

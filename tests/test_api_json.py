@@ -25,6 +25,7 @@ from llmserve import (
     ModelConfig,
     SamplingParams,
 )
+from loops import one_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -117,6 +118,7 @@ async def gather(call: Any, cases: list[Any]) -> list[Any]:
 
 
 @pytest.mark.model
+@one_loop
 async def test_a_real_model_fills_every_schema(engine: Engine) -> None:
     names = list(SCHEMAS)
 

@@ -26,6 +26,7 @@ from llmserve import (
     Session,
     SyncEngine,
 )
+from loops import one_loop
 from synthetic import SENTENCEPIECE_FILE
 
 CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)
@@ -50,6 +51,7 @@ def assert_same(completion: Completion, expected: Completion) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.model
+@one_loop
 async def test_a_continued_session_reuses_its_cells_and_gives_the_text_of_the_whole(
     engine: Engine, anyio_backend: str
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from llmserve import Engine, ModelConfig
+from loops import one_loop
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "llama_cpp_greedy.json").read_text())
 
@@ -16,6 +17,8 @@ RECORDED = json.loads((Path(__file__).parent / "data" / "llama_cpp_greedy.json")
 EPSILON = 0.1
 
 
+@pytest.mark.slow
+@one_loop
 @pytest.mark.anyio
 @pytest.mark.model
 async def test_greedy_tokens_equal_those_of_llama_cpp(model_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from serving import Answer, ServerProcess, get, post, serve, serve_with_uvicorn
+from serving import Answer, ServerProcess, get, post, serve, serve_in_process, serve_with_uvicorn
 
 KEY = "right-9f86d081884c7d65"
 WRONG = "wrong-2c26b46b68ffc68f"
@@ -86,8 +86,7 @@ def test_metrics_want_the_key_from_clients_that_are_not_local(locked: ServerProc
     assert get(locked.port, "/metrics", headers=proxied).status == 401
     assert get(locked.port, "/metrics", headers={**proxied, **BEARER}).status == 200
     env = {"LLMSERVE_API_KEY": KEY, "LLMSERVE_METRICS_OPEN": "true"}
-    with serve_with_uvicorn(tmp_path, env=env) as opened:
-        opened.wait_until_listening()
+    with serve_in_process(tmp_path, env=env) as opened:
         assert get(opened.port, "/metrics", headers=proxied).status == 200
         assert get(opened.port, "/v1/models", headers=proxied).status == 401
 

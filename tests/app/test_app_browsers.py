@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from serving import ServerProcess, get, post, serve, serve_with_uvicorn, wait_until
+from serving import ServerProcess, get, post, serve, serve_in_process, serve_with_uvicorn, wait_until
 
 pytestmark = pytest.mark.model
 
@@ -63,8 +63,7 @@ def test_a_link_of_another_site_leads_here(server: ServerProcess, path: str) -> 
 
 def test_behind_a_proxy_with_tls(tmp_path: Path) -> None:
     env = {"LLMSERVE_ALLOWED_HOSTS": "llm.example,*.corp.example"}
-    with serve_with_uvicorn(tmp_path, env=env) as proxied:
-        proxied.wait_until_listening()
+    with serve_in_process(tmp_path, env=env) as proxied:
         # Caddy, Traefik and tunnels keep the Host; nginx sends the address that it connects to.
         for host in ("llm.example", "a.corp.example", f"127.0.0.1:{proxied.port}"):
             assert get(proxied.port, "/v1/models", headers={"Host": host}).status == 200
@@ -109,8 +108,7 @@ def status_over_unix_socket(path: Path, headers: Mapping[str, str]) -> int:
 def test_cors_is_closed_unless_it_is_opened(server: ServerProcess, tmp_path: Path) -> None:
     preflight = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
     assert get(server.port, "/completions", method="OPTIONS", headers=preflight).status == 403
-    with serve_with_uvicorn(tmp_path, env={"LLMSERVE_CORS_ORIGINS": "https://a.example"}) as opened:
-        opened.wait_until_listening()
+    with serve_in_process(tmp_path, env={"LLMSERVE_CORS_ORIGINS": "https://a.example"}) as opened:
         answer = get(opened.port, "/completions", method="OPTIONS", headers=preflight)
         assert answer.status == 200
         assert answer.header("access-control-allow-origin") == "https://a.example"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, Llamatik, RawStream, ServerProcess, post, read_metrics, serve, wait_until
+from serving import Answer, Llamatik, RawStream, Server, post, read_metrics, serve_in_process, wait_until
 from serving.openai_requests import user
 
 SESSION = {"X-LLMServe-Session": "shared"}
@@ -24,15 +24,14 @@ TOOL = {"type": "function", "function": {"name": "count", "parameters": PARAMETE
 
 
 @pytest.fixture(scope="module")
-def running(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def running(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     env = {"LLMSERVE_CONTEXT_LENGTH": "30000"}
-    with serve(tmp_path_factory.mktemp("server"), tiny_model, env=env) as running:
-        running.wait_until_ready()
+    with serve_in_process(tmp_path_factory.mktemp("server"), tiny_model, env=env) as running:
         yield running
 
 
 @pytest.fixture
-def api(running: ServerProcess, tiny_model: Path) -> Iterator[Llamatik]:
+def api(running: Server, tiny_model: Path) -> Iterator[Llamatik]:
     api = Llamatik(running)
     api.init(tiny_model)
     api.ok("session/reset", {"sessionId": "shared"})
@@ -70,9 +69,7 @@ def error_of(lines: Iterator[str]) -> dict[str, Any]:
     return error
 
 
-def test_a_turn_is_cancelled_in_its_second_segment(
-    running: ServerProcess, api: Llamatik, tiny_model: Path
-) -> None:
+def test_a_turn_is_cancelled_in_its_second_segment(running: Server, api: Llamatik, tiny_model: Path) -> None:
     body = {
         "model": tiny_model.stem,
         "messages": user("sea"),
@@ -91,7 +88,7 @@ def test_a_turn_is_cancelled_in_its_second_segment(
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_cancelled_stream_ends_with_an_error(
-    running: ServerProcess, api: Llamatik, tiny_model: Path, route: str
+    running: Server, api: Llamatik, tiny_model: Path, route: str
 ) -> None:
     body = {**bodies(tiny_model)[route], "stream": True}
     number = f"late{ROUTES.index(route)}"
@@ -110,7 +107,7 @@ def test_a_cancelled_stream_ends_with_an_error(
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_cancelled_one_shot_is_an_error(
-    running: ServerProcess, api: Llamatik, tiny_model: Path, route: str
+    running: Server, api: Llamatik, tiny_model: Path, route: str
 ) -> None:
     label = f'llmserve_requests_running{{model="{tiny_model.stem}"}}'
     with ThreadPoolExecutor(1) as pool:
@@ -124,7 +121,7 @@ def test_a_cancelled_one_shot_is_an_error(
 
 
 def test_calls_that_wait_behind_a_turn_are_cancelled_too(
-    running: ServerProcess, api: Llamatik, tiny_model: Path
+    running: Server, api: Llamatik, tiny_model: Path
 ) -> None:
     turn = {**bodies(tiny_model)["/v1/chat/completions"], "stream": True}
     waiting = {

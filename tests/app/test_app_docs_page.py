@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from serving import ServerProcess, get, serve_with_uvicorn
+from serving import ServerProcess, get, serve_in_process
 
 pytestmark = [
     pytest.mark.model,
@@ -42,8 +42,7 @@ def test_the_page_shows_every_operation_and_schema(server: ServerProcess) -> Non
 
 
 def test_the_page_of_a_server_with_a_key_asks_for_it(tmp_path: Path) -> None:
-    with serve_with_uvicorn(tmp_path, env={"LLMSERVE_API_KEY": "right-key"}) as locked:
-        locked.wait_until_listening()
+    with serve_in_process(tmp_path, env={"LLMSERVE_API_KEY": "right-key"}) as locked:
         page = shown(locked.port, "", "listModels")
         assert page["operations"] == described(get(locked.port, "/openapi.json").json)
         assert page["asksForKey"]

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from serving import Llamatik, ServerProcess, get, post, read_metrics, serve
-from serving.process import serve_catalogue
+from serving import Llamatik, Server, get, post, read_metrics, serve, serve_in_process
 from synthetic import DRAFT_HEAD_FILE, main_file
 
 PROMPT = "one two three four five six seven one two three four five six seven"
@@ -17,7 +16,7 @@ LOOKUP = ("--draft", "prompt_lookup", "--no-draft-adaptive", "--draft-len", "4")
 WARNING = "is served without drafting: the model has no head"
 
 
-def complete(running: ServerProcess, model: str, **fields: Any) -> dict[str, Any]:
+def complete(running: Server, model: str, **fields: Any) -> dict[str, Any]:
     body = {"model": model, "prompt": PROMPT, "max_tokens": 48, "temperature": 0, **fields}
     answer = post(running.port, "/v1/completions", body)
     assert answer.status == 200, answer.text
@@ -30,9 +29,7 @@ def drafted(answer: dict[str, Any]) -> int:
     return details["accepted_prediction_tokens"] + details["rejected_prediction_tokens"]
 
 
-def through_llamatik(
-    running: ServerProcess, model: Path, *, mtp: bool = False, repeat_penalty: float = 1
-) -> int:
+def through_llamatik(running: Server, model: Path, *, mtp: bool = False, repeat_penalty: float = 1) -> int:
     """Drafted tokens of an answer."""
     api = Llamatik(running)
     api.init(model)
@@ -47,8 +44,7 @@ def through_llamatik(
 
 def test_a_head_drafts_for_every_dialect_but_llamatik(tiny_models: Path, tmp_path: Path) -> None:
     model = tiny_models / DRAFT_HEAD_FILE
-    with serve(tmp_path, model) as running:
-        running.wait_until_ready()
+    with serve_in_process(tmp_path, model) as running:
         baseline = complete(running, model.stem)
         assert drafted(baseline) == 0
     with serve(tmp_path, model, *MTP) as running:
@@ -108,8 +104,8 @@ def test_a_model_without_a_head_is_served_without(
 
 def test_auto_drafts_where_there_is_a_head(tiny_models: Path, tmp_path: Path) -> None:
     model = tiny_models / DRAFT_HEAD_FILE
-    with serve(tmp_path, model, env={"LLMSERVE_DRAFT": "auto", "LLMSERVE_DRAFT_ADAPTIVE": "0"}) as running:
-        running.wait_until_ready()
+    env = {"LLMSERVE_DRAFT": "auto", "LLMSERVE_DRAFT_ADAPTIVE": "0"}
+    with serve_in_process(tmp_path, model, env=env) as running:
         assert drafted(complete(running, model.stem)) > 0
 
 
@@ -135,8 +131,7 @@ def test_the_catalogue_says_how_each_model_drafts(tiny_models: Path, tmp_path: P
         draft = "auto"
         """
     )
-    with serve_catalogue(tmp_path, catalogue) as running:
-        running.wait_until_listening()
+    with serve_in_process(tmp_path, env={"LLMSERVE_CATALOGUE": str(catalogue)}) as running:
         texts = {name: complete(running, name) for name in ("head", "quiet", "plain")}
         assert {name: drafted(answer) > 0 for name, answer in texts.items()} == {
             "head": True,
@@ -154,8 +149,7 @@ def test_options_that_are_wrong_end_the_start(tiny_model: Path, tmp_path: Path) 
 
 def test_what_llamatik_binds_is_not_for_others(tiny_models: Path, tmp_path: Path) -> None:
     model = tiny_models / DRAFT_HEAD_FILE
-    with serve(tmp_path, model) as running:
-        running.wait_until_ready()
+    with serve_in_process(tmp_path, model) as running:
         api = Llamatik(running)
         api.init(model)
         api.ok("mtp/init", {"modelPath": str(model), "adaptive": False})

@@ -21,7 +21,7 @@ from serving import (
     wait_until,
 )
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.slow]
 
 
 def body(model: Path, max_tokens: int, *, stream: bool = True) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import json
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,13 @@ from serving import (
     Answer,
     Llamatik,
     RawStream,
-    ServerProcess,
+    Server,
     free_port,
     get,
     post,
     read_metrics,
     serve,
-    serve_with_uvicorn,
+    serve_folder,
     wait_until,
 )
 from serving.grpc_client import connect, failure
@@ -49,29 +48,21 @@ def folder(tiny_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def serve_folder(models: Path, folder: Path | None = None) -> AbstractContextManager[ServerProcess]:
-    """A server whose models are loaded on demand, without a first one."""
-    return serve_with_uvicorn(
-        folder or models, env={"MODELS_DIR": str(models), "LLMSERVE_LOAD_WAIT_S": "120"}
-    )
-
-
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[ServerProcess]:
-    with serve_folder(folder) as running:
-        running.wait_until_listening()
+def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve_folder(tmp_path_factory.mktemp("server"), folder) as running:
         yield running
         assert "Traceback" not in running.log
 
 
 @pytest.fixture(scope="module")
-def client(server: ServerProcess) -> Iterator[openai.OpenAI]:
+def client(server: Server) -> Iterator[openai.OpenAI]:
     url = f"http://127.0.0.1:{server.port}/v1"
     with openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=120) as client:
         yield client
 
 
-def embed(server: ServerProcess, **body: Any) -> Answer:
+def embed(server: Server, **body: Any) -> Answer:
     return post(server.port, "/v1/embeddings", {"model": "Org/Bert", "input": TEXTS, **body})
 
 
@@ -107,7 +98,7 @@ def test_the_openai_client_in_its_own_format(client: openai.OpenAI) -> None:
     assert len(short.data[0].embedding) == 4
 
 
-def test_both_formats_hold_the_same_floats(server: ServerProcess) -> None:
+def test_both_formats_hold_the_same_floats(server: Server) -> None:
     answer = embed(server)
     assert answer.json["object"] == "list"
     assert {item["object"] for item in answer.json["data"]} == {"embedding"}
@@ -121,7 +112,7 @@ def test_both_formats_hold_the_same_floats(server: ServerProcess) -> None:
     assert len(answer.body) < 3 * WIDTH * 16 + 500
 
 
-def test_inputs_may_be_token_ids(server: ServerProcess) -> None:
+def test_inputs_may_be_token_ids(server: Server) -> None:
     ids = [word_pieces(text) for text in TEXTS]
     many = vectors(embed(server, input=ids))
     np.testing.assert_allclose(many, expected(), atol=TOLERANCE)
@@ -134,7 +125,7 @@ def test_inputs_may_be_token_ids(server: ServerProcess) -> None:
     assert back.json["content"].split() == ["trees", ",", "seas", "!"]
 
 
-def test_a_list_of_many_inputs(server: ServerProcess) -> None:
+def test_a_list_of_many_inputs(server: Server) -> None:
     texts = [TEXTS[number % 3] for number in range(2048)]
     many = vectors(embed(server, input=texts, encoding_format="base64"))
     alone = expected()
@@ -143,7 +134,7 @@ def test_a_list_of_many_inputs(server: ServerProcess) -> None:
         np.testing.assert_allclose(vector, alone[number % 3], atol=TOLERANCE)
 
 
-def test_fields_without_effect_are_named(server: ServerProcess) -> None:
+def test_fields_without_effect_are_named(server: Server) -> None:
     answer = embed(server, user="quokka-77", truncate_prompt_tokens=5)
     assert answer.header("x-llmserve-ignored") == "user, truncate_prompt_tokens"
 
@@ -171,12 +162,12 @@ def test_fields_without_effect_are_named(server: ServerProcess) -> None:
         ({"model": "llama"}, 400, "wrong_model_kind", "model"),
     ],
 )
-def test_refusals(server: ServerProcess, body: dict[str, Any], status: int, code: str, param: str) -> None:
+def test_refusals(server: Server, body: dict[str, Any], status: int, code: str, param: str) -> None:
     assert refusal(embed(server, **body)) == (status, code, param)
     assert len(vectors(embed(server))) == 3
 
 
-def test_lengths_up_to_the_context(server: ServerProcess) -> None:
+def test_lengths_up_to_the_context(server: Server) -> None:
     """C109: a vector or a refusal, for every length."""
     for num_tokens in (CONTEXT - 1, CONTEXT, CONTEXT + 1):
         answer = embed(server, input=" ".join(["sea"] * (num_tokens - 2)))
@@ -186,7 +177,7 @@ def test_lengths_up_to_the_context(server: ServerProcess) -> None:
     assert refusal(embed(server, model="last", input=[])) == (400, "invalid_value", "input")
 
 
-def test_llama_servers_own_routes(server: ServerProcess) -> None:
+def test_llama_servers_own_routes(server: Server) -> None:
     whole = vectors(embed(server))
     for path, name in (("/embedding", "content"), ("/embeddings", "input")):
         answer = post(server.port, path, {name: TEXTS, "model": "Org/Bert"})
@@ -203,7 +194,7 @@ def test_llama_servers_own_routes(server: ServerProcess) -> None:
     np.testing.assert_allclose(vector / np.linalg.norm(vector), whole[0], atol=1e-5)
 
 
-def test_the_catalogue_knows_what_models_are_for(server: ServerProcess) -> None:
+def test_the_catalogue_knows_what_models_are_for(server: Server) -> None:
     vectors(embed(server))
     listed = {model["name"]: model for model in get(server.port, "/v1/models").json["models"]}
     assert sorted(listed) == ["Org/Bert", "last", "llama"]
@@ -219,7 +210,7 @@ def test_the_catalogue_knows_what_models_are_for(server: ServerProcess) -> None:
     assert get(server.port, "/").json["models"] == health
 
 
-def test_metrics_count_embeddings(server: ServerProcess) -> None:
+def test_metrics_count_embeddings(server: Server) -> None:
     def metric(name: str) -> float:
         return read_metrics(server.port)[f'llmserve_{name}{{model="Org/Bert"}}']
 
@@ -232,8 +223,7 @@ def test_metrics_count_embeddings(server: ServerProcess) -> None:
 
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_a_model_that_embeds_generates_nothing(folder: Path, tmp_path: Path, is_loaded: bool) -> None:
-    with serve_folder(folder, tmp_path) as server:
-        server.wait_until_listening()
+    with serve_folder(tmp_path, folder) as server:
         if is_loaded:
             vectors(embed(server))
         port = server.port
@@ -296,7 +286,7 @@ def test_serving_one_embedding_model(tiny_models: Path, tmp_path: Path) -> None:
         assert server.wait() == 0
 
 
-def test_a_client_that_leaves_ends_its_request(server: ServerProcess) -> None:
+def test_a_client_that_leaves_ends_its_request(server: Server) -> None:
     vectors(embed(server))
 
     def metric(name: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +11,7 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, RawStream, ServerProcess, events, post, read_metrics, wait_until
-from serving.openai_requests import MODEL
-
-pytestmark = pytest.mark.model
+from serving import Answer, RawStream, Server, events, post, read_metrics, serve_in_process, wait_until
 
 PROMPT = "Once upon a time"
 
@@ -30,7 +27,7 @@ class Route:
     delta: Callable[[Any], str]
     """The text of an event."""
     seed: str = "seed"
-    prompt: Callable[[str], dict[str, Any]] = lambda prompt: {"model": MODEL, "prompt": prompt}
+    prompt: Callable[[str], dict[str, Any]] = lambda prompt: {"prompt": prompt}
 
     def body(self, prompt: str, num_tokens: int, **fields: Any) -> dict[str, Any]:
         """A request; `seed` is given by that name."""
@@ -40,11 +37,11 @@ class Route:
                 del fields["seed"]
         return {**self.prompt(prompt), self.max_tokens: num_tokens, **fields}
 
-    def ask(self, server: ServerProcess, prompt: str, num_tokens: int, **fields: Any) -> str:
+    def ask(self, server: Server, prompt: str, num_tokens: int, **fields: Any) -> str:
         """The text of a whole answer or a stream."""
         return self.read(self.answer(server, prompt, num_tokens, **fields), bool(fields.get("stream")))
 
-    def answer(self, server: ServerProcess, prompt: str, num_tokens: int, **fields: Any) -> Answer:
+    def answer(self, server: Server, prompt: str, num_tokens: int, **fields: Any) -> Answer:
         answer = post(server.port, self.path, self.body(prompt, num_tokens, **fields))
         assert answer.status == 200, answer.text
         return answer
@@ -65,7 +62,7 @@ def _nested(name: str, value: Any) -> dict[str, Any]:
     return fields
 
 
-def routes(model_path: Path) -> dict[str, Route]:
+def routes(model: Path) -> dict[str, Route]:
     return {
         "llamacpp": Route(
             "/completions",
@@ -73,54 +70,59 @@ def routes(model_path: Path) -> dict[str, Route]:
             lambda body: str(body["message"]),
             lambda event: str(event["message"]),
             seed="options.random_seed",
-            prompt=lambda prompt: {"model": str(model_path), "prompt": prompt},
+            prompt=lambda prompt: {"model": str(model), "prompt": prompt},
         ),
         "completions": Route(
             "/v1/completions",
             "max_tokens",
             lambda body: str(body["choices"][0]["text"]),
             lambda event: str(event["choices"][0]["text"]),
+            prompt=lambda prompt: {"model": model.stem, "prompt": prompt},
         ),
         "native": Route(
             "/completion",
             "n_predict",
             lambda body: str(body["content"]),
             lambda event: str(event["content"]),
-            prompt=lambda prompt: {"prompt": prompt},
         ),
         "chat": Route(
             "/v1/chat/completions",
             "max_tokens",
             lambda body: str(body["choices"][0]["message"]["content"]),
             lambda event: str(event["choices"][0]["delta"].get("content") or ""),
-            prompt=lambda prompt: {"model": MODEL, "messages": [{"role": "user", "content": prompt}]},
+            prompt=lambda prompt: {"model": model.stem, "messages": [{"role": "user", "content": prompt}]},
         ),
         "responses": Route(
             "/v1/responses",
             "max_output_tokens",
             lambda body: str(body["output"][0]["content"][0]["text"]),
             lambda event: str(event["delta"]) if event["type"] == "response.output_text.delta" else "",
-            prompt=lambda prompt: {"model": MODEL, "input": prompt},
+            prompt=lambda prompt: {"model": model.stem, "input": prompt},
         ),
         "sie": Route(
-            f"/v1/generate/{MODEL}",
+            f"/v1/generate/{model.stem}",
             "max_new_tokens",
             lambda body: str(body["text"]),
             lambda event: str(event["text_delta"]),
-            prompt=lambda prompt: {"prompt": prompt},
         ),
     }
+
+
+@pytest.fixture(scope="module")
+def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve_in_process(tmp_path_factory.mktemp("server"), tiny_model) as running:
+        yield running
 
 
 NAMES = ("llamacpp", "completions", "native", "chat", "responses", "sie")
 
 
 @pytest.fixture(params=NAMES)
-def route(request: pytest.FixtureRequest, model_path: Path) -> Route:
-    return routes(model_path)[request.param]
+def route(request: pytest.FixtureRequest, tiny_model: Path) -> Route:
+    return routes(tiny_model)[request.param]
 
 
-def test_sampling(server: ServerProcess, route: Route) -> None:
+def test_sampling(server: Server, route: Route) -> None:
     """Default, greedy and seeded, whole and streamed."""
     assert route.ask(server, PROMPT, 8)
     greedy = route.ask(server, PROMPT, 8, temperature=0)
@@ -136,10 +138,10 @@ def test_sampling(server: ServerProcess, route: Route) -> None:
 
 
 def test_a_reader_that_pauses_loses_nothing_and_slows_nobody(
-    server: ServerProcess, route: Route, model_path: Path
+    server: Server, route: Route, tiny_model: Path
 ) -> None:
     """It reads on when its whole text has long been generated, and others have been served meanwhile."""
-    label = f'{{model="{model_path.stem}"}}'
+    label = f'{{model="{tiny_model.stem}"}}'
 
     def num_ended() -> float:
         samples = read_metrics(server.port)
@@ -156,8 +158,8 @@ def test_a_reader_that_pauses_loses_nothing_and_slows_nobody(
         assert route.joined([line for line in stream.lines() if not line.startswith(":")]) == whole
 
 
-def test_200_quick_requests_in_a_row(server: ServerProcess, model_path: Path) -> None:
-    every = list(routes(model_path).values())
+def test_200_quick_requests_in_a_row(server: Server, tiny_model: Path) -> None:
+    every = list(routes(tiny_model).values())
     first = [route.ask(server, PROMPT, 2, temperature=0) for route in every]
     for number in range(200):
         index = number % len(every)
@@ -165,8 +167,8 @@ def test_200_quick_requests_in_a_row(server: ServerProcess, model_path: Path) ->
         assert every[index].ask(server, PROMPT, 2, temperature=0, stream=is_stream) == first[index]
 
 
-def test_16_in_parallel_answer_as_alone(server: ServerProcess, model_path: Path) -> None:
-    every = list(routes(model_path).values())
+def test_16_in_parallel_answer_as_alone(server: Server, tiny_model: Path) -> None:
+    every = list(routes(tiny_model).values())
 
     def ask(number: int) -> str:
         route = every[number % len(every)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from serving import Answer, RawStream, ServerProcess, get, post, serve, wait_until
+from serving import Answer, RawStream, ServerProcess, get, post, serve_in_process, wait_until
 from serving.openai_requests import MODEL
 
 MAX_BODY_BYTES = 200_000  # as the fixture `server` sets it
@@ -88,20 +88,18 @@ def begun_upload(port: int, num_bytes: int) -> socket.socket:
 
 
 def test_a_body_that_does_not_arrive_is_408_and_the_connection_ends(tiny_model: Path, tmp_path: Path) -> None:
-    with serve(tmp_path, tiny_model, "--body-timeout-s", "1") as server:
-        server.wait_until_ready()
-        with begun_upload(server.port, 50) as sock:
-            answer = b""
-            while received := sock.recv(65536):
-                answer += received
+    env = {"LLMSERVE_BODY_TIMEOUT_S": "1"}
+    with serve_in_process(tmp_path, tiny_model, env=env) as server, begun_upload(server.port, 50) as sock:
+        answer = b""
+        while received := sock.recv(65536):
+            answer += received
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert answer.endswith(b'{"error":"the body did not arrive within 1 s"}')
 
 
 def test_bodies_that_are_too_large_together_are_503_with_a_hint(tiny_model: Path, tmp_path: Path) -> None:
     env = {"LLMSERVE_MAX_BODY_BYTES": "200000", "LLMSERVE_MAX_BODIES_BYTES": "200000"}
-    with serve(tmp_path, tiny_model, env=env) as server:
-        server.wait_until_ready()
+    with serve_in_process(tmp_path, tiny_model, env=env) as server:
         large = b"{}" + b" " * 150_000
         assert post(server.port, "/completions", large).status == 400
         with begun_upload(server.port, 90_000):
@@ -142,9 +140,8 @@ def test_requests_for_a_protocol_upgrade_are_served_and_advised_of_once(
 
 
 def test_a_full_queue_is_503_with_a_hint_and_drains(model_path: Path, tmp_path: Path) -> None:
-    arguments = ("--max-sequences", "1", "--max-queued-requests", "2")
-    with serve(tmp_path, model_path, *arguments) as server:
-        server.wait_until_ready()
+    env = {"LLMSERVE_MAX_SEQUENCES": "1", "LLMSERVE_MAX_QUEUED_REQUESTS": "2"}
+    with serve_in_process(tmp_path, model_path, env=env) as server:
         body = {"model": str(model_path), "prompt": "Once", "max_tokens": 1900, "stream": True}
         with RawStream(server.port, "/completions", body) as running:
             running.read_head()

@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, Llamatik, ServerProcess, post, read_metrics, serve, serve_with_uvicorn, wait_until
+from serving import (
+    Answer,
+    Llamatik,
+    Server,
+    post,
+    read_metrics,
+    serve_in_process,
+    serve_with_uvicorn,
+    wait_until,
+)
 from serving.llamatik import joined, parsed, rest
 
 pytestmark = pytest.mark.model
@@ -21,18 +30,17 @@ ENDLESS: dict[str, Any] = {"prompt": "Once upon a time", "maxTokens": 1900, "tem
 
 
 @pytest.fixture(scope="module")
-def running(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def running(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One sequence, so that a second request waits."""
     env = {"LLMSERVE_MAX_SEQUENCES": "1", "LLMSERVE_PREFIX_CACHE": "false"}
-    with serve(tmp_path_factory.mktemp("server"), model_path, env=env) as running:
-        running.wait_until_ready()
+    with serve_in_process(tmp_path_factory.mktemp("server"), model_path, env=env) as running:
         yield running
 
 
 class Engine:
     """The engine's metrics."""
 
-    def __init__(self, running: ServerProcess, model: Path) -> None:
+    def __init__(self, running: Server, model: Path) -> None:
         self._port = running.port
         self._label = f'{{model="{model.stem}"}}'
 
@@ -45,12 +53,12 @@ class Engine:
 
 
 @pytest.fixture
-def engine(running: ServerProcess, model_path: Path) -> Engine:
+def engine(running: Server, model_path: Path) -> Engine:
     return Engine(running, model_path)
 
 
 @pytest.fixture
-def api(running: ServerProcess, model_path: Path, engine: Engine) -> Iterator[Llamatik]:
+def api(running: Server, model_path: Path, engine: Engine) -> Iterator[Llamatik]:
     api = Llamatik(running)
     api.init(model_path)
     api.ok("session/reset")
@@ -171,7 +179,7 @@ def test_the_header_names_the_session_too(api: Llamatik) -> None:
 
 
 def test_a_call_of_another_dialect_in_the_same_session(
-    api: Llamatik, running: ServerProcess, engine: Engine, model_path: Path, pool: ThreadPoolExecutor
+    api: Llamatik, running: Server, engine: Engine, model_path: Path, pool: ThreadPoolExecutor
 ) -> None:
     body = {"model": str(model_path), "prompt": "Once upon a time", "max_tokens": 1900}
     tokens = engine["completion_tokens_total"]
@@ -237,8 +245,7 @@ def test_a_server_that_stops_says_so(model_path: Path, tmp_path: Path) -> None:
 
 
 def test_waiting_for_the_sessions_turn_does_not_silence_a_stream(model_path: Path, tmp_path: Path) -> None:
-    with serve(tmp_path, model_path, "--sse-ping-s", "0.1") as running:
-        running.wait_until_ready()
+    with serve_in_process(tmp_path, model_path, env={"LLMSERVE_SSE_PING_S": "0.1"}) as running:
         api = Llamatik(running)
         api.init(model_path)
         with api.open("stream", **ENDLESS) as first:

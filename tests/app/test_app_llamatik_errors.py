@@ -12,7 +12,7 @@ import pytest
 
 from llmserve.server.application import Application
 from llmserve.server.settings import parse_settings
-from serving import Answer, Llamatik, ServerProcess, post, serve, serve_with_uvicorn
+from serving import Answer, Llamatik, ServerProcess, post, serve_in_process
 
 pytestmark = pytest.mark.model
 
@@ -41,8 +41,7 @@ PROMPTED = [route for route, body in BODIES.items() if "prompt" in body]
 @pytest.fixture(scope="module")
 def fresh(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Llamatik]:
     """A server whose model is loaded, but not in this dialect."""
-    with serve(tmp_path_factory.mktemp("fresh"), model_path) as running:
-        running.wait_until_ready()
+    with serve_in_process(tmp_path_factory.mktemp("fresh"), model_path) as running:
         yield Llamatik(running)
 
 
@@ -218,8 +217,7 @@ def test_paths_stay_in_their_folders(tiny_model: Path, tmp_path: Path) -> None:
     (models / "out.gguf").symlink_to(tiny_model)
     (sessions / "out").symlink_to(tmp_path)
     env = {"MODELS_DIR": str(models), "SESSIONS_DIR": str(sessions)}
-    with serve_with_uvicorn(tmp_path, env=env) as running:
-        running.wait_until_listening()
+    with serve_in_process(tmp_path, env=env) as running:
         api = Llamatik(running)
         for path in (str(tiny_model), "../models.gguf", "out.gguf", "a/../../x.gguf", "x" * 5000):
             assert refused(api.post("init", {"modelPath": path}), 400) == "path is not allowed"
@@ -291,9 +289,8 @@ def test_bodies_over_the_limit(api: Llamatik) -> None:
 
 
 def test_a_full_queue_is_503_with_a_hint(model_path: Path, tmp_path: Path) -> None:
-    arguments = ("--max-sequences", "1", "--max-queued-requests", "1")
-    with serve(tmp_path, model_path, *arguments) as running:
-        running.wait_until_ready()
+    env = {"LLMSERVE_MAX_SEQUENCES": "1", "LLMSERVE_MAX_QUEUED_REQUESTS": "1"}
+    with serve_in_process(tmp_path, model_path, env=env) as running:
         api = Llamatik(running)
         api.init(model_path)
         endless = {"prompt": "Once", "maxTokens": 1900, "stop": []}

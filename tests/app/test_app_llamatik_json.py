@@ -12,10 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from serving import Llamatik, ServerProcess, read_metrics, serve, wait_until
+from serving import Llamatik, Server, read_metrics, serve_in_process, wait_until
 from serving.llamatik import joined, parsed, rest
-
-pytestmark = pytest.mark.model
 
 CITY: dict[str, Any] = {
     "type": "object",
@@ -55,18 +53,17 @@ ESSAY: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def running(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def running(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One sequence, so that a second request waits."""
-    arguments = ("--max-sequences", "1", "--context-length", "1024")
-    with serve(tmp_path_factory.mktemp("server"), model_path, *arguments) as running:
-        running.wait_until_ready()
+    env = {"LLMSERVE_MAX_SEQUENCES": "1", "LLMSERVE_CONTEXT_LENGTH": "1024"}
+    with serve_in_process(tmp_path_factory.mktemp("server"), tiny_model, env=env) as running:
         yield running
 
 
 @pytest.fixture
-def api(running: ServerProcess, model_path: Path) -> Llamatik:
+def api(running: Server, tiny_model: Path) -> Llamatik:
     api = Llamatik(running)
-    api.init(model_path)
+    api.init(tiny_model)
     api.ok("session/reset")
     return api
 
@@ -121,11 +118,11 @@ def test_a_document_that_had_to_be_closed_says_length(api: Llamatik) -> None:
 
 
 def test_the_context_bounds_the_budget_too(api: Llamatik) -> None:
-    long = {"prompt": "word " * 1015, "maxTokens": 1000, "temperature": 0}
+    long = {"prompt": " sea" * 1015, "maxTokens": 1000, "temperature": 0}
     answer = api.post("generateJson", {**long, "jsonSchema": ESSAY})
     assert answer.status == 400
     assert re.search(r"takes \d+ tokens", answer.json["error"])
-    near = api.whole("generateJson", **{**long, "prompt": "word " * 980}, jsonSchema=CITY)
+    near = api.whole("generateJson", **{**long, "prompt": " sea" * 980}, jsonSchema=CITY)
     check(CITY, near["text"])
 
 
@@ -197,9 +194,9 @@ def test_schemas_that_cannot_be_are_refused(api: Llamatik, route: str, schema: o
 
 
 def test_a_cancelled_document_is_closed_once_it_has_begun(
-    api: Llamatik, running: ServerProcess, model_path: Path
+    api: Llamatik, running: Server, tiny_model: Path
 ) -> None:
-    label = f'llmserve_completion_tokens_total{{model="{model_path.stem}"}}'
+    label = f'llmserve_completion_tokens_total{{model="{tiny_model.stem}"}}'
     body = {
         "prompt": "An essay",
         "jsonSchema": {"type": "array", "items": {"type": "string"}, "minItems": 300},
@@ -226,9 +223,9 @@ def test_a_cancelled_document_is_closed_once_it_has_begun(
 
 
 def test_a_document_that_is_cancelled_in_the_queue_is_409(
-    api: Llamatik, running: ServerProcess, model_path: Path
+    api: Llamatik, running: Server, tiny_model: Path
 ) -> None:
-    label = f'{{model="{model_path.stem}"}}'
+    label = f'{{model="{tiny_model.stem}"}}'
     body = {"prompt": PROMPT, "jsonSchema": CITY, "maxTokens": 40}
     with api.open("stream", prompt="Once", maxTokens=1900, temperature=0, sessionId="busy") as stream:
         stream.read_head()

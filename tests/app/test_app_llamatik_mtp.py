@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from serving import Llamatik, ServerProcess, read_metrics, wait_until
+from serving import Llamatik, Server, read_metrics, serve_folder, wait_until
 from serving.llamatik import joined, parsed
-from serving.process import serve_models
 from synthetic import DRAFT_HEAD_FILE, MISSING_HEAD_FILE, WRONG_HEAD_FILE, main_file
 
 NO_HEAD = "the model has no head for multi-token prediction (MTP) that can draft"
@@ -30,14 +29,13 @@ def model(tiny_models: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(tiny_models: Path) -> Iterator[ServerProcess]:
-    with serve_models(tiny_models) as running:
-        running.wait_until_listening()
+def running(tiny_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve_folder(tmp_path_factory.mktemp("server"), tiny_models) as running:
         yield running
 
 
 @pytest.fixture
-def api(running: ServerProcess, model: Path) -> Iterator[Llamatik]:
+def api(running: Server, model: Path) -> Iterator[Llamatik]:
     """With the model just loaded: cells that were computed without a draft context cannot draft."""
     api = Llamatik(running)
     api.init(model)
@@ -47,7 +45,7 @@ def api(running: ServerProcess, model: Path) -> Iterator[Llamatik]:
     api.ok("shutdown")
 
 
-def num_users(running: ServerProcess, model: Path) -> float:
+def num_users(running: Server, model: Path) -> float:
     """How many hold the model's draft context; none where it is not loaded."""
     return read_metrics(running.port).get(f'llmserve_draft_users{{model="{model.stem}"}}', 0)
 
@@ -61,7 +59,7 @@ def init_mtp(api: Llamatik, model: Path, **options: Any) -> None:
     api.ok("mtp/init", {"modelPath": str(model), "adaptive": False, **options})
 
 
-def test_the_second_answer_is_drafted(api: Llamatik, running: ServerProcess, model: Path) -> None:
+def test_the_second_answer_is_drafted(api: Llamatik, running: Server, model: Path) -> None:
     init_mtp(api, model, draftLen=3)
     assert num_users(running, model) == 1
     first = api.whole("generate", prompt=PROMPT, **GREEDY)
@@ -111,7 +109,7 @@ def test_every_route_drafts_and_gives_the_same_text(api: Llamatik, model: Path, 
 
 
 def test_init_again_replaces_the_options_and_shutdown_ends_them(
-    api: Llamatik, running: ServerProcess, model: Path
+    api: Llamatik, running: Server, model: Path
 ) -> None:
     api.ok("mtp/init", {"modelPath": str(model)})
     init_mtp(api, model, draftLen=1)
@@ -135,9 +133,7 @@ def test_another_path_is_refused(api: Llamatik, tiny_models: Path, model: Path) 
 
 
 @pytest.mark.parametrize("file", [MISSING_HEAD_FILE, main_file("llama")])
-def test_a_model_without_a_head_says_so_and_goes_on(
-    running: ServerProcess, tiny_models: Path, file: str
-) -> None:
+def test_a_model_without_a_head_says_so_and_goes_on(running: Server, tiny_models: Path, file: str) -> None:
     api = Llamatik(running)
     api.init(tiny_models / file)
     before = api.whole("generate", prompt=PROMPT, **GREEDY)
@@ -149,7 +145,7 @@ def test_a_model_without_a_head_says_so_and_goes_on(
 
 
 def test_init_of_another_model_releases_the_head(
-    api: Llamatik, running: ServerProcess, tiny_models: Path, model: Path
+    api: Llamatik, running: Server, tiny_models: Path, model: Path
 ) -> None:
     init_mtp(api, model)
     api.init(tiny_models / WRONG_HEAD_FILE)
@@ -160,7 +156,7 @@ def test_init_of_another_model_releases_the_head(
     assert drafted(api.whole("generate", prompt=PROMPT, **GREEDY)) == (0, 0)
 
 
-def test_without_a_model_there_is_nothing_to_bind(running: ServerProcess, model: Path) -> None:
+def test_without_a_model_there_is_nothing_to_bind(running: Server, model: Path) -> None:
     api = Llamatik(running)
     api.ok("mtp/shutdown")
     answer = api.post("mtp/init", {"modelPath": str(model)})
@@ -174,7 +170,7 @@ def test_without_a_model_there_is_nothing_to_bind(running: ServerProcess, model:
     api.ok("shutdown")
 
 
-def test_a_reload_keeps_drafting(api: Llamatik, running: ServerProcess, model: Path) -> None:
+def test_a_reload_keeps_drafting(api: Llamatik, running: Server, model: Path) -> None:
     init_mtp(api, model, draftLen=2)
     first = api.whole("generate", prompt=PROMPT, **GREEDY)
     api.ok("params", {"contextLength": 1024})
@@ -187,9 +183,7 @@ def test_a_reload_keeps_drafting(api: Llamatik, running: ServerProcess, model: P
     api.ok("params", {"contextLength": 2048})
 
 
-def test_twenty_dropped_streams_leave_the_engine_idle(
-    api: Llamatik, running: ServerProcess, model: Path
-) -> None:
+def test_twenty_dropped_streams_leave_the_engine_idle(api: Llamatik, running: Server, model: Path) -> None:
     init_mtp(api, model)
 
     def drop(number: int) -> None:
@@ -213,7 +207,7 @@ def test_twenty_dropped_streams_leave_the_engine_idle(
 
 
 def test_shutdown_in_the_midst_of_a_stream_changes_nothing_of_it(
-    api: Llamatik, running: ServerProcess, model: Path
+    api: Llamatik, running: Server, model: Path
 ) -> None:
     body = {"prompt": PROMPT, **GREEDY, "maxTokens": 400}
     init_mtp(api, model)

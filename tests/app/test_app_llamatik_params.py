@@ -10,26 +10,32 @@ from typing import Any
 
 import pytest
 
-from serving import Llamatik, ServerProcess, get, post, serve, serve_with_uvicorn, wait_until
+from serving import (
+    Llamatik,
+    Server,
+    ServerProcess,
+    get,
+    post,
+    serve_in_process,
+    serve_with_uvicorn,
+    wait_until,
+)
 from serving.llamatik import joined, parsed, rest
-
-pytestmark = pytest.mark.model
 
 GREEDY = {"temperature": 0, "repeatPenalty": 1}
 
 
 @pytest.fixture
-def running(model_path: Path, tmp_path: Path) -> Iterator[ServerProcess]:
+def running(tiny_model: Path, tmp_path: Path) -> Iterator[Server]:
     """A server of each test's own: the parameters are one set for all."""
-    with serve(tmp_path, model_path) as running:
-        running.wait_until_ready()
+    with serve_in_process(tmp_path, tiny_model) as running:
         yield running
 
 
 @pytest.fixture
-def api(running: ServerProcess, model_path: Path) -> Llamatik:
+def api(running: Server, tiny_model: Path) -> Llamatik:
     api = Llamatik(running)
-    api.init(model_path)
+    api.init(tiny_model)
     return api
 
 
@@ -67,31 +73,30 @@ def test_nothing_changes_where_one_field_is_wrong(api: Llamatik) -> None:
     assert refused(api, {"useMmap": "yes"}) == "useMmap must be a boolean, got a string"
 
 
-def test_load_options_are_remembered_before_init(model_path: Path, tmp_path: Path) -> None:
-    with serve_with_uvicorn(tmp_path) as running:
-        running.wait_until_listening()
+def test_load_options_are_remembered_before_init(tiny_model: Path, tmp_path: Path) -> None:
+    with serve_in_process(tmp_path) as running:
         api = Llamatik(running)
         assert api.get("params").json["contextLength"] == 2048  # the server's own
         api.ok("params", {"contextLength": 300, "gpuLayers": 0})
         assert running.states() == []
-        api.init(model_path)
+        api.init(tiny_model)
         assert api.get("params").json["contextLength"] == 300
-        assert api.post("generate", {"prompt": "word " * 400}).status == 400
+        assert api.post("generate", {"prompt": " sea" * 400}).status == 400
         # The others' routes load it with the server's own options.
-        post(running.port, "/models/load", {"path": str(model_path)})
+        post(running.port, "/models/load", {"path": str(tiny_model)})
         assert running.states() == ["ready", "ready"]
 
 
-def test_init_shares_the_engine_that_others_have_loaded(api: Llamatik, running: ServerProcess) -> None:
+def test_init_shares_the_engine_that_others_have_loaded(api: Llamatik, running: Server) -> None:
     assert running.states() == ["ready"]
     api.ok("params", {"temperature": 0.1})
     assert running.states() == ["ready"]
 
 
 def test_a_reload_fails_no_running_request_and_keeps_sessions(
-    api: Llamatik, running: ServerProcess, model_path: Path
+    api: Llamatik, running: Server, tiny_model: Path
 ) -> None:
-    story = {"prompt": "Once upon a time", "maxTokens": 120, "sessionId": "story", **GREEDY}
+    story = {"prompt": "Once upon a time", "maxTokens": 800, "sessionId": "story", **GREEDY}
     calm = api.text("generate", prompt="The capital of France is", sessionId="calm", maxTokens=5, **GREEDY)
     with api.open("stream", **story) as stream:
         assert stream.read_head()[0] == 200
@@ -114,11 +119,11 @@ def test_a_reload_fails_no_running_request_and_keeps_sessions(
     assert calm != ""
     # The server's own engine is untouched, the one before is gone.
     assert running.states() == ["ready", "ready"]
-    body = {"model": str(model_path), "prompt": "word " * 1500, "max_tokens": 1}
+    body = {"model": str(tiny_model), "prompt": " sea" * 1500, "max_tokens": 1}
     assert post(running.port, "/completions", body).status == 200
 
 
-def test_a_reload_that_fails_changes_nothing(api: Llamatik, running: ServerProcess) -> None:
+def test_a_reload_that_fails_changes_nothing(api: Llamatik, running: Server) -> None:
     api.text("generate", prompt="Once upon a time", maxTokens=5, **GREEDY)
     # Far more than any machine's memory.
     error = refused(api, {"contextLength": 2**27, "temperature": 0.1})
@@ -129,16 +134,15 @@ def test_a_reload_that_fails_changes_nothing(api: Llamatik, running: ServerProce
     assert answer["usage"]["cachedTokens"] > 0
 
 
-def test_the_same_options_do_not_reload(api: Llamatik, running: ServerProcess) -> None:
+def test_the_same_options_do_not_reload(api: Llamatik, running: Server) -> None:
     api.ok("params", {"contextLength": 2048, "numThreads": 1, "gpuLayers": -1, "batchSize": 512})
     assert running.states() == ["ready"]
 
 
-def test_init_is_idempotent_and_shared(model_path: Path, tmp_path: Path) -> None:
+def test_init_is_idempotent_and_shared(tiny_model: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.gguf"
-    shutil.copy(model_path, copy)
-    with serve_with_uvicorn(tmp_path) as running, ThreadPoolExecutor(4) as pool:
-        running.wait_until_listening()
+    shutil.copy(tiny_model, copy)
+    with serve_in_process(tmp_path) as running, ThreadPoolExecutor(4) as pool:
         api = Llamatik(running)
         answers = list(pool.map(lambda _: api.post("init", {"modelPath": str(copy)}), range(4)))
         assert [answer.json for answer in answers] == [{"ok": True}] * 4
@@ -149,16 +153,15 @@ def test_init_is_idempotent_and_shared(model_path: Path, tmp_path: Path) -> None
         assert api.whole("continue", prompt=" upon", maxTokens=1)["usage"]["cachedTokens"] > 0
 
 
-def test_another_path_is_refused_while_one_is_being_loaded(model_path: Path, tmp_path: Path) -> None:
+def test_another_path_is_refused_while_one_is_being_loaded(tiny_model: Path, tmp_path: Path) -> None:
     copy = tmp_path / "slow.gguf"
-    shutil.copy(model_path, copy)
-    with serve_with_uvicorn(tmp_path) as running:
-        running.wait_until_listening()
+    shutil.copy(tiny_model, copy)
+    with serve_in_process(tmp_path) as running:
         api = Llamatik(running)
         with api.open("init", modelPath=str(copy)) as loading:
             wait_until(lambda: running.states() != [])
             if running.states() == ["loading"]:
-                answer = api.post("init", {"modelPath": str(model_path)})
+                answer = api.post("init", {"modelPath": str(tiny_model)})
                 mtp = api.post("mtp/shutdown")
                 if running.states() == ["loading"]:
                     assert answer.status == mtp.status == 409
@@ -166,11 +169,10 @@ def test_another_path_is_refused_while_one_is_being_loaded(model_path: Path, tmp
         assert api.post("generate", {"prompt": "x", "maxTokens": 1}).status == 200
 
 
-def test_who_leaves_last_cancels_the_load(model_path: Path, tmp_path: Path) -> None:
+def test_who_leaves_last_cancels_the_load(tiny_model: Path, tmp_path: Path) -> None:
     copy = tmp_path / "left.gguf"
-    shutil.copy(model_path, copy)
-    with serve_with_uvicorn(tmp_path) as running:
-        running.wait_until_listening()
+    shutil.copy(tiny_model, copy)
+    with serve_in_process(tmp_path) as running:
         api = Llamatik(running)
         with api.open("init", modelPath=str(copy)):
             wait_until(lambda: running.states() != [])
@@ -181,11 +183,10 @@ def test_who_leaves_last_cancels_the_load(model_path: Path, tmp_path: Path) -> N
         assert api.post("generate", {"prompt": "x", "maxTokens": 1}).status == 200
 
 
-def test_shutdown_ends_a_load(model_path: Path, tmp_path: Path) -> None:
+def test_shutdown_ends_a_load(tiny_model: Path, tmp_path: Path) -> None:
     copy = tmp_path / "given-up.gguf"
-    shutil.copy(model_path, copy)
-    with serve_with_uvicorn(tmp_path) as running:
-        running.wait_until_listening()
+    shutil.copy(tiny_model, copy)
+    with serve_in_process(tmp_path) as running:
         api = Llamatik(running)
         with api.open("init", modelPath=str(copy)) as loading:
             wait_until(lambda: running.states() != [])
@@ -195,11 +196,11 @@ def test_shutdown_ends_a_load(model_path: Path, tmp_path: Path) -> None:
         assert api.post("generate", {"prompt": "x"}).status == 409
 
 
+@pytest.mark.model
 def test_another_model_replaces_the_first_when_its_requests_end(
     model_path: Path, tiny_model: Path, tmp_path: Path
 ) -> None:
-    with serve_with_uvicorn(tmp_path) as running:
-        running.wait_until_listening()
+    with serve_in_process(tmp_path) as running:
         api = Llamatik(running)
         api.init(model_path)
         with api.open("stream", prompt="Once upon a time", maxTokens=150, **GREEDY) as stream:
@@ -218,12 +219,11 @@ def test_another_model_replaces_the_first_when_its_requests_end(
         assert api.post("generate", {"prompt": "sea", "maxTokens": 1}).status == 200
 
 
-def test_shutdown_lets_running_requests_finish_and_frees_the_model(model_path: Path, tmp_path: Path) -> None:
-    with serve_with_uvicorn(tmp_path) as running:
-        running.wait_until_listening()
+def test_shutdown_lets_running_requests_finish_and_frees_the_model(tiny_model: Path, tmp_path: Path) -> None:
+    with serve_in_process(tmp_path) as running:
         api = Llamatik(running)
-        api.init(model_path)
-        with api.open("stream", prompt="Once upon a time", maxTokens=100, **GREEDY) as stream:
+        api.init(tiny_model)
+        with api.open("stream", prompt="Once upon a time", maxTokens=1900, **GREEDY) as stream:
             stream.read_head()
             lines = stream.lines()
             next(lines)
@@ -231,9 +231,9 @@ def test_shutdown_lets_running_requests_finish_and_frees_the_model(model_path: P
             assert api.post("generate", {"prompt": "x"}).status == 409
             assert rest(lines)[-1]["event"] == "done"
         wait_until(lambda: running.states() == [])
-        api.init(model_path)
+        api.init(tiny_model)
         # The default session went with the model.
-        assert api.whole("continue", prompt="Once", maxTokens=1)["usage"]["promptTokens"] == 1
+        assert api.whole("continue", prompt="Once", maxTokens=1)["usage"]["promptTokens"] == 5  # with BOS
         api.ok("shutdown")
         # It is gone when the answer comes.
         assert running.states() == []
@@ -244,6 +244,7 @@ def resident_mb(running: ServerProcess) -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
+@pytest.mark.model
 def test_shutdown_gives_the_memory_back(model_path: Path, tmp_path: Path) -> None:
     with serve_with_uvicorn(tmp_path) as running:
         running.wait_until_listening()

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from serving import Llamatik, ServerProcess, serve
+from serving import Llamatik, Server, serve_in_process
 from serving.llamatik import joined
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.slow]
 
 SCHEMA = '{"type":"object","properties":{"city":{"type":"string"},"country":{"type":"string"}}}'
 NO_HEAD = "the model has no head for multi-token prediction (MTP) that can draft"
@@ -32,9 +32,8 @@ PARAMS = {
 
 
 @pytest.fixture(scope="module")
-def running(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with serve(tmp_path_factory.mktemp("server"), model_path) as running:
-        running.wait_until_ready()
+def running(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve_in_process(tmp_path_factory.mktemp("server"), model_path) as running:
         yield running
 
 
@@ -60,11 +59,11 @@ def check_stream(made: list[dict[str, Any]]) -> str:
     return text
 
 
-def test_the_document_from_top_to_bottom(running: ServerProcess, model_path: Path) -> None:
+def test_the_document_from_top_to_bottom(running: Server, model_path: Path) -> None:
     api = Llamatik(running)
     # Initialize
     api.ok("init", {"modelPath": str(model_path)})
-    limit = {"maxTokens": 40, "seed": 1}  # so that the walk takes seconds
+    limit = {"maxTokens": 20, "seed": 1}  # so that the walk takes seconds
     # Text generation
     assert check_whole(api.whole("generate", prompt="Explain Kotlin Multiplatform in one sentence.", **limit))
     context = {
@@ -100,7 +99,7 @@ def test_the_document_from_top_to_bottom(running: ServerProcess, model_path: Pat
     assert made[-1]["usage"]["cachedTokens"] > 0
 
 
-def test_parameters_sessions_and_the_rest(running: ServerProcess, model_path: Path, tmp_path: Path) -> None:
+def test_parameters_sessions_and_the_rest(running: Server, model_path: Path, tmp_path: Path) -> None:
     api = Llamatik(running)
     api.ok("init", {"modelPath": str(model_path)})
     # Generation parameters

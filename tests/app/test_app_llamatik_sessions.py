@@ -20,32 +20,30 @@ from llmserve.server.services import Services
 from llmserve.server.settings import parse_settings
 from llmserve.server.stale_files import remove_stale_files
 from llmserve.server.web.gate import Gate
-from serving import Llamatik, ServerProcess, events, post, serve
+from serving import Llamatik, Server, events, post, serve_in_process
 from serving.llamatik import PREFIX, joined, parsed, rest
-from serving.process import SMALL
-
-pytestmark = pytest.mark.model
+from serving.server import SMALL
+from synthetic import BOS
 
 GREEDY: dict[str, Any] = {"temperature": 0, "repeatPenalty": 1}
 SHORT: dict[str, Any] = {"maxTokens": 8, **GREEDY}
 
 
 @pytest.fixture(scope="module")
-def running(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with serve(tmp_path_factory.mktemp("server"), model_path) as running:
-        running.wait_until_ready()
+def running(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve_in_process(tmp_path_factory.mktemp("server"), tiny_model) as running:
         yield running
 
 
 @pytest.fixture
-def api(running: ServerProcess, model_path: Path) -> Llamatik:
+def api(running: Server, tiny_model: Path) -> Llamatik:
     api = Llamatik(running)
-    api.init(model_path)
+    api.init(tiny_model)
     api.ok("session/reset")
     return api
 
 
-def complete(running: ServerProcess, model: Path, prompt: str, session: str | None, **fields: Any) -> str:
+def complete(running: Server, model: Path, prompt: str, session: str | None, **fields: Any) -> str:
     headers = {} if session is None else {"X-LLMServe-Session": session}
     body = {"model": str(model), "prompt": prompt, "max_tokens": 8, **fields}
     answer = post(running.port, "/completions", body, headers=headers)
@@ -138,8 +136,7 @@ def test_a_model_without_a_template_gets_a_plain_layout(tiny_model: Path, tmp_pa
     path = tmp_path / "base.gguf"
     # The same file, but nobody knows this key.
     path.write_bytes(tiny_model.read_bytes().replace(b"tokenizer.chat_template", b"tokenizer.chat_templatX"))
-    with serve(tmp_path, path) as running:
-        running.wait_until_ready()
+    with serve_in_process(tmp_path, path) as running:
         api = Llamatik(running)
         api.init(path)
         assert api.get("model/chatTemplate").json == {"chatTemplate": None}
@@ -187,9 +184,7 @@ def test_calls_of_one_session_queue_in_order(api: Llamatik) -> None:
     assert together == alone
 
 
-def test_sessions_apart_and_one_shots_between_them(
-    api: Llamatik, running: ServerProcess, model_path: Path
-) -> None:
+def test_sessions_apart_and_one_shots_between_them(api: Llamatik, running: Server, tiny_model: Path) -> None:
     def talk(name: str) -> list[str]:
         texts = [api.text("generate", prompt=f"My name is {name}. I am", sessionId=name, **SHORT)]
         for word in ("and", "but", "so", "then"):
@@ -197,7 +192,7 @@ def test_sessions_apart_and_one_shots_between_them(
         return texts
 
     def one_shots() -> list[str]:
-        return [complete(running, model_path, f"The number {n} is", None) for n in range(5)]
+        return [complete(running, tiny_model, f"The number {n} is", None) for n in range(5)]
 
     alone = [talk("Anna"), talk("Bert"), one_shots()]
     for _ in range(2):
@@ -213,14 +208,14 @@ def test_sessions_apart_and_one_shots_between_them(
 
 def test_reset_empties_one_session_after_its_call(api: Llamatik) -> None:
     api.text("generate", prompt="Once upon a time", sessionId="kept", **SHORT)
-    with api.open("stream", prompt="Once upon a time", maxTokens=40, **GREEDY) as stream:
+    with api.open("stream", prompt="Once upon a time", maxTokens=1500, **GREEDY) as stream:
         stream.read_head()
         lines = stream.lines()
         next(lines)
         api.ok("session/reset")
         # It waited: everything has come.
         assert rest(lines)[-1]["event"] == "done"
-    assert api.whole("continue", prompt=" and", **SHORT)["usage"]["promptTokens"] == 1
+    assert api.whole("continue", prompt=" and", **SHORT)["usage"]["promptTokens"] == len([BOS, " and"])
     assert api.whole("continue", prompt=" and", sessionId="kept", **SHORT)["usage"]["cachedTokens"] > 5
 
 
@@ -293,29 +288,27 @@ def test_no_file_is_saved_under_a_name_that_a_later_start_would_remove(api: Llam
     assert remove_stale_files(tmp_path) == 0
 
 
-def test_a_session_is_the_same_at_completions(
-    api: Llamatik, running: ServerProcess, model_path: Path
-) -> None:
+def test_a_session_is_the_same_at_completions(api: Llamatik, running: Server, tiny_model: Path) -> None:
     raw = {"options": {"min_p": 0}}
-    first = complete(running, model_path, "Once upon a time", "shared", **raw)
+    first = complete(running, tiny_model, "Once upon a time", "shared", **raw)
     second = api.whole("continue", prompt=" And", sessionId="shared", **SHORT)
     assert second["usage"]["promptTokens"] > 10
-    third = complete(running, model_path, " So", "shared", **raw)
+    third = complete(running, tiny_model, " So", "shared", **raw)
     whole = "Once upon a time" + first + " And" + second["text"] + " So"
-    assert third == complete(running, model_path, whole, None, **raw)
+    assert third == complete(running, tiny_model, whole, None, **raw)
     stream = post(
         running.port,
         "/completions",
-        {"model": str(model_path), "prompt": " x", "max_tokens": 2, "stream": True},
+        {"model": str(tiny_model), "prompt": " x", "max_tokens": 2, "stream": True},
         headers={"X-LLMServe-Session": "shared"},
     )
     assert events(stream.text)[-1] == "data: [DONE]"
     # The default session is this dialect's own.
-    assert api.whole("continue", prompt="Once", **SHORT)["usage"]["promptTokens"] == 1
+    assert api.whole("continue", prompt="Once", **SHORT)["usage"]["promptTokens"] == len([BOS, *"Once"])
 
 
-def test_bad_names_at_completions(running: ServerProcess, model_path: Path) -> None:
-    body = {"model": str(model_path), "prompt": "x", "max_tokens": 1}
+def test_bad_names_at_completions(running: Server, tiny_model: Path) -> None:
+    body = {"model": str(tiny_model), "prompt": "x", "max_tokens": 1}
     answer = post(running.port, "/completions", body, headers={"X-LLMServe-Session": "a/b"})
     assert answer.status == 400
     assert answer.json["error"] == "X-LLMServe-Session must be 1 to 128 of A-Z a-z 0-9 . _ -, got 'a/b'"
@@ -366,17 +359,16 @@ async def tokens(services: Services, text: str) -> list[int]:
     return await model.engine.tokenize(text)
 
 
-def test_too_many_sessions_cost_the_longest_idle_one(model_path: Path, tmp_path: Path) -> None:
-    with serve(tmp_path, model_path, "--max-sessions", "2") as running:
-        running.wait_until_ready()
+def test_too_many_sessions_cost_the_longest_idle_one(tiny_model: Path, tmp_path: Path) -> None:
+    with serve_in_process(tmp_path, tiny_model, env={"LLMSERVE_MAX_SESSIONS": "2"}) as running:
         api = Llamatik(running)
-        api.init(model_path)
+        api.init(tiny_model)
         for name in ("a", "b", "c"):
             api.text("generate", prompt="Once", maxTokens=1, sessionId=name)
         assert api.post("continue", {"prompt": " and", "maxTokens": 1, "sessionId": "a"}).status == 410
         answer = api.post("continue", {"prompt": " and", "maxTokens": 1, "sessionId": "c"})
-        assert answer.json["usage"]["promptTokens"] == 3
-        body = {"model": str(model_path), "prompt": " and", "max_tokens": 1}
+        assert answer.json["usage"]["promptTokens"] == len([BOS, *"Once", "one token", " and"])
+        body = {"model": str(tiny_model), "prompt": " and", "max_tokens": 1}
         api.text("generate", prompt="Once", maxTokens=1, sessionId="d")
         answer = post(running.port, "/completions", body, headers={"X-LLMServe-Session": "b"})
         assert answer.status == 410

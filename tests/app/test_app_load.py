@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from serving import Answer, RawStream, ServerProcess, events, get, post, serve_with_uvicorn, wait_until
+from serving import (
+    Answer,
+    RawStream,
+    Server,
+    ServerProcess,
+    events,
+    get,
+    post,
+    serve_in_process,
+    serve_with_uvicorn,
+    wait_until,
+)
 
 pytestmark = pytest.mark.model
 
@@ -23,7 +34,7 @@ def empty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPro
         yield running
 
 
-def load(server: ServerProcess, path: object) -> Answer:
+def load(server: Server, path: object) -> Answer:
     return post(server.port, "/models/load", {"path": str(path)})
 
 
@@ -179,9 +190,7 @@ def test_with_models_dir_paths_must_resolve_inside(
     folder.mkdir()
     shutil.copy(tiny_model, folder / "inside.gguf")
     (folder / "link.gguf").symlink_to(tiny_model)
-    env = {"MODELS_DIR": str(folder), "LLMSERVE_MODEL": str(tiny_model)}
-    with serve_with_uvicorn(tmp_path, env=env) as server:
-        server.wait_until_ready()
+    with serve_in_process(tmp_path, tiny_model, env={"MODELS_DIR": str(folder)}) as server:
         assert progress_of(load(server, "inside.gguf"))[-1] == 1
         for path in ("link.gguf", "../x.gguf", str(tiny_model), "/etc/passwd", "a\0b"):
             answer = load(server, path)

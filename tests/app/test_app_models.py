@@ -10,24 +10,23 @@ from pathlib import Path
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from serving import ServerProcess, get, post, read_metrics, serve_with_uvicorn, wait_until
+from serving import Server, get, post, read_metrics, serve_in_process, serve_with_uvicorn, wait_until
 from serving.process import serve_catalogue
 
 
 @pytest.fixture(scope="module")
-def listing(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def listing(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with a folder of models of which none is loaded."""
     folder = tmp_path_factory.mktemp("catalogue")
     models = folder / "models"
     (models / "Org").mkdir(parents=True)
     shutil.copy(tiny_model, models / "Org" / "Name.gguf")
     (models / "broken.gguf").write_bytes(b"no model")
-    with serve_with_uvicorn(folder, env={"MODELS_DIR": str(models)}) as server:
-        server.wait_until_listening()
+    with serve_in_process(folder, env={"MODELS_DIR": str(models)}) as server:
         yield server
 
 
-def test_one_list_has_both_shapes(listing: ServerProcess) -> None:
+def test_one_list_has_both_shapes(listing: Server) -> None:
     listed = get(listing.port, "/v1/models").json
     assert listed["object"] == "list"
     assert [model["id"] for model in listed["data"]] == ["broken", "Org/Name"]
@@ -43,14 +42,14 @@ def test_one_list_has_both_shapes(listing: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("name", ["Org/Name", "Org%2FName", "Org__Name"])
-def test_one_model_has_the_fields_of_both(listing: ServerProcess, name: str) -> None:
+def test_one_model_has_the_fields_of_both(listing: Server, name: str) -> None:
     model = get(listing.port, f"/v1/models/{name}").json
     assert (model["id"], model["name"]) == ("Org/Name", "Org/Name")
     assert (model["object"], model["state"]) == ("model", "available")
 
 
 @pytest.mark.parametrize("name", ["Org", "Org/Name/", "", "org/name", "%00", "x" * 5000])
-def test_unknown_ids_are_404(listing: ServerProcess, name: str) -> None:
+def test_unknown_ids_are_404(listing: Server, name: str) -> None:
     answer = get(listing.port, f"/v1/models/{name}")
     assert answer.status == 404
     error = answer.json["error"]
@@ -58,20 +57,18 @@ def test_unknown_ids_are_404(listing: ServerProcess, name: str) -> None:
     assert len(answer.body) < 500
 
 
-def test_a_model_that_was_loaded_by_path_shows_as_loaded(listing: ServerProcess) -> None:
+def test_a_model_that_was_loaded_by_path_shows_as_loaded(listing: Server) -> None:
     post(listing.port, "/models/load", {"path": "Org/Name.gguf"})
     model = get(listing.port, "/v1/models/Org/Name").json
     assert (model["loaded"], model["state"]) == (True, "loaded")
 
 
-def states(server: ServerProcess) -> dict[str, str]:
+def states(server: Server) -> dict[str, str]:
     return {model["name"]: model["state"] for model in get(server.port, "/v1/models").json["models"]}
 
 
 @pytest.mark.parametrize("by_path", [True, False])
-def test_a_model_that_was_loaded_can_be_given_back(
-    listing: ServerProcess, tiny_model: Path, by_path: bool
-) -> None:
+def test_a_model_that_was_loaded_can_be_given_back(listing: Server, tiny_model: Path, by_path: bool) -> None:
     # A copy has an id of its own.
     folder = listing.folder / "models"
     shutil.copy(tiny_model, folder / "lent.gguf")
@@ -92,7 +89,7 @@ def test_a_model_that_was_loaded_can_be_given_back(
     wait_until(lambda: "lent" not in states(listing))
 
 
-def test_what_others_use_is_not_given_back(listing: ServerProcess) -> None:
+def test_what_others_use_is_not_given_back(listing: Server) -> None:
     post(listing.port, "/v1/generation/init", {"modelPath": "Org/Name.gguf"})
     post(listing.port, "/models/load", {"path": "Org/Name.gguf"})
     assert post(listing.port, "/models/unload", {"model": "Org/Name"}).json == {"success": True}
@@ -111,13 +108,13 @@ def test_what_others_use_is_not_given_back(listing: ServerProcess) -> None:
         ({"model": ""}, 400),
     ],
 )
-def test_what_cannot_be_given_back(listing: ServerProcess, body: object, status: int) -> None:
+def test_what_cannot_be_given_back(listing: Server, body: object, status: int) -> None:
     answer = post(listing.port, "/models/unload", body)
     assert answer.status == status
     assert answer.json["error"]["param"] == "model"
 
 
-def test_models_of_one_file_are_told_apart(listing: ServerProcess) -> None:
+def test_models_of_one_file_are_told_apart(listing: Server) -> None:
     def of_file(name: str) -> dict[str, object]:
         data = get(listing.port, "/v1/models").json["data"]
         return {model["id"]: model["options"] for model in data if model["id"].startswith(name)}
@@ -138,7 +135,7 @@ def test_models_of_one_file_are_told_apart(listing: ServerProcess) -> None:
     post(listing.port, "/v1/generation/shutdown", {})
 
 
-def test_the_document_describes_both_routes(listing: ServerProcess) -> None:
+def test_the_document_describes_both_routes(listing: Server) -> None:
     document = get(listing.port, "/openapi.json").json
     OpenAPIV31SpecValidator(document).validate()
     assert "/v1/models" in document["paths"]
@@ -166,7 +163,7 @@ def test_the_document_describes_both_routes(listing: ServerProcess) -> None:
         ("POST", "/slots/0"),
     ],
 )
-def test_what_is_not_supported_says_so(listing: ServerProcess, method: str, path: str) -> None:
+def test_what_is_not_supported_says_so(listing: Server, method: str, path: str) -> None:
     answer = get(listing.port, path, method=method)
     assert answer.status == 501
     error = answer.json["error"]
@@ -181,7 +178,7 @@ def test_what_is_not_supported_says_so(listing: ServerProcess, method: str, path
     [("/v1/nothing", True), ("/v1/generation/nothing", False), ("/nothing", False), ("/v1", False)],
 )
 def test_unknown_routes_answer_in_the_shape_of_their_prefix(
-    listing: ServerProcess, path: str, is_openai: bool
+    listing: Server, path: str, is_openai: bool
 ) -> None:
     answer = get(listing.port, path)
     assert answer.status == 404
@@ -191,7 +188,7 @@ def test_unknown_routes_answer_in_the_shape_of_their_prefix(
         assert answer.json == {"error": "no such route"}
 
 
-def test_unknown_methods_answer_in_the_shape_of_their_prefix(listing: ServerProcess) -> None:
+def test_unknown_methods_answer_in_the_shape_of_their_prefix(listing: Server) -> None:
     answer = get(listing.port, "/v1/models", method="DELETE")
     assert (answer.status, answer.header("allow")) == (405, "GET, HEAD")
     assert answer.json["error"]["code"] == "method_not_allowed"
@@ -200,7 +197,7 @@ def test_unknown_methods_answer_in_the_shape_of_their_prefix(listing: ServerProc
     assert isinstance(answer.json["error"], str)
 
 
-def test_metrics_name_routes_without_their_parameters(listing: ServerProcess) -> None:
+def test_metrics_name_routes_without_their_parameters(listing: Server) -> None:
     get(listing.port, "/v1/models/any/thing")
     get(listing.port, "/v1/files/any/thing")
     samples = "\n".join(read_metrics(listing.port))
@@ -238,8 +235,7 @@ def test_no_get_loads_a_model(tiny_model: Path, tmp_path: Path) -> None:
     models.mkdir(parents=True)
     shutil.copy(tiny_model, models / "Name.gguf")
     env = {"MODELS_DIR": str(models.parent), "LLMSERVE_LOAD_WAIT_S": "120"}
-    with serve_with_uvicorn(tmp_path, env=env) as server:
-        server.wait_until_listening()
+    with serve_in_process(tmp_path, env=env) as server:
         document = get(server.port, "/openapi.json").json
         paths = [path for path, methods in document["paths"].items() if "get" in methods]
         assert "/props" in paths
@@ -268,8 +264,7 @@ def test_the_properties_of_one_model_do_not_cost_another_its_memory(tiny_model: 
     # The weights of one, and hardly more.
     memory = str(tiny_model.stat().st_size + 1)
     env = {"MODELS_DIR": str(models), "LLMSERVE_LOAD_WAIT_S": "120", "LLMSERVE_MODEL_MEMORY_BYTES": memory}
-    with serve_with_uvicorn(tmp_path, env=env) as server:
-        server.wait_until_listening()
+    with serve_in_process(tmp_path, env=env) as server:
         assert post(server.port, "/tokenize", {"model": "a", "content": "sea"}).status == 200
         assert get(server.port, "/props?model=b").status == 409
         assert [model["id"] for model in get(server.port, "/health").json["models"]] == ["a"]

@@ -18,7 +18,7 @@ from clients.running import names_of, run_program
 from serving import ServerProcess, serve
 from serving.openai_requests import MODEL
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.clients]
 
 KEY = "a-key-of-the-tests"
 PROGRAMS = ("langchain_checks", "litellm_checks", "llm_checks")

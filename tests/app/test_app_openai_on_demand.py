@@ -8,24 +8,24 @@ from pathlib import Path
 import openai
 import pytest
 
-from serving import ServerProcess, get, post, serve, wait_until
+from serving import Server, get, post, serve_in_process, wait_until
 from serving.openai_requests import CAPITAL, user
 
 pytestmark = pytest.mark.model
 
 
 @pytest.fixture
-def impatient(model_path: Path, tiny_model: Path, tmp_path: Path) -> Iterator[ServerProcess]:
+def impatient(model_path: Path, tiny_model: Path, tmp_path: Path) -> Iterator[Server]:
     """A server that lets nobody wait for a load."""
     folder = tmp_path / "models"
     folder.mkdir()
     (folder / "Org__Name.gguf").symlink_to(model_path)
-    with serve(tmp_path, tiny_model, env={"MODELS_DIR": str(folder), "LLMSERVE_LOAD_WAIT_S": "0"}) as server:
-        server.wait_until_ready()
+    env = {"MODELS_DIR": str(folder), "LLMSERVE_LOAD_WAIT_S": "0"}
+    with serve_in_process(tmp_path, tiny_model, env=env) as server:
         yield server
 
 
-def test_a_load_is_told_with_a_time_to_try_again(impatient: ServerProcess) -> None:
+def test_a_load_is_told_with_a_time_to_try_again(impatient: Server) -> None:
     def loaded() -> bool:
         models = get(impatient.port, "/v1/models").json["models"]
         return bool(next(model for model in models if model["name"] == "Org/Name")["loaded"])
@@ -42,7 +42,7 @@ def test_a_load_is_told_with_a_time_to_try_again(impatient: ServerProcess) -> No
     assert answer.json["model"] == "Org/Name"
 
 
-def test_the_client_tries_again_by_itself(impatient: ServerProcess) -> None:
+def test_the_client_tries_again_by_itself(impatient: Server) -> None:
     url = f"http://127.0.0.1:{impatient.port}/v1"
     with openai.OpenAI(base_url=url, api_key="none", max_retries=60, timeout=300) as client:
         answer = client.chat.completions.create(model="Org/Name", messages=user("Say hello"), max_tokens=2)

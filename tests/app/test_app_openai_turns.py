@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from serving import ServerProcess, events, post
-from serving.process import serve_models
+from serving import Server, events, post, serve_folder
 from serving.templated import write_with_template
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.slow]
 
 TEMPLATES = Path(__file__).parent.parent / "data" / "templates" / "jinja"
 
@@ -53,14 +52,13 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 
 
 @pytest.fixture(scope="module")
-def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the default model under several templates, loaded on demand."""
     folder = tmp_path_factory.mktemp("templated")
     templates = {name: (TEMPLATES / f"{name}.jinja").read_text() for name in CALLING}
     for name, template in {**templates, "thinking": THINKING, "thinking-tight": TIGHT}.items():
         write_with_template(model_path, template, folder / f"{name}.gguf")
-    with serve_models(folder) as server:
-        server.wait_until_listening()
+    with serve_folder(folder, folder) as server:
         yield server
 
 
@@ -71,10 +69,13 @@ def tool(name: str) -> dict[str, Any]:
 TOOLS = [tool("get_weather"), tool("get_time")]
 
 
-def calling(num_calls: int) -> list[dict[str, Any]]:
+WEATHER = (("Rome", "sunny"), ("Oslo", "cold"), ("Lima", "dry"))
+
+
+def calling(num_calls: int, num_turns: int = len(WEATHER)) -> list[dict[str, Any]]:
     """A conversation in which the assistant has made the given number of calls in each turn."""
     messages: list[dict[str, Any]] = []
-    for turn, (city, weather) in enumerate([("Rome", "sunny"), ("Oslo", "cold"), ("Lima", "dry")]):
+    for turn, (city, weather) in enumerate(WEATHER[:num_turns]):
         ids = [f"call{turn}000{number}" for number in range(num_calls)]
         arguments = json.dumps({"city": city})
         calls = [
@@ -105,7 +106,7 @@ def thinking() -> list[dict[str, Any]]:
     return [*messages, {"role": "user", "content": "Where is Paris?"}]
 
 
-def chat(server: ServerProcess, model: str, messages: list[Any], **body: Any) -> Any:
+def chat(server: Server, model: str, messages: list[Any], **body: Any) -> Any:
     """The choice of a whole answer, which a stream must give as well."""
     request = {"model": model, "messages": messages, "temperature": 0, "max_tokens": 80, **body}
     answer = post(server.port, "/v1/chat/completions", request)
@@ -151,8 +152,10 @@ PARIS = ("get_weather", '{"city":"Paris"}')
 
 
 @pytest.mark.parametrize("model", CALLING)
-def test_required_calls(models: ServerProcess, model: str) -> None:
-    choice = chat(models, model, calling(1), tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+def test_required_calls(models: Server, model: str) -> None:
+    choice = chat(
+        models, model, calling(1, 2), tools=TOOLS, tool_choice="required", parallel_tool_calls=False
+    )
     assert shown(choice) == ("", "", [PARIS], "tool_calls")
     ids = [call["id"] for call in choice["message"]["tool_calls"]]
     if "istral" in model:
@@ -161,7 +164,7 @@ def test_required_calls(models: ServerProcess, model: str) -> None:
 
 @pytest.mark.parametrize("model", ["qwen-3", "qwen-3-coder"])
 @pytest.mark.parametrize("is_parallel", [True, False])
-def test_calls_after_their_trigger(models: ServerProcess, model: str, is_parallel: bool) -> None:
+def test_calls_after_their_trigger(models: Server, model: str, is_parallel: bool) -> None:
     choice = chat(models, model, calling(2), tools=TOOLS, parallel_tool_calls=is_parallel)
     assert shown(choice) == ("", "", [PARIS] * (2 if is_parallel else 1), "tool_calls")
 
@@ -170,12 +173,12 @@ CODE = 'print("<b>x</b>")\n\nreturn {"a": 1}'
 
 
 @pytest.mark.parametrize("model", ["qwen-3-coder", "glm-4.6"])
-def test_texts_between_tags_are_taken_as_they_are(models: ServerProcess, model: str) -> None:
+def test_texts_between_tags_are_taken_as_they_are(models: Server, model: str) -> None:
     """Quotes, line ends and other tags: the model copies the text that it has been shown."""
     arguments = json.dumps({"code": CODE, "times": 3})
     function = {"name": "run_code", "arguments": arguments}
     messages: list[dict[str, Any]] = []
-    for number in range(3):
+    for number in range(2):
         call = {"id": f"call{number}", "type": "function", "function": function}
         messages += [
             {"role": "user", "content": "Run it."},
@@ -198,7 +201,7 @@ def test_texts_between_tags_are_taken_as_they_are(models: ServerProcess, model: 
     assert json.loads(made)["code"] == CODE
 
 
-def test_calls_and_an_answer_with_a_schema(models: ServerProcess) -> None:
+def test_calls_and_an_answer_with_a_schema(models: Server) -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
     choice = chat(models, "qwen-3", calling(2), tools=TOOLS, response_format=wanted)
     assert shown(choice)[2] == [PARIS, PARIS]
@@ -210,12 +213,12 @@ def test_calls_and_an_answer_with_a_schema(models: ServerProcess) -> None:
     assert (refused.status, refused.json["error"]["param"]) == (400, "response_format")
 
 
-def test_no_calls_where_none_are_wanted(models: ServerProcess) -> None:
+def test_no_calls_where_none_are_wanted(models: Server) -> None:
     choice = chat(models, "qwen-3", calling(2), tools=TOOLS, tool_choice="none")
     assert "tool_calls" not in choice["message"]
 
 
-def test_a_brace_begins_a_call(models: ServerProcess) -> None:
+def test_a_brace_begins_a_call(models: Server) -> None:
     messages = [{"role": "user", "content": "Weather in Paris?"}]
     only_paris = {"type": "object", "properties": {"city": {"enum": ["Paris"]}}, "required": ["city"]}
     tools = [{"type": "function", "function": {"name": "get_weather", "parameters": only_paris}}]
@@ -227,7 +230,7 @@ def test_a_brace_begins_a_call(models: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("max_tokens", range(1, 5))
-def test_a_call_that_does_not_fit_is_told_as_cut(models: ServerProcess, max_tokens: int) -> None:
+def test_a_call_that_does_not_fit_is_told_as_cut(models: Server, max_tokens: int) -> None:
     messages = [{"role": "user", "content": "Weather in Paris?"}]
     (brace,) = post(models.port, "/tokenize", {"model": "own-header-tools", "content": "{"}).json["tokens"]
     choice = chat(
@@ -244,7 +247,7 @@ def test_a_call_that_does_not_fit_is_told_as_cut(models: ServerProcess, max_toke
     assert choice["usage"]["prompt_tokens"] > 10
 
 
-def test_a_tool_that_was_chosen_is_shown_without_its_arguments(models: ServerProcess) -> None:
+def test_a_tool_that_was_chosen_is_shown_without_its_arguments(models: Server) -> None:
     name = "get_the_weather_of_tomorrow_and_the_day_after_in_a_city"
     needed = {key: {"type": "integer"} for key in ("latitude", "longitude", "altitude", "days")}
     parameters = {"type": "object", "properties": needed, "required": list(needed)}
@@ -266,7 +269,7 @@ def test_a_tool_that_was_chosen_is_shown_without_its_arguments(models: ServerPro
     ],
 )
 def test_a_budget_without_room_for_a_call_is_refused_by_its_own_name(
-    models: ServerProcess, path: str, conversation: str, field: str
+    models: Server, path: str, conversation: str, field: str
 ) -> None:
     item = tool("get_weather")
     tools = [item if path.endswith("completions") else {"type": "function", **item["function"]}]
@@ -275,14 +278,14 @@ def test_a_budget_without_room_for_a_call_is_refused_by_its_own_name(
     assert (error["param"], error["message"].split(":")[0]) == (field, field)
 
 
-def test_reasoning_that_is_sent_open_goes_on(models: ServerProcess) -> None:
+def test_reasoning_that_is_sent_open_goes_on(models: Server) -> None:
     messages = [*thinking(), {"role": "assistant", "content": "<think>\nThey ask"}]
     body = {"continue_final_message": True, "add_generation_prompt": False}
     choice = chat(models, "thinking", messages, **body)
     assert shown(choice) == ("Paris is a city.", " about Paris.", [], "stop")
 
 
-def test_an_answer_begins_in_the_token_that_ends_the_reasoning(models: ServerProcess) -> None:
+def test_an_answer_begins_in_the_token_that_ends_the_reasoning(models: Server) -> None:
     messages = thinking()
     for message in messages:
         if message["role"] == "assistant":
@@ -294,7 +297,7 @@ def test_an_answer_begins_in_the_token_that_ends_the_reasoning(models: ServerPro
 
 @pytest.mark.parametrize("opens", [True, False])
 @pytest.mark.parametrize("is_document", [True, False])
-def test_reasoning_is_split_from_the_answer(models: ServerProcess, opens: bool, is_document: bool) -> None:
+def test_reasoning_is_split_from_the_answer(models: Server, opens: bool, is_document: bool) -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
     body = {"response_format": wanted} if is_document else {}
     choice = chat(models, "thinking", thinking(), chat_template_kwargs={"opens": opens}, **body)
@@ -303,7 +306,7 @@ def test_reasoning_is_split_from_the_answer(models: ServerProcess, opens: bool, 
     assert 5 < choice["usage"]["completion_tokens_details"]["reasoning_tokens"] < 12
 
 
-def test_reasoning_before_a_required_call(models: ServerProcess) -> None:
+def test_reasoning_before_a_required_call(models: Server) -> None:
     choice = chat(
         models,
         "thinking",
@@ -318,20 +321,20 @@ def test_reasoning_before_a_required_call(models: ServerProcess) -> None:
     assert list(json.loads(calls[0][1])) == ["city"]
 
 
-def test_reasoning_can_be_turned_off(models: ServerProcess) -> None:
+def test_reasoning_can_be_turned_off(models: Server) -> None:
     choice = chat(models, "thinking", thinking(), reasoning_effort="none")
     assert "reasoning_content" not in choice["message"]
     assert "Paris is a city." in choice["message"]["content"]
 
 
-def test_reasoning_that_is_cut_short(models: ServerProcess) -> None:
+def test_reasoning_that_is_cut_short(models: Server) -> None:
     choice = chat(models, "thinking", thinking(), max_tokens=6, chat_template_kwargs={"opens": True})
     assert choice["finish_reason"] == "length"
     assert choice["message"]["content"] == ""
     assert choice["message"]["reasoning_content"].startswith("They ask")
 
 
-def test_reasoning_is_an_item_of_a_response(models: ServerProcess) -> None:
+def test_reasoning_is_an_item_of_a_response(models: Server) -> None:
     items: list[dict[str, Any]] = []
     for message in thinking():
         if reasoning := message.get("reasoning_content"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from serving import ServerProcess, free_port, get, post, serve_with_uvicorn
+from serving import Server, free_port, get, post, serve_in_process
 from serving.grpc_client import connect, failure
 
 pytestmark = pytest.mark.model
@@ -27,11 +27,10 @@ def grpc_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def bare(grpc_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def bare(grpc_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server without folders for what clients name."""
     env = {"LLMSERVE_GRPC_PORT": str(grpc_port)}
-    with serve_with_uvicorn(tmp_path_factory.mktemp("bare"), env=env) as server:
-        server.wait_until_listening()
+    with serve_in_process(tmp_path_factory.mktemp("bare"), env=env) as server:
         yield server
 
 
@@ -47,7 +46,7 @@ def bare(grpc_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     ],
 )
 def test_paths_are_not_taken_through_a_proxy(
-    bare: ServerProcess, tiny_model: Path, headers: dict[str, str], route: str, field: str, variable: str
+    bare: Server, tiny_model: Path, headers: dict[str, str], route: str, field: str, variable: str
 ) -> None:
     answer = post(bare.port, route, {field: str(tiny_model)}, headers=headers)
     assert answer.status == 403
@@ -56,9 +55,7 @@ def test_paths_are_not_taken_through_a_proxy(
 
 
 @pytest.mark.parametrize("headers", PROXIED)
-def test_nor_over_grpc(
-    bare: ServerProcess, grpc_port: int, tiny_model: Path, headers: dict[str, str]
-) -> None:
+def test_nor_over_grpc(bare: Server, grpc_port: int, tiny_model: Path, headers: dict[str, str]) -> None:
     metadata = [(name.lower(), value) for name, value in headers.items()]
     with connect(grpc_port) as client:
         refused = failure(client.load(tiny_model, metadata=metadata))
@@ -68,7 +65,6 @@ def test_nor_over_grpc(
 
 
 def test_inside_the_folder_they_are(tiny_model: Path, tmp_path: Path) -> None:
-    with serve_with_uvicorn(tmp_path, env={"MODELS_DIR": str(tiny_model.parent)}) as server:
-        server.wait_until_listening()
+    with serve_in_process(tmp_path, env={"MODELS_DIR": str(tiny_model.parent)}) as server:
         answer = post(server.port, "/models/load", {"path": tiny_model.name}, headers=PROXIED[0])
         assert answer.text.endswith("data: [DONE]\n\n")

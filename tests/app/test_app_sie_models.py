@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, RawStream, ServerProcess, get, post, serve, wait_until
-from serving.process import serve_catalogue
+from serving import Answer, RawStream, Server, get, post, serve, serve_in_process, wait_until
 
 pytestmark = pytest.mark.model
 
@@ -37,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def catalogue(tmp_path: Path, model_path: Path, folder: Path) -> Iterator[ServerProcess]:
+def catalogue(tmp_path: Path, model_path: Path, folder: Path) -> Iterator[Server]:
     (folder / "damaged.gguf").write_bytes(b"GGUF" + b"\0" * 100)
     (folder / "dangling.gguf").symlink_to("missing.gguf")
     text = f"""
@@ -57,19 +56,18 @@ def catalogue(tmp_path: Path, model_path: Path, folder: Path) -> Iterator[Server
     """
     file = tmp_path / "catalogue.toml"
     file.write_text(text)
-    with serve_catalogue(tmp_path, file) as server:
-        server.wait_until_listening()
+    with serve_in_process(tmp_path, env={"LLMSERVE_CATALOGUE": str(file)}) as server:
         yield server
 
 
-def test_a_link_that_leads_nowhere_is_listed_with_the_reason(catalogue: ServerProcess) -> None:
+def test_a_link_that_leads_nowhere_is_listed_with_the_reason(catalogue: Server) -> None:
     models = {model["name"]: model for model in get(catalogue.port, "/v1/models").json["models"]}
     assert models["Org/Dangling"]["last_error"]["code"] == "NOT_FOUND"
     assert models["Org/Damaged"]["last_error"] is None
     assert get(catalogue.port, "/v1/models/Org/Dangling").json["last_error"]["code"] == "NOT_FOUND"
 
 
-def test_loading_on_demand(catalogue: ServerProcess) -> None:
+def test_loading_on_demand(catalogue: Server) -> None:
     path = "/v1/generate/Org__Name"
     # Invalid requests load nothing.
     assert error(post(catalogue.port, path, {**BODY, "top_p": 0})) == (400, "invalid_request")
@@ -90,7 +88,7 @@ def test_loading_on_demand(catalogue: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_model_that_cannot_be_loaded(catalogue: ServerProcess, stream: bool) -> None:
+def test_a_model_that_cannot_be_loaded(catalogue: Server, stream: bool) -> None:
     answer = post(catalogue.port, "/v1/generate/Org__Damaged", {**BODY, "stream": stream})
     assert error(answer) == (502, "MODEL_LOAD_FAILED")
     assert answer.header("retry-after") is None
@@ -98,8 +96,7 @@ def test_a_model_that_cannot_be_loaded(catalogue: ServerProcess, stream: bool) -
 
 
 def test_an_api_key(tmp_path: Path, model_path: Path) -> None:
-    with serve(tmp_path, model_path, env={"LLMSERVE_API_KEY": "open-sesame"}) as server:
-        server.wait_until_ready()
+    with serve_in_process(tmp_path, model_path, env={"LLMSERVE_API_KEY": "open-sesame"}) as server:
         path = f"/v1/generate/{model_path.stem}"
         answer = post(server.port, path, BODY)
         assert error(answer) == (401, "unauthorized")
@@ -108,8 +105,7 @@ def test_an_api_key(tmp_path: Path, model_path: Path) -> None:
 
 def test_a_full_queue(tmp_path: Path, model_path: Path) -> None:
     env = {"LLMSERVE_MAX_SEQUENCES": "1", "LLMSERVE_MAX_QUEUED_REQUESTS": "1"}
-    with serve(tmp_path, model_path, env=env) as server:
-        server.wait_until_ready()
+    with serve_in_process(tmp_path, model_path, env=env) as server:
         path = f"/v1/generate/{model_path.stem}"
         body = {**BODY, "max_new_tokens": 1900, "stream": True}
         with RawStream(server.port, path, body) as running:

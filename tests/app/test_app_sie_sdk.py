@@ -19,7 +19,7 @@ from clients.environment import client_python
 from serving import ServerProcess, serve
 from serving.process import TESTS, environment
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.clients]
 
 PROMPT = "The capital of France is"
 
@@ -27,7 +27,7 @@ PROMPT = "The capital of France is"
 @pytest.fixture(scope="module")
 def sdk_python() -> str:
     """An interpreter that has the client."""
-    return client_python("sie-sdk", oldest=(3, 12))
+    return client_python("sie-sdk", oldest_minor=12)
 
 
 class Sdk:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from serving import ServerProcess, get, post, serve
+from serving import Server, get, post, serve_in_process
 
 pytestmark = pytest.mark.model
 
@@ -42,11 +42,10 @@ STATUSES = {200, 400, 404, 409, 413, 501}
 
 
 @pytest.fixture(scope="module")
-def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("wrong")
     env = {"LLMSERVE_CONTEXT_LENGTH": "64", "SESSIONS_DIR": str(folder)}
-    with serve(folder, tiny_model, env=env) as server:
-        server.wait_until_ready()
+    with serve_in_process(folder, tiny_model, env=env) as server:
         started = post(server.port, "/v1/generation/init", {"modelPath": str(tiny_model)})
         assert started.status == 200, started.text
         yield server
@@ -78,7 +77,7 @@ def bodies(document: Any, model: Path) -> Iterator[tuple[str, dict[str, Any], li
         yield path.replace("{model}", model.stem), body, [*fields, "unknown"]
 
 
-def test_every_field_of_every_route(tiny: ServerProcess, tiny_model: Path) -> None:
+def test_every_field_of_every_route(tiny: Server, tiny_model: Path) -> None:
     document = get(tiny.port, "/openapi.json").json
     routes = list(bodies(document, tiny_model))
     assert len(routes) > 20

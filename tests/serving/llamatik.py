@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from serving.client import Answer, RawStream, events, get, post
-from serving.process import ServerProcess
+from serving.server import Server
 
 PREFIX = "/v1/generation/"
 
@@ -16,7 +16,7 @@ PREFIX = "/v1/generation/"
 class Llamatik:
     """A server's routes below `/v1/generation/`."""
 
-    def __init__(self, server: ServerProcess) -> None:
+    def __init__(self, server: Server) -> None:
         self.port = server.port
 
     def post(self, route: str, body: object = None, *, headers: Mapping[str, str] | None = None) -> Answer:

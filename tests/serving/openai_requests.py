@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from serving.client import Answer, events, post
-from serving.process import ServerProcess
+from serving.server import Server
 
 MODEL = "SmolLM2-135M-Instruct.Q4_1"
 CAPITAL = "The capital of France is"
@@ -25,12 +25,12 @@ def user(text: str) -> list[Any]:
     return [{"role": "user", "content": text}]
 
 
-def chat(server: ServerProcess, **body: Any) -> Answer:
+def chat(server: Server, **body: Any) -> Answer:
     whole = {"model": MODEL, "messages": user("Say hello"), "temperature": 0, "max_tokens": 8, **body}
     return post(server.port, "/v1/chat/completions", whole)
 
 
-def complete(server: ServerProcess, **body: Any) -> Answer:
+def complete(server: Server, **body: Any) -> Answer:
     whole = {"model": MODEL, "prompt": CAPITAL, "temperature": 0, "max_tokens": 5, **body}
     return post(server.port, "/v1/completions", whole)
 

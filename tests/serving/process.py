@@ -13,26 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from serving.client import get, wait_until
+from serving.client import wait_until
+from serving.server import SMALL, Server
 
 TESTS = Path(__file__).resolve().parent.parent
-# One thread: two that wait for each other are slow where the tests of others run beside them.
-SMALL = {"LLMSERVE_CONTEXT_LENGTH": "2048", "LLMSERVE_MAX_SEQUENCES": "4", "LLMSERVE_THREADS": "1"}
 END_S = 60
 
 
-class ServerProcess:
-    """A running server; `log` is what it has written so far."""
+class ServerProcess(Server):
+    """A server in a process of its own."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log_file: Path) -> None:
+        super().__init__(port, log_file)
         self.process = process
-        self.port = port
-        self.folder = log_file.parent
-        self._log_file = log_file
-
-    @property
-    def log(self) -> str:
-        return self._log_file.read_text()
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -49,9 +42,6 @@ class ServerProcess:
         wait_until(lambda: "ready" in self.states() or self.process.poll() is not None)
         assert self.process.poll() is None, self.log
 
-    def states(self) -> list[str]:
-        return [model["state"] for model in get(self.port, "/health").json["models"]]
-
     def _is_listening(self) -> bool:
         assert self.process.poll() is None, self.log
         with socket.socket() as sock:
@@ -62,7 +52,9 @@ def _worker_ports() -> Iterator[int]:
     """Ports that only this process of the test run uses: below those that systems give to clients."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     first = 10_000 + worker % 20 * 1000
-    return itertools.cycle(range(first, first + 1000))
+    # Runs of other checkouts begin elsewhere.
+    begin = os.getpid() % 1000
+    return itertools.cycle([*range(first + begin, first + 1000), *range(first, first + begin)])
 
 
 _ports = _worker_ports()
@@ -120,17 +112,6 @@ def serve_catalogue(folder: Path, catalogue: Path) -> Iterator[ServerProcess]:
     port = free_port()
     options = ["--catalogue", str(catalogue), "--port", str(port)]
     with _running([sys.executable, "-m", "llmserve", "serve", *options], SMALL, port, folder) as server:
-        yield server
-
-
-@contextmanager
-def serve_models(folder: Path) -> Iterator[ServerProcess]:
-    """`llmserve serve` with the models of a folder, which are loaded on demand."""
-    port = free_port()
-    env = {**SMALL, "MODELS_DIR": str(folder), "LLMSERVE_LOAD_WAIT_S": "120"}
-    with _running(
-        [sys.executable, "-m", "llmserve", "serve", "--port", str(port)], env, port, folder
-    ) as server:
         yield server
 
 
