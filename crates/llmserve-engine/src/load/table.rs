@@ -33,8 +33,8 @@ struct Waiting {
     progress: f32,
 }
 
-/// The file in its real folder, under its own name: the other parts of a split model lie beside it, even if all
-/// of them are links to files of other names.
+/// The file in its real folder, under its own name: the other parts of a split model lie beside
+/// it, even if all of them are links to files of other names.
 fn in_real_folder(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match (folder.unwrap_or(Path::new(".")).canonicalize(), path.file_name()) {
