@@ -261,6 +261,47 @@ def without_template() -> ChatTemplates:
     return ChatTemplates(ModelInfo(**{**unknown, **empty}))
 
 
+LOOPING = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for call in m.tool_calls or [] %}"
+    "{{ call.function.name }}({% for key, value in call.function.arguments.items() %}"
+    "{{ key }}={{ value }}{% endfor %}){% endfor %}\n{% endfor %}"
+)
+
+
+def called(arguments: Any) -> list[dict[str, Any]]:
+    function = {"name": "get_weather", "arguments": arguments}
+    call = {"id": "a1B2c3D4e", "type": "function", "function": function}
+    good = {**call, "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
+    return [USER, {"role": "assistant", "content": None, "tool_calls": [good, call]}, USER]
+
+
+@pytest.mark.parametrize("arguments", [None, "", " \n", "{}", {}])
+def test_no_arguments_are_an_empty_object(arguments: Any) -> None:
+    prompt = without_template().prompt(called(arguments), template=LOOPING)
+    assert "get_weather(city=Oslo)get_weather()" in prompt.text
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", "5", [1], 5, "null"])
+def test_arguments_that_a_template_cannot_take_are_named(arguments: Any) -> None:
+    with pytest.raises(InvalidParameterError) as caught:
+        without_template().prompt(called(arguments), template=LOOPING)
+    assert caught.value.field == "messages[1].tool_calls[1].function.arguments"
+    # Another fault keeps its own words.
+    with pytest.raises(TemplateError, match="my own"):
+        without_template().prompt(called(arguments), template=LOOPING + "{{ raise_exception('my own') }}")
+
+
+@pytest.mark.parametrize("change", ["upper", "capitalize", "reverse", "trim", "length"])
+def test_a_template_may_change_the_text_of_messages(change: str) -> None:
+    source = "{% for m in messages %}{{ m.role }}: {{ m.content | CHANGE }}\n{% endfor %}"
+    messages = [{"role": "system", "content": "Be brief."}, USER]
+    prompt = without_template().prompt(messages, template=source.replace("CHANGE", change))
+    assert prompt.text.startswith("system: ")
+    hiding = "{% for m in messages if m.role != 'system' %}{{ m.content | CHANGE }}{% endfor %}"
+    with pytest.raises(TemplateError, match="does not show messages of the role 'system'"):
+        without_template().prompt(messages, template=hiding.replace("CHANGE", change))
+
+
 def test_the_plain_layout() -> None:
     templates = without_template()
     messages: list[dict[str, Any]] = [

@@ -24,6 +24,7 @@ LAYERS = (
     {"web", "fields", "trust"},
     {"settings"},
     {"api_keys", "addresses", "attribute_docs", "callbacks", "download", "lifecycle", "refusals"},
+    {"model_files"},
     {"rpc_counters", "signals", "stale_files"},
     {"workers"},
 )

@@ -134,16 +134,45 @@ class EmptyPromptError(RequestError):
 
 
 class ContextExceededError(RequestError):
-    """The prompt does not fit into the context length. Both attributes count tokens."""
+    """The prompt does not fit into the context length.
+
+    `prompt_tokens` and `context_length` count tokens. If `is_exact` is false, the prompt is too long to be
+    tokenized and has at least that many. `field` names the prompt where a client sent several.
+    """
 
     code = "context_exceeded"
 
     def __init__(
-        self, message: str, *, prompt_tokens: int = 0, context_length: int = 0, code: str | None = None
+        self,
+        message: str,
+        *,
+        prompt_tokens: int = 0,
+        context_length: int = 0,
+        is_exact: bool = True,
+        field: str = "",
+        code: str | None = None,
     ) -> None:
         super().__init__(message, code=code)
         self.prompt_tokens = prompt_tokens
         self.context_length = context_length
+        self.is_exact = is_exact
+        self.field = field
+
+    @property
+    def shown_tokens(self) -> str:
+        """The number of tokens in words."""
+        return f"{self.prompt_tokens}" if self.is_exact else f"at least {self.prompt_tokens}"
+
+    def named(self, field: str) -> ContextExceededError:
+        """The same error with the name of the prompt, as a client knows it."""
+        return ContextExceededError(
+            str(self),
+            prompt_tokens=self.prompt_tokens,
+            context_length=self.context_length,
+            is_exact=self.is_exact,
+            field=field,
+            code=self.code,
+        )
 
 
 class InputTooLongError(ContextExceededError):
@@ -155,10 +184,18 @@ class InputTooLongError(ContextExceededError):
         *,
         prompt_tokens: int = 0,
         context_length: int = 0,
+        is_exact: bool = True,
         index: int = 0,
         code: str | None = None,
     ) -> None:
-        super().__init__(message, prompt_tokens=prompt_tokens, context_length=context_length, code=code)
+        super().__init__(
+            message,
+            prompt_tokens=prompt_tokens,
+            context_length=context_length,
+            is_exact=is_exact,
+            field=f"input[{index}]",
+            code=code,
+        )
         self.index = index
 
 

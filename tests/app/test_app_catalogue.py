@@ -13,6 +13,7 @@ import pytest
 
 from llmserve import LoadError
 from llmserve.server.apis.llamatik.state import GenerationModel
+from llmserve.server.model_files import model_file
 from llmserve.server.models import IDLE_PIN, on_demand
 from llmserve.server.models.memory import held_bytes, kv_bytes
 from llmserve.server.refusals import ModelKindError, ModelLoadingError, ServerStoppingError, UnknownModelError
@@ -59,6 +60,38 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
     for name in "abc":
         shutil.copy(tiny_model, folder / f"{name}.gguf")
     return Path(os.path.realpath(folder))
+
+
+@pytest.mark.parametrize("target", ["blobs/0123abcd", "other.gguf"])
+def test_a_link_names_the_model(tiny_model: Path, tmp_path: Path, target: str) -> None:
+    """Also in `/health` and `/metrics`, whatever the file behind it is called."""
+    (tmp_path / "blobs").mkdir()
+    shutil.copy(tiny_model, tmp_path / target)
+    link = tmp_path / "Model-Q4.gguf"
+    link.symlink_to(target)
+
+    async def scenario(services: Services) -> None:
+        await load(services, model_file(link), "start")
+        assert await ids(services) == ["Model-Q4"]
+        assert [report.id for report in services.registry.states()] == ["Model-Q4"]
+        await say(services, "Model-Q4")
+
+    run(scenario, LLMSERVE_MODEL=link)
+
+
+def test_a_split_model_behind_links_loads(tiny_models: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    for number in (1, 2):
+        part = f"split-0000{number}-of-00002.gguf"
+        shutil.copy(tiny_models / part, tmp_path / f"blob{number}")
+        (folder / part).symlink_to(tmp_path / f"blob{number}")
+
+    async def scenario(services: Services) -> None:
+        assert await ids(services) == ["split-00001-of-00002"]
+        await say(services, "split-00001-of-00002")
+
+    run(scenario, MODELS_DIR=folder)
 
 
 def measure(tiny_model: Path) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from llmserve import inspect_session
 from llmserve.server.apis.llamatik.routes import routes
 from llmserve.server.generation import GenerationService
 from llmserve.server.models import SessionTable
@@ -221,7 +222,8 @@ def test_reset_empties_one_session_after_its_call(api: Llamatik) -> None:
 def test_files(api: Llamatik, tmp_path: Path) -> None:
     path = tmp_path / "chat.bin"
     api.text("generateWithContext", userPrompt="Hello", **SHORT)
-    api.ok("session/save", {"path": str(path)})
+    saved = api.post("session/save", {"path": str(path)}).json
+    assert saved == {"ok": True, "tokens": inspect_session(path).num_tokens, "bytes": path.stat().st_size}
     wanted = api.whole("continue", prompt="And?", **SHORT)
     # Into another session, as the next turn of a chat: the mode is in the file.
     api.ok("session/load", {"path": str(path), "sessionId": "loaded"})
@@ -233,6 +235,13 @@ def test_files(api: Llamatik, tmp_path: Path) -> None:
     api.ok("session/save", {"path": str(path)})
     api.ok("session/load", {"path": str(path)})
     assert api.post("continue", {"prompt": "Once", **SHORT}).status == 200
+
+
+def test_a_session_that_does_not_exist_cannot_be_saved(api: Llamatik, tmp_path: Path) -> None:
+    path = tmp_path / "none.bin"
+    answer = api.post("session/save", {"path": str(path), "sessionId": "unknown"})
+    assert (answer.status, answer.json) == (404, {"error": "there is no session 'unknown'"})
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("kind", ["missing", "text", "cut", "edited", "folder"])

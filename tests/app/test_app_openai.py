@@ -174,8 +174,23 @@ def test_refusals(server: ServerProcess, path: str, body: dict[str, Any], status
         answer = post(server.port, f"/v1/{path}", {"model": MODEL, **body, **extra})
         assert answer.status == status
         assert answer.json["error"]["code"] == code
-        assert set(answer.json["error"]) == {"message", "type", "param", "code"}
+        sizes = {"n_prompt_tokens", "n_ctx"} if code == "context_length_exceeded" else set()
+        assert set(answer.json["error"]) == {"message", "type", "param", "code", *sizes}
     assert complete(server).status == 200
+
+
+@pytest.mark.parametrize("extra", [{}, {"stream": True}, {"n": 2}])
+def test_a_prompt_that_is_too_long_is_named(server: ServerProcess, extra: dict[str, Any]) -> None:
+    body = {"model": MODEL, "prompt": ["x", "x " * 3000, "y"], **extra}
+    error = post(server.port, "/v1/completions", body).json["error"]
+    assert (error["param"], error["n_ctx"]) == ("prompt[1]", 2048)
+    assert error["n_prompt_tokens"] > 2048
+    assert f"prompt[1] of {error['n_prompt_tokens']} tokens" in error["message"]
+
+
+def test_a_text_that_is_not_tokenized_has_at_least_so_many_tokens(server: ServerProcess) -> None:
+    error = post(server.port, "/v1/completions", {"model": MODEL, "prompt": "x" * 100_000}).json["error"]
+    assert f"a prompt of at least {error['n_prompt_tokens']} tokens" in error["message"]
 
 
 @pytest.mark.parametrize(

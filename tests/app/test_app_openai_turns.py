@@ -45,6 +45,9 @@ THINKING = """\
 {% elif opens %}<think>
 {% endif %}{% endif %}"""
 
+# Without blanks around the tag, so that a token holds its end and the answer's quote.
+TIGHT = THINKING.replace("\n</think>\n\n{% endif %}", "</think>{% endif %}", 1)
+
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
@@ -53,7 +56,7 @@ def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A server with the default model under several templates, loaded on demand."""
     folder = tmp_path_factory.mktemp("templated")
     templates = {name: (TEMPLATES / f"{name}.jinja").read_text() for name in CALLING}
-    for name, template in {**templates, "thinking": THINKING}.items():
+    for name, template in {**templates, "thinking": THINKING, "thinking-tight": TIGHT}.items():
         write_with_template(model_path, template, folder / f"{name}.gguf")
     with serve_folder(folder, folder) as server:
         yield server
@@ -224,6 +227,72 @@ def test_a_brace_begins_a_call(models: Server) -> None:
     (brace,) = post(models.port, "/tokenize", {"model": "own-header-tools", "content": "{"}).json["tokens"]
     choice = chat(models, "own-header-tools", messages, tools=tools, logit_bias={str(brace): 100})
     assert shown(choice) == ("", "", [PARIS], "tool_calls")
+
+
+@pytest.mark.parametrize("max_tokens", range(1, 5))
+def test_a_call_that_does_not_fit_is_told_as_cut(models: Server, max_tokens: int) -> None:
+    messages = [{"role": "user", "content": "Weather in Paris?"}]
+    (brace,) = post(models.port, "/tokenize", {"model": "own-header-tools", "content": "{"}).json["tokens"]
+    choice = chat(
+        models,
+        "own-header-tools",
+        messages,
+        tools=TOOLS,
+        logit_bias={str(brace): 100},
+        max_tokens=max_tokens,
+    )
+    content, _, calls, reason = shown(choice)
+    assert (content.startswith("{") or bool(calls), reason) == (True, "length")
+    assert 1 <= choice["usage"]["completion_tokens"] <= max_tokens
+    assert choice["usage"]["prompt_tokens"] > 10
+
+
+def test_a_tool_that_was_chosen_is_shown_without_its_arguments(models: Server) -> None:
+    name = "get_the_weather_of_tomorrow_and_the_day_after_in_a_city"
+    needed = {key: {"type": "integer"} for key in ("latitude", "longitude", "altitude", "days")}
+    parameters = {"type": "object", "properties": needed, "required": list(needed)}
+    function = {"name": name, "parameters": parameters}
+    tools = [{"type": "function", "function": {**function, "name": f"{name}_{n}"}} for n in range(3)]
+    body = {"tools": tools, "tool_choice": "required", "max_tokens": 32}
+    choice = chat(models, "qwen-3", calling(1), **body)
+    ((called, arguments),) = shown(choice)[2]
+    assert (called.startswith(name), arguments, choice["finish_reason"]) == (True, "", "length")
+    assert 10 < choice["usage"]["completion_tokens"] <= 32
+
+
+@pytest.mark.parametrize(
+    ("path", "conversation", "field"),
+    [
+        ("/v1/chat/completions", "messages", "max_tokens"),
+        ("/v1/chat/completions", "messages", "max_completion_tokens"),
+        ("/v1/responses", "input", "max_output_tokens"),
+    ],
+)
+def test_a_budget_without_room_for_a_call_is_refused_by_its_own_name(
+    models: Server, path: str, conversation: str, field: str
+) -> None:
+    item = tool("get_weather")
+    tools = [item if path.endswith("completions") else {"type": "function", **item["function"]}]
+    body = {"model": "qwen-3", conversation: calling(1)[:1], "tools": tools, "tool_choice": "required"}
+    error = post(models.port, path, {**body, field: 2}).json["error"]
+    assert (error["param"], error["message"].split(":")[0]) == (field, field)
+
+
+def test_reasoning_that_is_sent_open_goes_on(models: Server) -> None:
+    messages = [*thinking(), {"role": "assistant", "content": "<think>\nThey ask"}]
+    body = {"continue_final_message": True, "add_generation_prompt": False}
+    choice = chat(models, "thinking", messages, **body)
+    assert shown(choice) == ("Paris is a city.", " about Paris.", [], "stop")
+
+
+def test_an_answer_begins_in_the_token_that_ends_the_reasoning(models: Server) -> None:
+    messages = thinking()
+    for message in messages:
+        if message["role"] == "assistant":
+            city = message["content"].split()[0]
+            message["content"] = f'"{city}" is a city.'
+    choice = chat(models, "thinking-tight", messages, chat_template_kwargs={"opens": True})
+    assert shown(choice) == ('"Paris" is a city.', "They ask about Paris.", [], "stop")
 
 
 @pytest.mark.parametrize("opens", [True, False])

@@ -226,12 +226,12 @@ def test_an_id_of_the_catalogue_stays_with_its_options(tiny_model: Path) -> None
     other = ModelConfig(context_length=256, max_sequences=1, threads=1)
 
     async def scenario(registry: Registry) -> None:
-        registry.is_named = lambda path, config: config == CONFIG
+        registry.name_of = lambda path, config: "Org/Name" if config == CONFIG else None
         await load(registry, tiny_model, "a")
         await load(registry, tiny_model, "a", other)
         assert [(model.id, model.config) for model in registry.models] == [
-            ("llama", CONFIG),
-            ("llama-2", other),
+            ("Org/Name", CONFIG),
+            ("llama", other),
         ]
 
     run(scenario)

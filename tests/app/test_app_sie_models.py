@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, RawStream, Server, post, serve, serve_in_process, wait_until
+from serving import Answer, RawStream, Server, get, post, serve, serve_in_process, wait_until
 
 pytestmark = pytest.mark.model
 
@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def catalogue(tmp_path: Path, model_path: Path, folder: Path) -> Iterator[Server]:
     (folder / "damaged.gguf").write_bytes(b"GGUF" + b"\0" * 100)
+    (folder / "dangling.gguf").symlink_to("missing.gguf")
     text = f"""
         [[models]]
         id = "Org/Name"
@@ -48,11 +49,22 @@ def catalogue(tmp_path: Path, model_path: Path, folder: Path) -> Iterator[Server
         [[models]]
         id = "Org/Damaged"
         path = "{folder / "damaged.gguf"}"
+
+        [[models]]
+        id = "Org/Dangling"
+        path = "{folder / "dangling.gguf"}"
     """
     file = tmp_path / "catalogue.toml"
     file.write_text(text)
     with serve_in_process(tmp_path, env={"LLMSERVE_CATALOGUE": str(file)}) as server:
         yield server
+
+
+def test_a_link_that_leads_nowhere_is_listed_with_the_reason(catalogue: Server) -> None:
+    models = {model["name"]: model for model in get(catalogue.port, "/v1/models").json["models"]}
+    assert models["Org/Dangling"]["last_error"]["code"] == "NOT_FOUND"
+    assert models["Org/Damaged"]["last_error"] is None
+    assert get(catalogue.port, "/v1/models/Org/Dangling").json["last_error"]["code"] == "NOT_FOUND"
 
 
 def test_loading_on_demand(catalogue: Server) -> None:

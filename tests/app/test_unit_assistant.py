@@ -13,6 +13,7 @@ import pytest
 from llmserve.server.conversation import Tool, closed
 from llmserve.server.conversation.fallback import with_tools
 from llmserve.server.conversation.reasoning import tags_of
+from llmserve.server.conversation.roles import with_known_roles
 from llmserve.server.conversation.tool_formats import (
     DEEPSEEK,
     DEEPSEEK_FENCED,
@@ -33,6 +34,7 @@ from llmserve.server.conversation.tool_formats import (
     format_of,
 )
 from llmserve.server.conversation.trim import Trim
+from llmserve.templates.capabilities import capabilities
 
 DATA = Path(__file__).parent.parent / "data" / "templates"
 TEMPLATES, EXPECTED = DATA / "jinja", DATA / "expected"
@@ -239,3 +241,31 @@ def test_objects_are_closed(schema: dict[str, Any], document: Any) -> None:
 )
 def test_what_must_stay_open(schema: Any) -> None:
     assert closed(schema) == schema
+
+
+ONE_SYSTEM = (
+    "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
+    "{{ raise_exception('system must come first') }}{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+)
+ANY_SYSTEM = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (ONE_SYSTEM, [("system", "S\n\nD"), ("user", "u")]),
+        (ANY_SYSTEM, [("system", "S"), ("system", "D"), ("user", "u")]),
+        (ANY_SYSTEM + "{# developer #}", [("system", "S"), ("developer", "D"), ("user", "u")]),
+    ],
+)
+def test_a_developer_beside_a_system_is_merged_where_one_is_taken(
+    source: str, expected: list[tuple[str, str]]
+) -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "S"},
+        {"role": "developer", "content": [{"type": "text", "text": "D"}]},
+        {"role": "user", "content": "u"},
+    ]
+    shown = with_known_roles(messages, source, takes_systems=capabilities(source).takes_systems)
+    texts = [(message["role"], message["content"]) for message in shown]
+    assert [(role, text if isinstance(text, str) else text[0]["text"]) for role, text in texts] == expected

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llmserve.server.addresses import Authority
-from llmserve.server.refusals import ForeignHostError
+from llmserve.server.refusals import ForeignHostError, RepeatedHostError
 from llmserve.server.settings import SettingsError, parse_settings
 from llmserve.server.trust.hosts import HostRule
 
@@ -24,6 +24,12 @@ def passes(host: str | None, *names: str, server: Any = LOOPBACK) -> bool:
     except ForeignHostError:
         return False
     return True
+
+
+def test_two_hosts_are_refused() -> None:
+    headers = [(b"host", b"localhost"), (b"host", b"localhost")]
+    with pytest.raises(RepeatedHostError):
+        HostRule(["*"])({"type": "http", "server": LOOPBACK, "headers": headers})
 
 
 @pytest.mark.parametrize(

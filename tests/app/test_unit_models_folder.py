@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from llmserve.server.model_files import model_file
 from llmserve.server.models import safe_id
 from llmserve.server.models.memory import file_bytes
 from llmserve.server.models.models_folder import FolderScan, scan
@@ -47,6 +48,28 @@ def test_a_split_model_is_its_first_part(tmp_path: Path) -> None:
     assert file_bytes(model.path) == 2 * len("big-00001-of-00002.gguf")
 
 
+def test_a_blob_is_called_what_its_link_is_called(tmp_path: Path) -> None:
+    """As in Hugging Face's cache: parts of a split model are found beside each other."""
+    fill(tmp_path, "blobs/h1", "blobs/h2", "snapshots/x")
+    (tmp_path / "snapshots" / "x").unlink()
+    (tmp_path / "snapshots" / "x").mkdir()
+    for number, name in enumerate(("h1", "h2"), 1):
+        link = tmp_path / "snapshots" / "x" / f"m-0000{number}-of-00002.gguf"
+        link.symlink_to(f"../../blobs/{name}")
+    (tmp_path / "again.gguf").symlink_to("snapshots/x/m-00001-of-00002.gguf")
+    (model,) = scan(tmp_path / "snapshots" / "x").models
+    assert model.id == "m-00001-of-00002"
+    assert model.path == Path(os.path.realpath(tmp_path), "snapshots", "x", "m-00001-of-00002.gguf")
+    assert file_bytes(model.path) == len("blobs/h1") + len("blobs/h2")
+    assert model_file(tmp_path / "again.gguf") == model.path
+
+
+def test_links_in_a_circle_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").symlink_to("b.gguf")
+    (tmp_path / "b.gguf").symlink_to("a.gguf")
+    assert model_file(tmp_path / "a.gguf").name in ("a.gguf", "b.gguf")
+
+
 def test_links_may_lead_out_and_are_followed(tmp_path: Path) -> None:
     fill(tmp_path, "out.gguf")
     folder = tmp_path / "models"
@@ -56,7 +79,8 @@ def test_links_may_lead_out_and_are_followed(tmp_path: Path) -> None:
     (folder / "Org").symlink_to(tmp_path)
     found = {model.id: model.path for model in scan(folder).models}
     real = Path(os.path.realpath(tmp_path / "out.gguf"))
-    assert found == {"link": real, "Org/out": real}
+    missing = real.with_name("missing.gguf")
+    assert found == {"broken": missing, "link": real, "Org/out": real}
 
 
 def test_of_two_files_with_one_id_the_first_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -298,7 +298,7 @@ def test_input_items_are_messages() -> None:
         {"role": "user", "content": [{"type": "input_text", "text": "U"}]},
         {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "T"}], "summary": []},
         {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
-        {"type": "function_call", "call_id": "2", "name": "g", "arguments": "{}"},
+        {"type": "function_call", "call_id": "2", "name": "g", "arguments": None},
         {"type": "function_call_output", "call_id": "1", "output": "R"},
         {"type": "function_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "S"}]},
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A"}]},

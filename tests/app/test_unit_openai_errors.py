@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from llmserve import errors
@@ -19,7 +21,7 @@ from llmserve.server.web.errors import fault_of
         (refusals.ModelLoadingError(), "overloaded_error", None, "model_loading"),
         (errors.LoadError("x"), "server_error", None, "load_failed"),
         (refusals.NotSupportedError("x"), "invalid_request_error", None, "not_supported"),
-        (errors.BudgetTooSmallError("x"), "invalid_request_error", None, "budget_too_small"),
+        (errors.BudgetTooSmallError("x"), "invalid_request_error", "max_tokens", "budget_too_small"),
         (RuntimeError("secret"), "server_error", None, "internal_error"),
     ],
 )
@@ -43,8 +45,17 @@ def test_a_prompt_over_the_context_is_told_in_the_words_that_clients_look_for() 
             "type": "invalid_request_error",
             "param": None,
             "code": "context_length_exceeded",
+            "n_prompt_tokens": 9,
+            "n_ctx": 8,
         }
     }
+
+
+def test_a_bound_of_a_count_is_told_as_one() -> None:
+    error = errors.ContextExceededError("x", prompt_tokens=2666, context_length=1024, is_exact=False)
+    shown: Any = render(fault_of(error.named("prompt[1]"), DIALECT))
+    assert "prompt[1] of at least 2666 tokens" in shown["error"]["message"]
+    assert shown["error"]["param"] == "prompt[1]"
 
 
 def test_an_input_over_the_context_is_told_likewise() -> None:
@@ -56,5 +67,7 @@ def test_an_input_over_the_context_is_told_likewise() -> None:
             "type": "invalid_request_error",
             "param": "input[3]",
             "code": "context_length_exceeded",
+            "n_prompt_tokens": 9,
+            "n_ctx": 8,
         }
     }

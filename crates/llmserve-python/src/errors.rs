@@ -24,18 +24,24 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             "InvalidParameterError"
         }
         Error::EmptyPrompt => "EmptyPromptError",
-        Error::ContextExceeded { prompt_tokens, context_length }
-        | Error::TextTooLong { fewest_tokens: prompt_tokens, context_length } => {
+        Error::ContextExceeded { prompt_tokens, context_length } => {
             fields.set_item("prompt_tokens", prompt_tokens)?;
             fields.set_item("context_length", context_length)?;
+            "ContextExceededError"
+        }
+        Error::TextTooLong { fewest_tokens, context_length } => {
+            fields.set_item("prompt_tokens", fewest_tokens)?;
+            fields.set_item("context_length", context_length)?;
+            fields.set_item("is_exact", false)?;
             "ContextExceededError"
         }
         Error::InvalidInput { index, .. } => {
             fields.set_item("field", format!("input[{index}]"))?;
             "InvalidParameterError"
         }
-        Error::InputTooLong { index, num_tokens, limit, .. } => {
+        Error::InputTooLong { index, num_tokens, is_exact, limit } => {
             fields.set_item("prompt_tokens", num_tokens)?;
+            fields.set_item("is_exact", is_exact)?;
             fields.set_item("context_length", limit)?;
             fields.set_item("index", index)?;
             "InputTooLongError"

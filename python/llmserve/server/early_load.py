@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -11,6 +10,7 @@ from llmserve import _core
 from llmserve._binding.blocking import run
 from llmserve._binding.loads import BlockingLoad
 from llmserve.model_config import ModelConfig
+from llmserve.server.model_files import model_file
 from llmserve.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class EarlyLoad:
         """The load of the settings' model, if it need not wait until there is room for it."""
         if settings.model is None or settings.model_memory_bytes is not None:
             return None
-        return cls(Path(os.path.realpath(settings.model)), settings.model_config)
+        return cls(model_file(settings.model), settings.model_config)
 
     async def load(
         self, path: Path, config: ModelConfig, on_progress: Callable[[float], object]

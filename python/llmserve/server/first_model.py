@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from typing import Protocol
 
 from llmserve.errors import LoadError
+from llmserve.server.model_files import model_file
 from llmserve.server.models import Model
 from llmserve.server.refusals import ServerStoppingError
 from llmserve.server.services import Services
@@ -43,7 +43,7 @@ class FirstModel:
         """Begins the load, if a model is set."""
         if (model := self._services.settings.model) is not None:
             # The operator's own path: MODELS_DIR binds clients only.
-            self._task = asyncio.create_task(self._load(Path(os.path.realpath(model))))
+            self._task = asyncio.create_task(self._load(model_file(model)))
 
     async def wait(self) -> None:
         """Waits until the load has ended, successfully or not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,13 @@ class AllowedFolder:
     folder: Path | None
     variable: str
     """The variable that sets the folder, for messages."""
+    follow: Callable[[str | os.PathLike[str]], str | os.PathLike[str]] = os.path.realpath
+    """Follows the links of a path."""
 
     def resolve(self, text: str) -> Path:
-        """The real path of what a client named; relative paths start at the folder or the working directory.
+        """The path of what a client named, links followed.
 
-        The file need not exist.
+        Relative paths start at the folder or the working directory. The file need not exist.
 
         Raises:
             PathNotAllowedError: The text cannot be a path (NUL, too long, not Unicode).
@@ -41,7 +43,7 @@ class AllowedFolder:
             # The first comparison spares long texts the encoding.
             if "\0" in text or len(text) > MAX_PATH_BYTES or len(os.fsencode(text)) > MAX_PATH_BYTES:
                 raise PathNotAllowedError
-            return Path(os.path.realpath((self.folder or Path.cwd()) / text))
+            return Path(self.follow((self.folder or Path.cwd()) / text))
         except (OSError, ValueError):
             raise PathNotAllowedError from None
 
@@ -55,6 +57,10 @@ class AllowedFolder:
         if self.folder is None and not is_local(scope):
             raise PathNotLocalError(self.variable)
         path = self.resolve(text)
-        if self.folder is not None and not path.is_relative_to(os.path.realpath(self.folder)):
+        if self.folder is not None and not _is_in(path, self.folder):
             raise PathNotAllowedError
         return path
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

@@ -14,9 +14,9 @@ and no native log lines.
           ├── PathNotAllowedError, PathNotLocalError
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
-          ├── SessionExpiredError, SessionsFullError, CallCancelledError
+          ├── SessionExpiredError, UnknownSessionError, SessionsFullError, CallCancelledError
           ├── GenerationTimeoutError, GenerationCancelledError
-          ├── UnauthorizedError, ForeignHostError, ForeignOriginError
+          ├── UnauthorizedError, ForeignHostError, ForeignOriginError, RepeatedHostError
           ├── RouteNotFoundError, MethodNotAllowedError, NotSupportedError
           └── ServerDrainingError, ServerStoppingError
 """
@@ -224,6 +224,15 @@ class SessionExpiredError(Refusal):
         super().__init__("the session has expired: the next call begins a new one")
 
 
+class UnknownSessionError(Refusal):
+    """There is no session of this name."""
+
+    code = "unknown_session"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no session {name[:MAX_SHOWN_ID]!r}")
+
+
 class SessionsFullError(Refusal):
     """The maximum number of sessions exists, and all of them are in use."""
 
@@ -288,6 +297,15 @@ class ForeignHostError(Refusal):
             "the Host header is not allowed: it must be a loopback name, such as localhost, or one of the "
             "names that LLMSERVE_ALLOWED_HOSTS lists"
         )
+
+
+class RepeatedHostError(Refusal):
+    """The request has several ``Host`` headers, of which others may read another one (RFC 9112, 3.2)."""
+
+    code = "repeated_host"
+
+    def __init__(self) -> None:
+        super().__init__("the request must have one Host header")
 
 
 class ForeignOriginError(Refusal):

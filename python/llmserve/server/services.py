@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from llmserve.server.generation import GenerationService
 from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.model_files import model_file
 from llmserve.server.models import Catalogue, MemoryLimit, OnDemand, Registry, SessionMoves, SessionTable
 from llmserve.server.paths import AllowedFolder
 from llmserve.server.rpc_counters import RpcCounters
@@ -44,7 +45,7 @@ class Services:
         registry.on_ready.append(moves.bring_back)
         catalogue = Catalogue(settings, registry)
         registry.drafting_of = catalogue.drafting_of
-        registry.is_named = catalogue.names
+        registry.name_of = catalogue.id_of
         if settings.model_memory_bytes is not None:
             MemoryLimit(registry, moves, settings.model_memory_bytes)
         lifecycle = Lifecycle()
@@ -58,7 +59,7 @@ class Services:
             session_moves=moves,
             generation=GenerationService(registry, sessions, lifecycle, settings.sse_ping_s),
             sessions_folder=AllowedFolder(settings.sessions_dir, "SESSIONS_DIR"),
-            models_folder=AllowedFolder(settings.models_dir, "MODELS_DIR"),
+            models_folder=AllowedFolder(settings.models_dir, "MODELS_DIR", model_file),
             http_counters=HttpCounters(),
             rpc_counters=RpcCounters(),
         )

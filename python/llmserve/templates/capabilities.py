@@ -20,6 +20,7 @@ _Message: TypeAlias = dict[str, Any]
 # Words that no template contains.
 _WORD = "quokka"
 _NAME = "find_wombat"
+_OTHER = "bilby"
 _KEY, _VALUE = "burrow", "numbat"
 _ALWAYS_SHOWN = ("user", "assistant")
 _ID = "call00001"  # nine letters and digits, which Mistral's templates ask for
@@ -60,6 +61,11 @@ class Capabilities:
     def hides(self, role: str) -> bool:
         """Whether the template silently leaves out messages of a role."""
         return role not in _ALWAYS_SHOWN and _hides(self.source, role)
+
+    @property
+    def takes_systems(self) -> bool:
+        """Whether a conversation may begin with several system messages."""
+        return _takes_systems(self.source)
 
 
 @functools.lru_cache(maxsize=64)
@@ -174,15 +180,32 @@ def _shows_call(text: str, without: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _hides(source: str, role: str) -> bool:
-    message = {"role": role, "content": _WORD}
-    conversation = [message, _user("a")]
-    if role == "tool":
-        calls = _tool_call_form(source)
-        # Tool calls that the template does not show are passed as text.
-        call = _call(_arguments(calls[0]), calls[1]) if calls else {"role": "assistant", "content": "b"}
-        conversation = [_user("a"), call, _result(_WORD)]
+    one, other = _with_role(source, role, _WORD), _with_role(source, role, _OTHER)
     with within_limits():
-        texts = [_rendered(source, conversation, tools) for tools in (None, [_TOOL])]
-    # A template that refuses the role will say so itself.
-    shown = [text for text in texts if text is not None]
-    return bool(shown) and not any(_WORD in text for text in shown)
+        pairs = [
+            (_rendered(source, one, tools), _rendered(source, other, tools)) for tools in (None, [_TOOL])
+        ]
+    # A template that refuses the role will say so itself; one that shows it may change its text.
+    shown = [pair for pair in pairs if pair != (None, None)]
+    return bool(shown) and all(text == with_other for text, with_other in shown)
+
+
+def _with_role(source: str, role: str, content: str) -> list[_Message]:
+    """A conversation in which a message of the role has this content."""
+    if role != "tool":
+        return [{"role": role, "content": content}, _user("a")]
+    calls = _tool_call_form(source)
+    # Tool calls that the template does not show are passed as text.
+    call = _call(_arguments(calls[0]), calls[1]) if calls else {"role": "assistant", "content": "b"}
+    return [_user("a"), call, _result(content)]
+
+
+@functools.lru_cache(maxsize=64)
+def _takes_systems(source: str) -> bool:
+    first = {"role": "system", "content": _WORD}
+    with within_limits():
+        texts = [
+            _rendered(source, [first, {"role": "system", "content": content}, _user("a")])
+            for content in (_NAME, _OTHER)
+        ]
+    return None not in texts and texts[0] != texts[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from llmserve.templates import variants
 from llmserve.templates.capabilities import Capabilities, capabilities
 from llmserve.templates.environment import render
 from llmserve.templates.marks import Marker, unmark
-from llmserve.templates.messages import adapted
+from llmserve.templates.messages import adapted, find_odd_arguments
 from llmserve.templates.plain import PLAIN_STOP, PLAIN_TEMPLATE
 from llmserve.templates.turns import TokenTexts, find_next_turn
 from llmserve.types import ModelInfo
@@ -52,7 +53,12 @@ class ChatTemplates:
             marked_variables = self._variables(variables, tools, takes)
         except RecursionError:
             raise InvalidParameterError("nested too deeply", field="messages") from None
-        marked = _render(source, marked_messages, add_generation_prompt, marked_variables)
+        try:
+            marked = _render(source, marked_messages, add_generation_prompt, marked_variables)
+        except TemplateError:
+            if takes.takes_objects:
+                _check_arguments(source, marked_messages, marked_variables)
+            raise
         if continue_final_message:
             marked = _cut_after(marked, marked_messages[-1].get("content") if marked_messages else None)
         return ChatPrompt(text=unmark(marked), marked=marked, stop=_stop(source))
@@ -96,6 +102,19 @@ def _render(
 ) -> str:
     rendered = {"messages": messages, "add_generation_prompt": add_generation_prompt}
     return render(source, {**variables, **rendered})
+
+
+def _check_arguments(
+    source: str, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]
+) -> None:
+    """Raises `InvalidParameterError` if a template failed on arguments of tool calls that are no objects."""
+    found = find_odd_arguments(messages)
+    if found is None:
+        return
+    name, mended = found
+    with contextlib.suppress(TemplateError):
+        _render(source, mended, False, variables)
+        raise InvalidParameterError("must be a JSON object: the chat template takes no other", field=name)
 
 
 def _cut_after(text: str, content: Any) -> str:

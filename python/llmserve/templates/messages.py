@@ -9,7 +9,7 @@ from typing import Any
 from llmserve.errors import InvalidParameterError, TemplateError
 from llmserve.templates.capabilities import Capabilities
 
-__all__ = ["adapted", "normalized"]
+__all__ = ["adapted", "find_odd_arguments", "normalized"]
 
 # The names under which an assistant's reasoning comes; templates read the first, gpt-oss's the second.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -46,7 +46,8 @@ def adapted(messages: Sequence[Mapping[str, Any]], takes: Capabilities) -> list[
       joined as they are. A string becomes one part where the template takes parts only.
     - No content (null) is an empty string, or beside tool calls what the template takes for that.
     - Arguments of tool calls, JSON text by OpenAI's habit, become objects, or text where the template wants
-      text. For a template that does not show tool calls they go into the content as JSON.
+      text; null and empty ones are an empty object. For a template that does not show tool calls they go into
+      the content as JSON.
 
     Raises `InvalidParameterError` for an invalid message or text, and `TemplateError` for a message that the
     template would leave out.
@@ -114,15 +115,39 @@ def _call(name: str, call: Any, takes: Capabilities) -> dict[str, Any]:
 
 
 def _arguments(arguments: Any, takes_objects: bool) -> Any:
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        arguments = {}
     if not takes_objects:
         return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     if not isinstance(arguments, str):
         return arguments
     try:
-        return json.loads(arguments) if arguments.strip() else {}
+        return json.loads(arguments)
     except (ValueError, RecursionError):
         # What a model wrote need not be JSON; the template shows it unchanged, or refuses it.
         return arguments
+
+
+def find_odd_arguments(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]] | None:
+    """The name of the first arguments that are no object, and adapted messages in which all are; `None` if
+    all are already."""
+    odd: list[str] = []
+
+    def mended(name: str, call: Mapping[str, Any]) -> dict[str, Any]:
+        if isinstance(call.get("function"), Mapping):
+            return {**call, "function": mended(f"{name}.function", call["function"])}
+        if isinstance(call.get("arguments", {}), Mapping):
+            return dict(call)
+        odd.append(f"{name}.arguments")
+        return {**call, "arguments": {}}
+
+    result = [
+        {**message, "tool_calls": [mended(f"messages[{index}].tool_calls[{i}]", call) for i, call in calls]}
+        if (calls := list(enumerate(message.get("tool_calls") or ())))
+        else dict(message)
+        for index, message in enumerate(messages)
+    ]
+    return (odd[0], result) if odd else None
 
 
 def _settle_content(message: dict[str, Any], takes: Capabilities) -> None:

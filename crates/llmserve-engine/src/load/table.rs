@@ -33,6 +33,16 @@ struct Waiting {
     progress: f32,
 }
 
+/// The file in its real folder, under its own name: the other parts of a split model lie beside
+/// it, even if all of them are links to files of other names.
+fn in_real_folder(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match (folder.unwrap_or(Path::new(".")).canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_path_buf(),
+    }
+}
+
 /// Joins a load of the same file and options, or starts one on a thread of its own.
 pub(super) fn join_or_start(
     path: &Path,
@@ -40,7 +50,7 @@ pub(super) fn join_or_start(
     options: LoadOptions,
     subscriber: &Arc<Subscriber>,
 ) -> Arc<Loading> {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let path = in_real_folder(path);
     let mut loads = lock(LOADS.get());
     if let Some(loading) = loads.iter().find(|loading| loading.is_of(&path, &config, options.wanted)) {
         let loading = Arc::clone(loading);

@@ -56,13 +56,13 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _call(call: Any) -> str:
     function = call.get("function", call) if isinstance(call, Mapping) else {}
-    arguments = function.get("arguments", {}) if isinstance(function, Mapping) else {}
+    arguments = function.get("arguments") if isinstance(function, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else None
     if isinstance(arguments, str):
         # What a model wrote need not be JSON, nor JSON that can be written again.
         with contextlib.suppress(ValueError, RecursionError):
             return _shown_call(name, json.loads(arguments or "{}"))
-    return _shown_call(name, arguments)
+    return _shown_call(name, {} if arguments is None else arguments)
 
 
 def _shown_call(name: Any, arguments: Any) -> str:

@@ -15,6 +15,7 @@ class Ledger:
         self._max_tokens = max_tokens
         self._completions: list[Completion] = []
         self._reasoning_tokens = 0
+        self._num_restored = 0
 
     @property
     def budget(self) -> int | None:
@@ -25,10 +26,18 @@ class Ledger:
         return max(0, self._max_tokens - used)
 
     def add(self, completion: Completion, *, is_reasoning: bool) -> None:
-        """Takes in a segment that was not dropped."""
+        """Takes in a segment."""
         self._completions.append(completion)
         if is_reasoning:
             self._reasoning_tokens += completion.usage.completion_tokens
+
+    def drop(self, completion: Completion) -> None:
+        """Takes in a segment whose tokens others replace."""
+        self._completions.append(replace(completion, usage=replace(completion.usage, completion_tokens=0)))
+
+    def restore(self, num_tokens: int) -> None:
+        """Counts tokens of a dropped segment that are shown after all."""
+        self._num_restored += num_tokens
 
     def end(self, reason: FinishReason, *, num_calls: int, is_complete: bool, stop: str | None) -> TurnEnd:
         """The turn's end."""
@@ -41,7 +50,7 @@ class Ledger:
             num_calls=num_calls,
             usage=replace(
                 usages[0],
-                completion_tokens=sum(usage.completion_tokens for usage in usages),
+                completion_tokens=sum(usage.completion_tokens for usage in usages) + self._num_restored,
                 draft_tokens=sum(usage.draft_tokens for usage in usages),
                 accepted_tokens=sum(usage.accepted_tokens for usage in usages),
             ),

@@ -13,6 +13,7 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import fallback
 from llmserve.server.conversation.checking import check_tools, price_arguments
 from llmserve.server.conversation.reasoning import tags_of
+from llmserve.server.conversation.roles import text_of, with_known_roles
 from llmserve.server.conversation.tagged_call import PricedArgument
 from llmserve.server.conversation.tool_formats import PLAIN, format_of
 from llmserve.server.conversation.tools import Tool, ToolMode
@@ -43,11 +44,13 @@ class _Takes:
 
     shows_tools: bool
     shows_calls_and_results: bool
+    takes_systems: bool
 
 
 def _found(source: str) -> _Takes:
     takes = capabilities(source)
-    return _Takes(takes.shows_tools, takes.shows_tool_calls and not takes.hides("tool"))
+    shows_calls_and_results = takes.shows_tool_calls and not takes.hides("tool")
+    return _Takes(takes.shows_tools, shows_calls_and_results, takes.takes_systems)
 
 
 async def plan_turn(engine: Engine, conversation: Conversation, params: SamplingParams) -> TurnPlan:
@@ -59,7 +62,9 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     tools = conversation.tools if conversation.mode != "none" else ()
     source = choose(engine.info, None, bool(tools))
     takes = await anyio.to_thread.run_sync(_found, source)
-    messages: Sequence[Mapping[str, Any]] = _with_known_roles(conversation.messages, source)
+    messages: Sequence[Mapping[str, Any]] = with_known_roles(
+        conversation.messages, source, takes_systems=takes.takes_systems
+    )
     in_template: list[dict[str, Any]] | None = [tool.template_form for tool in tools] or None
     tool_format = format_of(source)
     if tools and not takes.shows_tools:
@@ -81,6 +86,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         format=tool_format,
         arguments=arguments,
         tags=tags_of(source),
+        continued=_continued(conversation),
     )
 
 
@@ -98,14 +104,10 @@ def check_plan(plan: TurnPlan, field: str) -> None:
         )
 
 
-def _with_known_roles(messages: Sequence[Mapping[str, Any]], template: str) -> list[Mapping[str, Any]]:
-    """Few templates know the role `developer`; it is OpenAI's newer name for `system`."""
-    if "developer" in template:
-        return list(messages)
-    return [
-        {**message, "role": "system"} if message.get("role") == "developer" else message
-        for message in messages
-    ]
+def _continued(conversation: Conversation) -> str:
+    """The text of the last message, if the turn goes on with it."""
+    is_continued = conversation.variables.get("continue_final_message") and conversation.messages
+    return text_of(conversation.messages[-1].get("content")) if is_continued else ""
 
 
 def _has_calls(messages: Sequence[Mapping[str, Any]]) -> bool:

@@ -17,7 +17,7 @@ class SegmentReader:
         self.step = state.step
         is_thought = self.step == "think"
         self._trim = Trim(
-            start=is_thought or (self.step == "answer" and state.has_thought),
+            start=not state.has_reasoning if is_thought else self._begins_answer(),
             end=is_thought or (self.step == "answer" and plan.mode == "auto"),
         )
         self._texts: list[str] = []
@@ -27,11 +27,24 @@ class SegmentReader:
         """Everything that was read."""
         return "".join(self._texts)
 
+    def _begins_answer(self) -> bool:
+        """Whether an answer to which reasoning has led has nothing to show yet."""
+        return self.step == "answer" and self._state.has_thought and not self._state.has_words
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether all that was read is left out: the blanks between reasoning and answer."""
+        return self._begins_answer() and not self.text.strip()
+
     def begin(self) -> list[Piece]:
-        """The piece that comes before the output."""
+        """The pieces that come before the output."""
         state = self._state
+        if state.carry:
+            carry, state.carry = state.carry, ""
+            return self._shown(Delta(text=carry, tokens=()))
         if state.tool is None or not self._begins_call():
             return []
+        state.begun = ""
         return [CallBegin(state.num_calls, state.call_id, state.tool.name)]
 
     def _begins_call(self) -> bool:
@@ -44,11 +57,17 @@ class SegmentReader:
     def read(self, delta: Delta) -> list[Piece]:
         """The pieces of a delta."""
         self._texts.append(delta.text)
+        return self._shown(delta)
+
+    def _shown(self, delta: Delta) -> list[Piece]:
         state, step = self._state, self.step
         if step in ("answer", "constrained"):
-            return [Words(self._trim.push(delta.text), delta.tokens)]
+            text = self._trim.push(delta.text)
+            state.has_words |= bool(text.strip())
+            return [Words(text, delta.tokens)]
         if step == "think":
             text = self._trim.push(delta.text)
+            state.has_reasoning |= bool(text)
             return [Reasoning(text)] if text else []
         arguments = ""
         if step == "arguments":
@@ -60,3 +79,15 @@ class SegmentReader:
     def rest(self) -> str:
         """The blanks that were held back at the end of an answer."""
         return self._trim.flush() if self.step == "answer" else ""
+
+    def unshown(self) -> list[Piece]:
+        """What was written for a segment that does not fit any more: text, or the beginning of a call."""
+        state = self._state
+        pieces = self.begin() if state.carry else []
+        if not state.begun:
+            return pieces
+        if state.tool is None:
+            return [*pieces, Words(state.begun, ())]
+        pieces.append(CallBegin(state.num_calls, state.call_id, state.tool.name))
+        state.num_calls += 1
+        return pieces

@@ -12,9 +12,9 @@ class ReasoningTags:
     open: str
     close: str
 
-    def is_open(self, prompt: str) -> bool:
-        """Whether the template has begun the reasoning."""
-        return prompt.rstrip().endswith(self.open)
+    def is_open(self, prompt: str, continued: str = "") -> bool:
+        """Whether the template, or the beginning of the turn that is continued, has begun the reasoning."""
+        return prompt.rstrip().endswith(self.open) or continued.rfind(self.open) > continued.rfind(self.close)
 
     def may_open(self, prompt: str) -> bool:
         """Whether the model may begin to reason: a template turns that off with empty reasoning."""

@@ -38,19 +38,19 @@ class SegmentRequests:
         if state.step == "constrained":
             return self._make(_bound(params, plan))
         if state.step == "think":
-            close = [plan.tags.close] if plan.tags else []
-            return await self._free(params.replace(stop=(), logprobs=None), close)
+            tags = [plan.tags.close, plan.tags.open] if plan.tags else []
+            return await self._free(params.replace(stop=(), logprobs=None), tags)
         if state.step == "name":
             pattern = plan.format.name_pattern(tool.name for tool in plan.tools)
             prompt = await state.with_text(state.head)
             return self._make(params.replace(regex=pattern, **_CALL), prompt)
         if state.step == "arguments" and state.tool is not None:
             await state.put(f"{state.head}{state.tool.name}{state.after_name}")
-            arguments, tags = plan.arguments.get(state.tool.name), plan.format.tags
-            if arguments is None or tags is None:
+            arguments, parts = plan.arguments.get(state.tool.name), plan.format.tags
+            if arguments is None or parts is None:
                 return self._make(params.replace(json_schema=json.dumps(state.tool.schema), **_CALL))
             context_length = self._engine.info.context_length
-            state.call = TaggedCall(state, tags, arguments, context_length)
+            state.call = TaggedCall(state, parts, arguments, context_length)
             state.call.check_start(budget)
             state.step = "tagged"
         if state.step == "tagged" and state.call is not None:
@@ -62,15 +62,19 @@ class SegmentRequests:
 
     async def _answer(self, params: SamplingParams) -> SegmentRequest:
         plan, state = self._plan, self._state
-        texts = [plan.tags.open] if plan.tags is not None and state.may_think else []
-        texts += plan.format.triggers if plan.mode == "auto" else ()
+        texts = list(plan.triggers)
+        if plan.tags is not None and not plan.is_constrained:
+            texts += [plan.tags.open, plan.tags.close]
+        elif plan.tags is not None and state.may_think:
+            texts.append(plan.tags.open)
         if plan.is_constrained and not texts:
             state.step = "constrained"
             return self._make(_bound(params, plan))
         if plan.is_constrained:
             # Only reasoning or a call may come before the document.
             return await self._free(params.replace(stop=()), texts, _never)
-        has_brace = plan.mode == "auto" and plan.format.begins_with_brace
+        is_begun = state.has_words or bool(state.carry.strip())
+        has_brace = plan.has_brace and not is_begun
         return await self._free(params, texts, _begins_without_brace if has_brace else None)
 
     async def _tagged(self, params: SamplingParams, call: TaggedCall) -> SegmentRequest:

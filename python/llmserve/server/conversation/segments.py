@@ -65,7 +65,8 @@ class Segment:
             templated=True,
             at_end=request.at_end and request.goes_on is None,
         )
-        self.is_dropped = False
+        self.dropped: Delta | None = None
+        """The first words, if they turned out unwanted."""
         self._goes_on = request.goes_on
         self._held: list[Delta] = []
 
@@ -79,8 +80,8 @@ class Segment:
             if not words:
                 continue
             if not self._goes_on(words):
-                self.is_dropped = True
-                await self.stream.aclose()
+                self.dropped = self._released()
+                self.stream.abort()
                 return None
             self._goes_on = None
             return self._released()
@@ -112,20 +113,56 @@ def _joined(deltas: Sequence[Delta]) -> Delta:
     return Delta(text=text, tokens=tuple(token for delta in deltas for token in delta.tokens))
 
 
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """The end of a segment whose last token goes on behind the text that ended it."""
+
+    ids: list[int]
+    """The tokens that are kept, the cue's among them."""
+    rest: str
+    """What they hold behind the cue."""
+
+
+async def crossing(engine: Engine, completion: Completion, cue: Cue | None, texts: Sequence[str]) -> Crossing:
+    """The end of a segment behind its cue, or behind its leading blanks if there is none.
+
+    What may begin one of `texts` is cut off, to be drawn again by a segment that looks for them.
+    """
+    tokens = completion.tokens
+    if cue is not None and cue.token is not None:
+        return Crossing([token.id for token in tokens], "")
+    data = b"".join(token.bytes for token in tokens)
+    if cue is None:
+        begin = len(data) - len(data.lstrip())
+    else:
+        begin = data.find(cue.text.encode()) + len(cue.text.encode())
+    rest = _before_any(data[begin:].decode(errors="ignore"), texts)
+    end = begin + len(rest.encode())
+    ids = [token.id for token in tokens] if end == len(data) else await _cut(engine, tokens, end)
+    return Crossing(ids, rest)
+
+
+def _before_any(text: str, texts: Sequence[str]) -> str:
+    """The text before the first place where one of the others stands, or begins without an end."""
+    for place in range(len(text)):
+        left = text[place:]
+        if any(left.startswith(other) or other.startswith(left) for other in texts):
+            return text[:place]
+    return text
+
+
 async def ids_before(engine: Engine, completion: Completion, cue: Cue | None) -> list[int]:
     """The tokens of a completion without its cue, or without the token that ended the generation."""
     tokens = completion.tokens
     if cue is not None and cue.token is None:
-        return await _cut(engine, tokens, cue.text.encode())
+        end = b"".join(token.bytes for token in tokens).find(cue.text.encode())
+        return [token.id for token in tokens] if end < 0 else await _cut(engine, tokens, end)
     ended_by_token = completion.finish_reason == "stop" and tokens and not tokens[-1].bytes
     return [token.id for token in (tokens[:-1] if ended_by_token else tokens)]
 
 
-async def _cut(engine: Engine, tokens: Sequence[Token], cue: bytes) -> list[int]:
-    """The tokens before a text that may begin inside one."""
-    end = b"".join(token.bytes for token in tokens).find(cue)
-    if end < 0:
-        return [token.id for token in tokens]
+async def _cut(engine: Engine, tokens: Sequence[Token], end: int) -> list[int]:
+    """The tokens of the first bytes, which may end inside one."""
     ids: list[int] = []
     length = 0
     for token in tokens:

@@ -21,7 +21,7 @@ from llmserve.server.conversation.requests import SegmentRequests
 from llmserve.server.conversation.segments import Cue, Segment, SegmentRequest
 from llmserve.server.conversation.state import Step, TurnState
 from llmserve.server.conversation.turn_plan import TurnPlan
-from llmserve.types import Completion, FinishReason
+from llmserve.types import Completion, Delta, FinishReason
 
 _MAX_WAIT_S = 1.0
 """How long a turn waits before it asks again for a place in a full queue, in seconds."""
@@ -37,6 +37,8 @@ class Turn:
         self._requests = SegmentRequests(engine, plan, self._state)
         self._ledger = Ledger(plan.params.max_tokens)
         self._segment: Segment | None = None
+        self._num_dropped = 0
+        """The tokens that began a call, until a segment of its own has replaced them."""
         self._aborted = anyio.Event()
         self._end: TurnEnd | None = None
 
@@ -93,11 +95,12 @@ class Turn:
             for piece in await self._after_segment(segment, reader):
                 yield piece
             if not self._is_over() and not await self._go_on():
-                self._finish("length")
+                for piece in self._cut():
+                    yield piece
 
     async def _go_on(self) -> bool:
         """Submits the next segment; false if no room is left for it."""
-        if self._ledger.budget == 0:
+        if self._ledger.budget == 0 or self._state.is_nameless:
             return False
         try:
             request = await self._requests.next(self._ledger.budget)
@@ -117,7 +120,15 @@ class Turn:
                     return True
             else:
                 self._state.num_segments += 1
+                self._num_dropped = 0
                 return True
+
+    def _cut(self) -> list[Piece]:
+        """Ends a turn that has no room left; returns what has been written and not shown."""
+        pieces = SegmentReader(self._plan, self._state).unshown()
+        self._ledger.restore(self._num_dropped)
+        self._finish("length")
+        return pieces
 
     def _start(self, request: SegmentRequest) -> Segment:
         self._segment = Segment(self._engine, request, self._plan.session)
@@ -128,37 +139,44 @@ class Turn:
     async def _after_segment(self, segment: Segment, reader: SegmentReader) -> list[Piece]:
         """Chooses what comes next; returns what the segment still shows at its end."""
         step = reader.step
-        if segment.is_dropped:
-            self._after_drop(step)
-            return []
         completion = await segment.completion()
+        if segment.dropped is not None:
+            self._after_drop(step, segment.dropped, completion)
+            return []
         self._ledger.add(completion, is_reasoning=step == "think")
         cue = segment.cue(completion)
         if step == "tagged":
             index = self._state.num_calls
             shown = await self._after_tagged(completion, cue, reader.text)
             return [CallArguments(index, shown)] if shown else []
-        words = [reader.rest()] if cue is None else []
-        words.append(await self._after(step, completion, cue, reader.text) or "")
-        return [Words(text, ()) for text in words if text]
+        if step == "answer" and cue is None and completion.stop is not None and reader.is_blank:
+            # The client is not shown these blanks, so they end nothing.
+            await self._state.cross(completion, None)
+            return []
+        is_tag = cue is not None and cue.text not in self._plan.triggers
+        rest = reader.rest() if cue is None or (is_tag and self._state.has_words) else ""
+        await self._after(step, completion, cue, reader.text)
+        return [Words(rest, ())] if rest else []
 
-    def _after_drop(self, step: Step) -> None:
+    def _after_drop(self, step: Step, dropped: Delta, completion: Completion) -> None:
+        self._ledger.drop(completion)
         if step == "more":
             self._finish("stop")
         elif self._plan.is_constrained:
             self._state.step = "constrained"
         else:
-            self._state.begin_call()
+            self._num_dropped = len(dropped.tokens)
+            self._state.begin_call(dropped.text)
 
-    async def _after(self, step: Step, completion: Completion, cue: Cue | None, text: str) -> str | None:
-        """Chooses what comes next; returns a cue's text if it is part of the answer after all."""
+    async def _after(self, step: Step, completion: Completion, cue: Cue | None, text: str) -> None:
+        """Chooses what comes next."""
         state, reason = self._state, completion.finish_reason
         if reason == "cancelled" or step == "constrained":
             self._finish(reason, completion)
         elif step == "name":
-            # The last character is the first after the name. A name that was cut short does not count.
-            if not state.choose_tool(text[:-1]):
-                self._finish("length", completion)
+            state.begun = state.head + text
+            # The last character is the first after the name, unless the name was cut short.
+            state.choose_tool(text[:-1])
         elif step == "arguments":
             await self._after_arguments(completion)
         elif step == "think":
@@ -168,42 +186,43 @@ class Turn:
                 self._finish("stop", completion)
             else:
                 # The next head has what came before the cue, too.
-                state.begin_call()
+                state.begin_call(cue.text)
         elif cue is not None:
-            return await self._after_cue(completion, cue, text)
+            await self._after_cue(completion, cue)
         elif self._plan.is_constrained and reason == "stop":
             # The segment was only to show what comes first, and nothing came.
             state.step = "constrained"
         else:
             self._finish(reason, completion)
-        return None
 
     async def _after_think(self, completion: Completion, cue: Cue | None) -> None:
         state, plan = self._state, self._plan
-        must_answer = plan.is_constrained or plan.mode == "required"
-        if completion.finish_reason == "length" or (cue is None and not must_answer):
+        is_open = cue is not None and plan.tags is not None and cue.text == plan.tags.open
+        if completion.finish_reason == "length" or (cue is None and not plan.must_answer):
             self._finish(completion.finish_reason, completion)
-            return
-        await state.keep(completion, cue)
-        await state.put((plan.tags.close if plan.tags else "") + ("\n\n" if must_answer else ""))
-        state.may_think, state.has_thought = False, True
-        state.step = "answer"
-        if plan.mode == "required":
-            state.begin_call()
+        elif is_open or not plan.must_answer:
+            await self._cross(completion, cue)
+        else:
+            await state.keep(completion, cue)
+            await state.put((plan.tags.close if plan.tags else "") + "\n\n")
+            state.end_thought()
+            if plan.mode == "required":
+                state.begin_call()
 
-    async def _after_cue(self, completion: Completion, cue: Cue, text: str) -> str | None:
-        state, tags = self._state, self._plan.tags
-        await state.keep(completion, cue)
-        if tags is None or cue.text != tags.open:
-            state.begin_call()
-            return None
-        await state.put(cue.text)
-        state.may_think = False
-        if text.strip():
-            # The answer merely mentions the tag.
-            return cue.text
-        state.step = "think"
-        return None
+    async def _after_cue(self, completion: Completion, cue: Cue) -> None:
+        if cue.text in self._plan.triggers:
+            await self._state.keep(completion, cue)
+            self._state.begin_call(cue.text)
+        else:
+            await self._cross(completion, cue)
+
+    async def _cross(self, completion: Completion, cue: Cue | None) -> None:
+        """Goes on behind a tag of reasoning."""
+        await self._state.cross(completion, cue)
+        if cue is not None and self._plan.tags is not None and cue.text == self._plan.tags.open:
+            self._state.begin_thought()
+        else:
+            self._state.end_thought()
 
     async def _after_arguments(self, completion: Completion) -> None:
         is_cut = completion.finish_reason == "length"

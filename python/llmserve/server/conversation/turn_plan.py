@@ -33,9 +33,32 @@ class TurnPlan:
     arguments: Mapping[str, tuple[PricedArgument, ...]] = field(default_factory=dict)
     """The arguments by tool, if they stand between tags; a tool that is missing takes a JSON object."""
     tags: ReasoningTags | None = None
+    continued: str = ""
+    """The beginning of the turn, if the client has sent it to be continued."""
     at_end: bool = False
     """The output is wanted as a whole."""
     session: Session | None = None
+
+    @property
+    def must_answer(self) -> bool:
+        """Whether a document or a call has to come, after any reasoning."""
+        return self.is_constrained or self.mode == "required"
+
+    @property
+    def triggers(self) -> tuple[str, ...]:
+        """Texts that begin a call in free text."""
+        return self.format.triggers if self.mode == "auto" else ()
+
+    @property
+    def has_brace(self) -> bool:
+        """Whether an answer that begins with a brace is a call."""
+        return self.mode == "auto" and self.format.begins_with_brace
+
+    @property
+    def cues(self) -> tuple[str, ...]:
+        """All texts that change what follows them, or end the turn."""
+        tags = () if self.tags is None else (self.tags.open, self.tags.close)
+        return (*tags, *self.triggers, *(("{",) if self.has_brace else ()), *self.params.stop)
 
     @property
     def is_constrained(self) -> bool:

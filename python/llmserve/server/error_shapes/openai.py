@@ -31,6 +31,10 @@ class OpenAiErrorDetail:
     type: Annotated[str, Field("The kind.", example="invalid_request_error")]
     param: Annotated[str | None, Field("The field that is wrong.")]
     code: Annotated[str | None, Field("A stable name.")]
+    n_prompt_tokens: Annotated[
+        int | None, Field("Of a prompt that is too long: the tokens that it has at least.")
+    ] = None
+    n_ctx: Annotated[int | None, Field("Of a prompt that is too long: the context length.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ def render(fault: Fault) -> object:
             "type": fault.rule.openai_type,
             "param": _param(fault.error),
             "code": _code(fault.error),
+            **_sizes(fault.error),
         }
     }
 
@@ -56,20 +61,27 @@ def _message(fault: Fault) -> str:
     error = fault.error
     if isinstance(error, errors.ContextExceededError):
         if isinstance(error, errors.InputTooLongError):
-            reason = f"input[{error.index}] has {error.prompt_tokens}"
+            reason = f"{error.field} has {error.shown_tokens}"
         else:
-            reason = f"a prompt of {error.prompt_tokens} tokens leaves no room for output"
+            reason = f"{error.field or 'a prompt'} of {error.shown_tokens} tokens leaves no room for output"
         # LiteLLM knows this one by its first words, LangChain by the code in it.
         limit = f"This model's maximum context length is {error.context_length} tokens"
         return f"{limit}: {reason} (context_length_exceeded)"
     return fault.message
 
 
+def _sizes(error: BaseException) -> dict[str, int]:
+    """As llama-server has them."""
+    if not isinstance(error, errors.ContextExceededError):
+        return {}
+    return {"n_prompt_tokens": error.prompt_tokens, "n_ctx": error.context_length}
+
+
 def _param(error: BaseException) -> str | None:
-    if isinstance(error, refusals.FieldError | errors.InvalidParameterError):
+    if isinstance(error, refusals.FieldError | errors.InvalidParameterError | errors.BudgetTooSmallError):
         return error.field or None
-    if isinstance(error, errors.InputTooLongError):
-        return f"input[{error.index}]"
+    if isinstance(error, errors.ContextExceededError):
+        return error.field or None
     if isinstance(error, refusals.UnknownModelError | refusals.ModelKindError | refusals.ModelNotLoadedError):
         return "model"
     return None

@@ -44,6 +44,8 @@ class Call(Generic[R]):
     model: Model
     starts: Sequence[Start[R]]
     """One start for each output. A call in a session has one output."""
+    prompts: Sequence[str] = ()
+    """How the client calls the prompt of each output, if there are several."""
     is_stream: bool
     """Whether the head of the answer goes out before the output, and so does not wait for long."""
     session: str | None = None

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
+from llmserve.errors import ContextExceededError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import Conversation, TurnPlan, plan_turn
 from llmserve.server.generation.admission import Admission
@@ -123,8 +124,11 @@ class GenerationService:
             run = Run(submission, call.deadlines or Deadlines(), self._lifecycle, session)
             try:
                 with anyio.move_on_after(self._patience_s if call.is_stream else None):
-                    for output in await run.outputs():
-                        await output.accepted()
+                    for index, output in enumerate(await run.outputs()):
+                        try:
+                            await output.accepted()
+                        except ContextExceededError as error:
+                            raise error.named(call.prompts[index]) if call.prompts else error from None
                 if self._lifecycle.is_stopping:  # the outputs were aborted then
                     raise ServerStoppingError
                 yield run

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from llmserve.model_config import ModelConfig
+from llmserve.server.model_files import model_file
 from llmserve.server.models import models_folder
 from llmserve.server.models.catalogue_file import read_catalogue
 from llmserve.server.models.entries import CatalogueEntry
@@ -73,9 +73,10 @@ class Catalogue:
                 return entry.drafting
         return self._drafting
 
-    def names(self, path: Path, config: ModelConfig) -> bool:
-        """Whether an id means this file with these load options, be it loaded or not."""
-        return any((entry.path, entry.config) == (path, config) for entry in self._by_safe_id.values())
+    def id_of(self, path: Path, config: ModelConfig) -> str | None:
+        """The first id that means this file with these load options, be it loaded or not."""
+        entries = self._by_safe_id.values()
+        return next((entry.id for entry in entries if (entry.path, entry.config) == (path, config)), None)
 
     def _known(self, model_id: str) -> CatalogueEntry | None:
         key = safe_id(model_id)
@@ -90,7 +91,7 @@ class Catalogue:
             for model in self._registry.models
             if model.failure is None
             and safe_id(model.id) not in self._by_safe_id
-            and not self.names(model.path, model.config)
+            and self.id_of(model.path, model.config) is None
         ]
 
     async def _refresh(self) -> None:
@@ -123,11 +124,11 @@ def _scan_again(folder: Path, last: FolderScan | None) -> FolderScan:
 def _start_model(settings: Settings) -> list[CatalogueEntry]:
     if settings.model is None:
         return []
-    path = Path(os.path.realpath(settings.model))
+    path = Path(settings.model)
     return [
         CatalogueEntry(
             shown(path.stem),
-            path,
+            model_file(path),
             settings.model_config,
             drafting=settings.drafting,
             default_sampling=settings.default_sampling,

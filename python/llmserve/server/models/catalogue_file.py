@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from llmserve.model_config import LoraAdapter, ModelConfig
+from llmserve.server.model_files import model_file
 from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.models_folder import safe_id
 from llmserve.server.settings import DraftSettings, SettingsError
@@ -101,7 +102,7 @@ class _Reader:
                 f"at either end, got {model_id[:_MAX_ID_LENGTH]!r}"
             )
         label = f"catalogue entry {model_id!r}"
-        path = self._real(_text(table, "path", label))
+        path = model_file(self._folder / Path(_text(table, "path", label)).expanduser())
         options = {key: self._option(key, value, label) for key, value in table.items() if key in _OPTIONS}
         for key in table:
             if key not in _OPTIONS and key not in _OWN_KEYS:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from llmserve.server.model_files import model_file
 from llmserve.server.models.memory import is_later_part
 from llmserve.server.paths import shown
 
@@ -63,7 +63,7 @@ def scan(folder: Path) -> FolderScan:
         found += [(path, f"{shown(below.name)}/{shown(path.stem)}") for path in _entries(below)[0]]
     by_id: dict[str, FoundModel] = {}
     for path, model_id in found:
-        model = FoundModel(model_id, Path(os.path.realpath(path)))
+        model = FoundModel(model_id, model_file(path))
         if by_id.setdefault(safe_id(model_id), model) is not model:
             logger.warning("the model id %s is taken: %s is left out", model_id, shown(path.name))
     return FolderScan(tuple(by_id.values()), tuple(stamps), read_at_ns)
@@ -91,7 +91,8 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
 def _is_model(path: Path) -> bool:
     name = path.name.lower()
     is_named_so = name.endswith(_SUFFIX) and not name.startswith(_PROJECTOR) and not is_later_part(path.name)
-    return is_named_so and path.is_file()
+    # A link that leads nowhere is listed, so that one can see what is wrong.
+    return is_named_so and (path.is_file() or (path.is_symlink() and not path.exists()))
 
 
 def _changed_at(folder: str) -> int:

@@ -17,7 +17,7 @@ from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.server.callbacks import call_all
 from llmserve.server.models.drafting import start_drafting
-from llmserve.server.models.ids import new_ids, pass_id_on, take_id
+from llmserve.server.models.ids import NameOf, new_ids, pass_id_on, take_id
 from llmserve.server.models.kinds import ModelKind
 from llmserve.server.models.loading import LoadTicket, SharedLoad
 from llmserve.server.models.model import Model, ModelState
@@ -72,8 +72,8 @@ class Registry:
         """Called with each model that has been loaded."""
         self.drafting_of: Callable[[Path, ModelConfig], DraftSettings] = lambda path, config: DraftSettings()
         """How requests for a file with load options draft."""
-        self.is_named: Callable[[Path, ModelConfig], bool] = lambda path, config: False
-        """Whether a file with load options has an id of its own, which is not given to other options."""
+        self.name_of: NameOf = lambda path, config: None
+        """The catalogue's id of a file with load options."""
         self._news = asyncio.Event()
 
     def load(
@@ -201,7 +201,12 @@ class Registry:
         async def load(on_progress: Callable[[float], object]) -> Engine | Embedder:
             return await self._load(model, on_progress)
 
-        model = Model(new_ids(self._models, path), path, config, SharedLoad(load, on_end, self._tell))
+        model = Model(
+            new_ids(self._models, path, config, self.name_of),
+            path,
+            config,
+            SharedLoad(load, on_end, self._tell),
+        )
         if replaced is not None:
             model.pins |= replaced.pins
         self._models.append(model)
@@ -228,7 +233,7 @@ class Registry:
         if handle is not None:
             model.pins |= {ticket.pin for ticket in model.load.tickets if ticket.is_served}
             model.loaded_at = time.monotonic()
-            take_id(model, self._models, lambda owner: not self.is_named(owner.path, owner.config))
+            take_id(model, self._models, self.name_of)
             call_all(logger, f"model {model.id} is loaded: a callback failed", self.on_ready, model)
             self._retire_if_unused(model)
         elif not model.has_begun or isinstance(failure, LoadAbandonedError | ServerStoppingError):
@@ -263,7 +268,7 @@ class Registry:
     def _forget(self, model: Model) -> None:
         if model in self._models:
             self._models.remove(model)
-            pass_id_on(model, self._models)
+            pass_id_on(model, self._models, self.name_of)
 
     def _forget_old_failures(self) -> None:
         failed = [model for model in self._models if model.failure is not None]

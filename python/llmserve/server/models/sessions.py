@@ -20,7 +20,7 @@ import anyio
 
 from llmserve.server.callbacks import call_all
 from llmserve.server.models.model import Model
-from llmserve.server.refusals import SessionExpiredError, SessionsFullError
+from llmserve.server.refusals import SessionExpiredError, SessionsFullError, UnknownSessionError
 from llmserve.session import Session
 
 logger = logging.getLogger(__name__)
@@ -165,14 +165,17 @@ class SessionTable:
         return len(self._sessions)
 
     @contextmanager
-    def call(self, model: Model, name: str, dialect: str, *, goes_on: bool) -> Iterator[SessionCall]:
+    def call(
+        self, model: Model, name: str, dialect: str, *, goes_on: bool, must_exist: bool = False
+    ) -> Iterator[SessionCall]:
         """A call of a session, which is created if necessary and stays for as long as the context.
 
         Raises:
+            UnknownSessionError: It ``must_exist``, and does not.
             SessionExpiredError: ``goes_on``, and the session has expired. Raised once.
             SessionsFullError: There would be too many sessions, and none is idle.
         """
-        named = self._get(model, name, goes_on=goes_on)
+        named = self._get(model, name, goes_on=goes_on, must_exist=must_exist)
         call = SessionCall(model, dialect, named)
         calls = self._calls.setdefault(name, set())
         calls.add(call)
@@ -239,7 +242,7 @@ class SessionTable:
         """The names of a model's sessions that have expired."""
         return [name for owner, name in self._expired if owner is model]
 
-    def _get(self, model: Model, name: str, *, goes_on: bool) -> NamedSession:
+    def _get(self, model: Model, name: str, *, goes_on: bool, must_exist: bool) -> NamedSession:
         self._expire()
         key = (model, name)
         if (named := self._sessions.get(key)) is not None:
@@ -250,6 +253,8 @@ class SessionTable:
             self._lost.pop((model.path, name), None)
             if goes_on:
                 raise SessionExpiredError
+        if must_exist:
+            raise UnknownSessionError(name)
         self._make_room()
         return self.add(model, name, _empty_session(model))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from starlette.types import Scope
 
 from llmserve.server.addresses import Authority, is_loopback_name
-from llmserve.server.refusals import ForeignHostError
+from llmserve.server.refusals import ForeignHostError, RepeatedHostError
 from llmserve.server.trust.local import is_loopback
 from llmserve.server.web.headers import header
 
@@ -30,7 +30,10 @@ class HostRule:
 
         Raises:
             ForeignHostError: The request's ``Host`` is not allowed.
+            RepeatedHostError: The request has several.
         """
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            raise RepeatedHostError
         text = header(scope, b"host")
         if text is None:
             return

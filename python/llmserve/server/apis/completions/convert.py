@@ -42,7 +42,7 @@ def prompt_refusal(error: ContextExceededError, options: CompletionOptions) -> E
     """The refusal of a prompt, by the limit that it exceeds: the engine names the context length for both."""
     limit = options.sampling.get("max_total_tokens", 0)
     if error.context_length == limit < error.prompt_tokens:
-        reason = f"must be at least the prompt's {error.prompt_tokens} tokens, got {limit}"
+        reason = f"must be at least the prompt's {error.shown_tokens} tokens, got {limit}"
         return FieldError("options.max_kv_size", reason, limit=error.prompt_tokens)
     return error
 

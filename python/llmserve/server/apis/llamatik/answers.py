@@ -17,6 +17,15 @@ class OkAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SavedAnswer:
+    """The session was saved."""
+
+    ok: Annotated[bool, Field("Always true.", example=True)] = True
+    tokens: Annotated[int, Field("Tokens of the session.", example=120)]
+    bytes: Annotated[int, Field("Size of the file.", example=1048576)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageAnswer:
     """Token counts."""
 

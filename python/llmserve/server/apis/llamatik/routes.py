@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from llmserve.server.apis.llamatik import convert
 from llmserve.server.apis.llamatik.answers import (
@@ -13,6 +13,7 @@ from llmserve.server.apis.llamatik.answers import (
     FinetuneTypeAnswer,
     OkAnswer,
     RenderedPromptAnswer,
+    SavedAnswer,
 )
 from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL, SESSION_EXPIRED
 from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK, PREFIX
@@ -41,6 +42,8 @@ from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION, session_of
 from llmserve.server.web.tasks import end_tasks
 from llmserve.session import Session
+
+T = TypeVar("T")
 
 _get = functools.partial(Endpoint, method="GET", dialect=LLAMATIK)
 _post = functools.partial(Endpoint, method="POST", dialect=LLAMATIK)
@@ -203,8 +206,8 @@ class LlamatikApi:
             "Writes the session's tokens and their state to a file, which appears as a whole or not at all. "
             "Only a session's file is replaced."
         ),
-        responses=DONE,
-        errors={**_FILE_ERRORS, 410: SESSION_EXPIRED},
+        responses={200: Content("Saved.", json_of(SavedAnswer))},
+        errors={**_FILE_ERRORS, 404: "There is no session of this name.", 410: SESSION_EXPIRED},
         parameters=[SESSION],
         body=SessionFileRequest,
     )
@@ -214,8 +217,14 @@ class LlamatikApi:
         path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
         if is_temporary(path):  # a later start would remove it
             raise PathNotAllowedError
-        await self._session_call(exchange, parsed.value, lambda session: session.save(path), goes_on=True)
-        await _send_ok(exchange, parsed.unknown)
+
+        async def save(session: Session) -> SavedAnswer:
+            await session.save(path)
+            size = (await asyncio.to_thread(path.stat)).st_size
+            return SavedAnswer(tokens=session.num_tokens, bytes=size)
+
+        saved = await self._session_call(exchange, parsed.value, save, goes_on=True)
+        await exchange.send_json(dump(saved), headers=answer_headers(parsed.unknown))
 
     @_post(
         path=f"{PREFIX}/session/load",
@@ -352,23 +361,29 @@ class LlamatikApi:
         self,
         exchange: Exchange,
         request: SessionRequest,
-        run: Callable[[Session], Coroutine[Any, Any, None]],
+        run: Callable[[Session], Coroutine[Any, Any, T]],
         *,
         goes_on: bool = False,
-    ) -> None:
+    ) -> T:
         """Does something with a session, after the calls before it.
 
-        Later calls are submitted while it waits for its turn.
+        Later calls are submitted while it waits for its turn. One that ``goes_on`` needs a named session to
+        be there.
         """
         name = _session_name(exchange, request)
-        sessions = self._services.sessions
-        job: asyncio.Task[None] | None = None
-        with self._model.use() as (model, _), sessions.call(model, name, DIALECT, goes_on=goes_on) as call:
+        must_exist = goes_on and name != DEFAULT_SESSION
+        job: asyncio.Task[T] | None = None
+        with (
+            self._model.use() as (model, _),
+            self._services.sessions.call(
+                model, name, DIALECT, goes_on=goes_on, must_exist=must_exist
+            ) as call,
+        ):
             try:
                 async with call.in_order() as session:
                     job = asyncio.create_task(run(session))
                     await asyncio.sleep(0)  # its first step gives it to the engine
-                await job
+                return await job
             finally:
                 if job is not None:
                     await end_tasks(job)

@@ -14,6 +14,7 @@ from llmserve.server.paths import shown
 from llmserve.server.web.fields import dump
 
 _GENERATION = {"streaming": True, "grammar": ("json_schema", "regex", "ebnf"), "tools": True}
+_MISSING = LoadError("the model file does not exist", reason="not_found")
 _EMBEDDING = {"streaming": False, "grammar": (), "tools": False}
 
 
@@ -22,8 +23,11 @@ def openai_model(entry: CatalogueEntry, created: int, default: ModelConfig) -> d
     return dump(ModelObject(id=entry.id, created=created, options=_options(entry.config, default)))
 
 
-def sie_model(entry: CatalogueEntry, state: EntryState, kind: ModelKind | None) -> dict[str, Any]:
-    """An item of ``models``."""
+def sie_model(
+    entry: CatalogueEntry, state: EntryState, kind: ModelKind | None, *, is_missing: bool
+) -> dict[str, Any]:
+    """An item of ``models``; ``is_missing``: its file cannot be found, as where a link leads nowhere."""
+    failure = state.failure or (_MISSING if is_missing and state.model is None else None)
     embeds = kind == "embedding"
     context_length = entry.config.context_length
     handle = state.model.handle if state.model is not None else None
@@ -33,7 +37,7 @@ def sie_model(entry: CatalogueEntry, state: EntryState, kind: ModelKind | None) 
         name=entry.id,
         loaded=state.name == "loaded",
         state=state.name,
-        last_error=None if state.failure is None else _last_error(state.failure),
+        last_error=None if failure is None else _last_error(failure),
         context_length=context_length,
         max_sequence_length=context_length,
         max_new_tokens=entry.max_new_tokens,
@@ -49,7 +53,8 @@ def whole_model(
     entry: CatalogueEntry, state: EntryState, kind: ModelKind | None, created: int, default: ModelConfig
 ) -> dict[str, Any]:
     """One model: the fields of both shapes."""
-    return {**sie_model(entry, state, kind), **openai_model(entry, created, default)}
+    details = sie_model(entry, state, kind, is_missing=not created)
+    return {**details, **openai_model(entry, created, default)}
 
 
 def _options(config: ModelConfig, default: ModelConfig) -> dict[str, Any]:

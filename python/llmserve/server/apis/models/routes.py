@@ -74,8 +74,8 @@ class ModelsApi:
                     for entry, created in zip(entries, times, strict=True)
                 ],
                 "models": [
-                    convert.sie_model(entry, state(entry), kind)
-                    for entry, kind in zip(entries, kinds, strict=True)
+                    convert.sie_model(entry, state(entry), kind, is_missing=not created)
+                    for entry, kind, created in zip(entries, kinds, times, strict=True)
                 ],
             }
         )

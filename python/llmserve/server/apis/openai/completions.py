@@ -118,6 +118,7 @@ class CompletionsApi:
                         raw_text(choice.prompt, choice.params, at_end=not request.stream)
                         for choice in choices
                     ],
+                    prompts=[choice.name for choice in choices],
                     is_stream=request.stream,
                     session=session,
                 )
@@ -164,6 +165,11 @@ class Choice:
     def index(self) -> int:
         """Its place among the choices of the request."""
         return self.prompt_index * self.request.n + self.number
+
+    @property
+    def name(self) -> str:
+        """How the client calls its prompt, if it sent several."""
+        return f"prompt[{self.prompt_index}]" if len(self.request.prompt) > 1 else ""
 
     @property
     def prompt(self) -> str | list[int]:

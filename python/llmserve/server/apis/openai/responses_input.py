@@ -133,7 +133,7 @@ class _Items:
 
     def _call(self, item: Mapping[str, Any], where: str) -> None:
         call_id, name = _text(item, "call_id", where), _text(item, "name", where)
-        function = {"name": name, "arguments": _text(item, "arguments", where)}
+        function = {"name": name, "arguments": item.get("arguments")}
         self._names[call_id] = name
         last = self._messages[-1] if self._messages else None
         if last is None or last["role"] != "assistant" or self._reasoning:
