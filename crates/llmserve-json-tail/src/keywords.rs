@@ -28,7 +28,7 @@ pub(super) enum Role {
     Note,
 }
 
-const KEYWORDS: [(&str, Role, Holds); 48] = [
+const KEYWORDS: [(&str, Role, Holds); 50] = [
     ("type", Role::Own, Holds::NoSchema),
     ("minimum", Role::Own, Holds::NoSchema),
     ("maximum", Role::Own, Holds::NoSchema),
@@ -78,6 +78,9 @@ const KEYWORDS: [(&str, Role, Holds); 48] = [
     ("$defs", Role::Note, Holds::Named),
     ("definitions", Role::Note, Holds::Named),
     ("contentSchema", Role::Note, Holds::Schema),
+    // The notes of a normalized schema.
+    ("x-rest-of-members", Role::Note, Holds::Schema),
+    ("x-rest-of-items", Role::Note, Holds::Schema),
 ];
 
 /// How the keyword `name` is treated; unknown ones are annotations.

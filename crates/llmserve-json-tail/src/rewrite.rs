@@ -4,15 +4,17 @@
 use serde_json::{Map, Value, json};
 
 use super::bounds::draw_in;
+use super::normalize::Normal;
 use super::keywords::change_subschemas;
 use super::pattern::from_ecma;
 
 /// The schema to compile in place of `schema`: it has the same documents, without white space between
-/// tokens and without some numbers at the very ends of their ranges. `schema` is one that [`super::Outline`] accepted, so an object or `true`.
+/// tokens and without some numbers at the very ends of their ranges.
 #[must_use]
-pub fn for_grammar(schema: &Value) -> Value {
-    let mut schema = if schema.is_object() { schema.clone() } else { json!({}) };
+pub fn for_grammar(schema: &Normal) -> Value {
+    let mut schema = schema.schema().clone();
     change_subschemas(&mut schema, |members| {
+        members.retain(|keyword, _| !keyword.starts_with("x-") && keyword != "uniqueItems");
         rewrite_patterns(members);
         draw_in(members);
     });
@@ -40,6 +42,7 @@ fn rewrite_patterns(members: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Objects;
 
     #[test]
     fn patterns_are_rewritten_and_constants_are_not() {
@@ -47,7 +50,7 @@ mod tests {
             "properties": {"pattern": {"pattern": "^.$"}, "c": {"const": {"pattern": "."}}},
             "patternProperties": {"^\\d": {"items": [{"pattern": "\\w"}]}},
         });
-        let written = for_grammar(&schema);
+        let written = for_grammar(&Normal::new(&schema, Objects::Open).unwrap());
         let dot = r"^[^\n\r\x{2028}\x{2029}]$";
         assert_eq!(written["properties"]["pattern"]["pattern"], dot);
         assert_eq!(written["properties"]["c"], schema["properties"]["c"]);

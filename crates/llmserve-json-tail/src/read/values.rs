@@ -87,21 +87,12 @@ impl<'s> Reader<'s> {
     /// The array keywords.
     pub(super) fn list(&mut self, fields: &Fields<'s, '_>) -> Result<ListRule, SchemaError> {
         let (min, max) = fields.counts("minItems", "maxItems", MAX_LEAST)?;
-        let items = fields.map.get("items");
-        let old_prefix = items.and_then(Value::as_array);
-        let (name, prefix, rest) = match old_prefix {
-            Some(prefix) => ("items", Some(prefix.as_slice()), "additionalItems"),
-            None if self.is_old_draft || fields.map.contains_key("additionalItems") => {
-                ("items", None, "items")
-            }
-            None => ("prefixItems", fields.list("prefixItems")?, "items"),
-        };
         let mut rule = ListRule { min, max, ..ListRule::default() };
-        for (index, value) in prefix.unwrap_or_default().iter().enumerate() {
-            let path = format!("{}/{name}/{index}", fields.path);
-            rule.prefix.push(self.schema(path, name, value)?);
+        for (index, value) in fields.list("prefixItems")?.unwrap_or_default().iter().enumerate() {
+            let path = format!("{}/prefixItems/{index}", fields.path);
+            rule.prefix.push(self.schema(path, "prefixItems", value)?);
         }
-        rule.items = self.child(fields, rest)?;
+        rule.items = self.child(fields, "items")?;
         Ok(rule)
     }
 
