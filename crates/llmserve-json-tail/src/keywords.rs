@@ -22,7 +22,7 @@ pub(super) enum Role {
     Own,
     /// The keyword applies other schemas, or constants, to the same value.
     InPlace,
-    /// The keyword would have to be honoured and cannot be.
+    /// The keyword has no place in the normal form.
     Refused,
     /// The keyword asks for nothing.
     Note,
@@ -73,8 +73,7 @@ const KEYWORDS: [(&str, Role, Holds); 50] = [
     ("$recursiveRef", Role::Refused, Holds::NoSchema),
     ("$dynamicAnchor", Role::Refused, Holds::NoSchema),
     ("$recursiveAnchor", Role::Refused, Holds::NoSchema),
-    // `true` is refused where it is read.
-    ("uniqueItems", Role::Note, Holds::NoSchema),
+    ("uniqueItems", Role::Refused, Holds::NoSchema),
     ("$defs", Role::Note, Holds::Named),
     ("definitions", Role::Note, Holds::Named),
     ("contentSchema", Role::Note, Holds::Schema),

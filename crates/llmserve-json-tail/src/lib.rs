@@ -45,6 +45,7 @@ pub use judge::ByteJudge;
 pub use keywords::{escape, for_each_subschema};
 pub use normalize::{Normal, Objects};
 pub use outline::Outline;
+pub use pattern::replace_lookahead;
 pub use rewrite::for_grammar;
 pub use scan::numbers;
 pub use search::{Progress, Search, find_tail};

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::bounds::draw_in;
 use super::normalize::Normal;
+use super::format::expression;
 use super::keywords::change_subschemas;
 use super::pattern::from_ecma;
 
@@ -14,8 +15,9 @@ use super::pattern::from_ecma;
 pub fn for_grammar(schema: &Normal) -> Value {
     let mut schema = schema.schema().clone();
     change_subschemas(&mut schema, |members| {
-        members.retain(|keyword, _| !keyword.starts_with("x-") && keyword != "uniqueItems");
+        members.retain(|keyword, _| !keyword.starts_with("x-"));
         rewrite_patterns(members);
+        rewrite_format(members);
         draw_in(members);
     });
     if let Some(map) = schema.as_object_mut() {
@@ -36,6 +38,19 @@ fn rewrite_patterns(members: &mut Map<String, Value>) {
     if let Some(Value::Object(patterns)) = members.get_mut("patternProperties") {
         let renamed = std::mem::take(patterns).into_iter();
         *patterns = renamed.map(|(pattern, value)| (from_ecma(&pattern), value)).collect();
+    }
+}
+
+/// A format as the pattern that the outline takes it for.
+fn rewrite_format(members: &mut Map<String, Value>) {
+    let Some(expression) = members.remove("format").as_ref().and_then(Value::as_str).and_then(expression) else {
+        return;
+    };
+    let pattern = Value::String(format!("^(?:{expression})$"));
+    if !members.contains_key("pattern") {
+        members.insert("pattern".to_owned(), pattern);
+    } else if let Some(parts) = members.entry("allOf").or_insert_with(|| json!([])).as_array_mut() {
+        parts.push(json!({"pattern": pattern}));
     }
 }
 

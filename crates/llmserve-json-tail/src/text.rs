@@ -110,12 +110,24 @@ impl TextRule {
         if self.patterns.is_empty() {
             return self.padding(length, if more.is_empty() { &content.decoded } else { b"" });
         }
+        if let Some(rest) = self.expected(patterns, content, more, length) {
+            return Some(rest);
+        }
         let tables = self.patterns.iter().map(|&id| Some((id, patterns.table(id)?)));
         let tables: Vec<_> = tables.collect::<Option<_>>()?;
         let states = tables.iter().map(|(id, table)| content.run(*id, table, more));
         let states = states.collect::<Option<_>>()?;
         let tables = tables.into_iter().map(|(_, table)| table).collect();
         Search { rule: self, tables }.shortest(states, length)
+    }
+
+    /// The rest of the text that a reader would expect, if the string has begun like it.
+    fn expected(&self, patterns: &Patterns, content: &Content, more: &[u8], length: usize) -> Option<Vec<u8>> {
+        let [only] = self.patterns[..] else { return None };
+        let text = patterns.example(only)?.as_bytes();
+        let fits = self.min <= text.len() && self.max.is_none_or(|max| text.len() <= max);
+        let rest = text.strip_prefix(&content.decoded[..])?.strip_prefix(more)?;
+        (fits && length <= text.len()).then(|| rest.to_vec())
     }
 
     /// Bytes of the longest rest that one more character can ask for.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use llguidance::api::TopLevelGrammar;
-use llmserve_json_tail::{Normal, Objects, Outline, SchemaError, for_each_subschema, for_grammar, numbers};
+use llmserve_json_tail::{Normal, Objects, Outline, SchemaError, for_each_subschema, for_grammar, numbers, replace_lookahead};
 use serde_json::{Map, Value};
 
 use super::document;
@@ -70,6 +70,7 @@ impl Schema {
         {
             members.remove("$schema");
         }
+        replace_lookahead(&mut schema);
         let normal = Normal::new(&schema, Objects::Closed).map_err(refused)?;
         Ok(Self { sent: schema, normal })
     }

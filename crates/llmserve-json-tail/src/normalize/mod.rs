@@ -5,7 +5,7 @@
 //!
 //! - `references`: where a `$ref` leads. `positive`: a schema that has to match. `negative`: one that must not.
 //! - `alternatives`: `if`, `dependent...` and `oneOf` as choices; `disjoint` tells which branches exclude each
-//!   other. `contains`: an item somewhere. `names`: `propertyNames`. `constants`: all strings but some.
+//!   other. `contains`: an item somewhere. `unique`: `uniqueItems`. `names`: `propertyNames`. `constants`: all strings but some.
 //! - `closing`: `unevaluated...`, and objects without members that the schema does not name. `ways` has the
 //!   choices written out. `counts`: bounds on the number of members.
 
@@ -19,6 +19,7 @@ mod names;
 mod negative;
 mod positive;
 mod references;
+mod unique;
 mod ways;
 
 use std::collections::{HashMap, VecDeque};

@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 use super::super::error::SchemaError;
 use super::super::format;
-use super::super::read::kind;
 use super::{REST_OF_ITEMS, REST_OF_MEMBERS, Rewriter, Sent, Sign, whole};
 
 /// Which forms of keywords a schema may use.
@@ -54,7 +53,7 @@ impl<'s> Rewriter<'s> {
                     out.insert(keyword.clone(), self.members(sent, keyword)?);
                 }
                 "items" | "prefixItems" | "additionalItems" => self.items(sent, keyword, draft, &mut out)?,
-                "uniqueItems" => unique(sent, &mut out)?,
+                "uniqueItems" => parts.extend(self.unique_items(sent)?),
                 "allOf" | "anyOf" => _ = out.insert(keyword.clone(), self.list(sent, keyword)?),
                 "additionalProperties" => self.child(sent, keyword, keyword, &mut out)?,
                 "unevaluatedProperties" => self.child(sent, keyword, REST_OF_MEMBERS, &mut out)?,
@@ -184,16 +183,5 @@ fn exclusive(sent: &Sent<'_, '_>, plain: &str, keyword: &str, out: &mut Map<Stri
     };
     if let Some(value) = value {
         out.insert(keyword.to_owned(), value.clone());
-    }
-}
-
-fn unique(sent: &Sent<'_, '_>, out: &mut Map<String, Value>) -> Result<(), SchemaError> {
-    match &sent.map["uniqueItems"] {
-        Value::Bool(true) if sent.count("maxItems").is_none_or(|max| max > 1) => {
-            out.insert("uniqueItems".to_owned(), Value::Bool(true));
-            Ok(())
-        }
-        Value::Bool(_) => Ok(()),
-        other => Err(sent.error("uniqueItems", format!("must be a boolean, not {}", kind(other)))),
     }
 }

@@ -195,9 +195,5 @@ fn refuse(fields: &Fields<'_, '_>) -> Result<(), SchemaError> {
             return Err(fields.error(keyword, "is not supported"));
         }
     }
-    match fields.map.get("uniqueItems") {
-        None | Some(Value::Bool(false)) => Ok(()),
-        Some(Value::Bool(true)) => Err(fields.error("uniqueItems", "is not supported")),
-        Some(other) => Err(fields.wrong("uniqueItems", "a boolean", other)),
-    }
+    Ok(())
 }

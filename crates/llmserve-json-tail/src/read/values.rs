@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::super::error::SchemaError;
-use super::super::format;
 use super::super::keywords::escape;
 use super::super::number::{Bound, Decimal, NumberRule};
 use super::super::source::{ListRule, RecordRule, SourceId};
@@ -78,8 +77,7 @@ impl<'s> Reader<'s> {
             rule.patterns.push(id.map_err(|reason| fields.error("pattern", reason))?);
         }
         if let Some(name) = fields.text("format")? {
-            let id = self.patterns.format(name).map_err(|()| unknown_format(fields, name))?;
-            rule.patterns.extend(id);
+            rule.patterns.extend(self.patterns.format(name));
         }
         Ok(rule)
     }
@@ -130,9 +128,4 @@ impl<'s> Reader<'s> {
         let Some(value) = fields.map.get(keyword) else { return Ok(None) };
         self.schema(format!("{}/{keyword}", fields.path), keyword, value).map(Some)
     }
-}
-
-fn unknown_format(fields: &Fields<'_, '_>, name: &str) -> SchemaError {
-    let name: String = name.chars().take(40).collect();
-    fields.error("format", format!("`{name}` is not known; the formats are {}", format::NAMES))
 }

@@ -1,6 +1,7 @@
 //! The outline against llguidance and a validator, at every byte of random documents.
 
 mod bounds;
+mod closed;
 mod corpus;
 mod judge;
 mod random;
