@@ -24,6 +24,10 @@ pub(super) fn expression(name: &str) -> Option<String> {
         "hostname" => format!("{LABEL}(?:\\.{LABEL})*"),
         "ipv4" => ipv4(),
         "ipv6" => ipv6(),
+        "ipv4network" => ipv4_network(),
+        "ipv6network" => format!("(?:{}/128|::/0)", ipv6()),
+        "ipv4interface" => format!("{}/(?:[0-9]|[12][0-9]|3[0-2])", ipv4()),
+        "ipv6interface" => format!("{}/(?:[0-9]|[1-9][0-9]|1[01][0-9]|12[0-8])", ipv6()),
         "uuid" => UUID.to_owned(),
         "uri" => uri(),
         "unknown" => String::new(),
@@ -60,6 +64,11 @@ fn email() -> String {
 
 fn ipv4() -> String {
     format!("(?:{OCTET}\\.){{3}}{OCTET}")
+}
+
+/// A network as Pydantic reads it: no address within it, so that the bits behind its prefix are zeros.
+fn ipv4_network() -> String {
+    format!("(?:{OCTET}(?:\\.{OCTET}){{3}}/32|{OCTET}(?:\\.{OCTET}){{2}}\\.0/24|{OCTET}\\.{OCTET}\\.0\\.0/16|{OCTET}\\.0\\.0\\.0/8|0\\.0\\.0\\.0/0)")
 }
 
 /// Eight groups, or at most seven around one `::` (RFC 4291, without the mixed form).
@@ -101,8 +110,21 @@ mod tests {
     use super::*;
     use crate::automaton::Automaton;
 
-    const NAMES: [&str; 10] = [
-        "date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri",
+    const NAMES: [&str; 14] = [
+        "date-time",
+        "time",
+        "date",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "ipv4network",
+        "ipv6network",
+        "ipv4interface",
+        "ipv6interface",
+        "uuid",
+        "uri",
     ];
 
     fn matches(name: &str, text: &str) -> bool {
@@ -130,6 +152,10 @@ mod tests {
             ("ipv4", "255.249.199.0"),
             ("ipv6", "1:2:3:4:5:6:7:8"),
             ("ipv6", "::"),
+            ("ipv4network", "10.0.0.0/8"),
+            ("ipv4network", "1.2.3.4/32"),
+            ("ipv6network", "::/0"),
+            ("ipv4interface", "1.2.3.4/24"),
             ("ipv6", "1::8"),
             ("uri", "http://u@h.org:80/p/q?x=%20#f"),
             ("uri", "mailto:a@b"),
@@ -156,6 +182,8 @@ mod tests {
             ("duration", "P1Y1D"),
             ("ipv4", "256.0.0.1"),
             ("ipv4", "01.0.0.1"),
+            ("ipv4network", "1.2.3.4/24"),
+            ("ipv6interface", "::1/129"),
             ("ipv6", "1:2:3:4:5:6:7"),
             ("ipv6", "1::2::3"),
             ("uri", "no scheme"),

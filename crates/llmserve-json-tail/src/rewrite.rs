@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(written["properties"]["pattern"]["pattern"], dot);
         assert_eq!(written["properties"]["c"], schema["properties"]["c"]);
         let named = &written["patternProperties"]["^[0-9]"];
-        assert_eq!(named["items"][0]["pattern"], "[A-Za-z0-9_]");
+        assert_eq!(named["prefixItems"][0]["pattern"], "[A-Za-z0-9_]");
         assert_eq!(written["x-guidance"]["whitespace_flexible"], false);
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
-use super::automaton::{Automaton, State};
+use super::automaton::{Automaton, State, readable_first};
 use super::pattern::{PatternId, Patterns};
 use super::quoting::{Content, escape_endings, finish_character, quote_into};
 
@@ -195,13 +195,13 @@ impl Search<'_> {
             let states = states.map(|(table, &state)| table.step(state, byte));
             Some(Place { states: states.collect::<Option<_>>()?, length, from, byte })
         };
-        let moves = |(table, &state): (&&Automaton, &State)| table.moves(state).to_vec();
-        // The table with the fewest continuations proposes bytes, and with several tables all do.
-        let mut bytes: Vec<_> = self.tables.iter().zip(&place.states).flat_map(moves).collect();
-        if self.tables.len() > 1 {
-            bytes.dedup_by_key(|(byte, _)| *byte);
+        if let ([table], [state]) = (&self.tables[..], &place.states[..]) {
+            return table.moves(*state).iter().filter_map(next).collect();
         }
-        bytes.iter().filter_map(next).collect()
+        // What several tables allow together none of them may propose alone.
+        let mut seen = HashSet::new();
+        let places = readable_first().filter_map(|byte| next(&(byte, 0)));
+        places.filter(|place| seen.insert(place.states.clone())).collect()
     }
 
     fn is_end(&self, place: &Place) -> bool {
@@ -262,6 +262,14 @@ mod tests {
         assert_eq!(first(&rule, &patterns, "").unwrap(), "éééx\"");
         rule.max = Some(3);
         assert_eq!(first(&rule, &patterns, ""), None);
+    }
+
+    #[test]
+    fn patterns_meet_in_a_byte_that_neither_proposes() {
+        let (mut rule, mut patterns) = rule("^([a-z][0-9])+$");
+        rule.patterns.push(patterns.search("[m-u]8$").unwrap());
+        rule.patterns.push(patterns.search("[s-z][5-9]$").unwrap());
+        assert_eq!(first(&rule, &patterns, "").unwrap(), "s8\"");
     }
 
     #[test]

@@ -17,13 +17,18 @@ impl<'s> Rewriter<'s> {
         }
         let schemas = self.each(&branches, "oneOf", Sign::Is)?;
         let mut ways = Vec::new();
+        let mut excluded: Vec<Option<Value>> = vec![None; schemas.len()];
         for (index, schema) in schemas.iter().enumerate() {
             let mut parts = vec![schema.clone()];
             for (other, at) in branches.iter().enumerate() {
                 if other == index || self.are_disjoint(&schemas[index], &schemas[other]) {
                     continue;
                 }
-                let excluded = self.negated(at, "oneOf", Sign::Not).map_err(|error| {
+                if let Some(known) = &excluded[other] {
+                    parts.push(self.copy(known, sent.path)?);
+                    continue;
+                }
+                let not = self.negated(at, "oneOf", Sign::Not).map_err(|error| {
                     let reason = format!(
                         "branches {} and {} may both match, and excluding `{}` is not supported",
                         index.min(other),
@@ -32,7 +37,8 @@ impl<'s> Rewriter<'s> {
                     );
                     sent.error("oneOf", reason)
                 })?;
-                parts.push(excluded);
+                parts.push(not.clone());
+                excluded[other] = Some(not);
             }
             ways.push(all_of(parts));
         }
@@ -65,7 +71,9 @@ impl<'s> Rewriter<'s> {
         let mut ways = vec![all_of(self.each(&branches, "oneOf", Sign::Not)?)];
         for (index, one) in schemas.iter().enumerate() {
             let others = &schemas[index + 1..];
-            ways.extend(others.iter().map(|other| all_of(vec![one.clone(), other.clone()])));
+            for other in others {
+                ways.push(all_of(vec![self.copy(one, sent.path)?, self.copy(other, sent.path)?]));
+            }
         }
         Ok(ways)
     }

@@ -3,6 +3,7 @@
 //! Both depend on all schemas that apply to a value together, so a place that combines several is written as
 //! its ways.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::error::SchemaError;
 use super::super::keywords::for_each_subschema;
 use super::ways::{Way, Ways, close_members};
-use super::{ORIGIN, Objects, REST_OF_ITEMS, REST_OF_MEMBERS, UNSEEN, all_of, any_of};
+use super::{MAX_SCHEMAS, ORIGIN, Objects, REST_OF_ITEMS, REST_OF_MEMBERS, UNSEEN, all_of, any_of};
 
 /// The name of a definition as it is drawn into a place, not closed itself.
 const PART: &str = "-part";
@@ -31,7 +32,7 @@ pub(super) fn close(
     if objects == Objects::Open && !has_rest(&root) && !definitions.values().any(has_rest) {
         return Ok((root, definitions));
     }
-    let closing = Closing { definitions: &definitions, root: &root, objects };
+    let closing = Closing { definitions: &definitions, root: &root, objects, num_schemas: Cell::new(0) };
     let mut closed = Map::new();
     for (name, schema) in &definitions {
         closed.insert(name.clone(), closing.place(schema)?);
@@ -45,6 +46,7 @@ struct Closing<'d> {
     definitions: &'d Map<String, Value>,
     root: &'d Value,
     objects: Objects,
+    num_schemas: Cell<usize>,
 }
 
 impl Closing<'_> {
@@ -75,10 +77,32 @@ impl Closing<'_> {
             }
             _ => {}
         }
-        let mut ways = Ways { definitions: self.definitions, root: self.root, depth: 0 };
+        let mut ways = Ways::new(self.definitions, self.root);
         let Ok(ways) = ways.of(schema) else { return self.with_many_ways(map) };
-        let ways = ways.into_iter().map(|way| self.way(way)).collect::<Result<Vec<_>, _>>()?;
-        Ok(noted(any_of(ways), map))
+        Ok(noted(self.choice(ways)?, map))
+    }
+
+    /// One of several ways, closed; what they share stands once.
+    fn choice(&self, mut ways: Vec<Way>) -> Result<Value, SchemaError> {
+        if ways.len() == 1 {
+            return self.way(ways.swap_remove(0));
+        }
+        let shared: Way = match ways.split_first() {
+            Some((first, others)) => {
+                first.iter().filter(|schema| others.iter().all(|way| way.contains(schema))).cloned().collect()
+            }
+            None => return Ok(Value::Bool(false)),
+        };
+        let mut parts = self.parts(&shared)?;
+        let mut choices = Vec::new();
+        for mut way in ways {
+            let closing = self.closing(&way);
+            way.retain(|schema| !shared.contains(schema));
+            way.extend(closing);
+            choices.push(all_of(self.parts(&way)?));
+        }
+        parts.push(any_of(choices));
+        Ok(all_of(parts))
     }
 
     fn with_list(&self, map: &Map<String, Value>, keyword: &str) -> Result<Value, SchemaError> {
@@ -91,25 +115,41 @@ impl Closing<'_> {
 
     /// One way, closed.
     fn way(&self, mut way: Way) -> Result<Value, SchemaError> {
-        if self.objects == Objects::Closed && closes(&way)
-            && let Some(mut closing) = close_members(&way, &Value::Bool(false))
-        {
-            let required: Vec<&Value> = way.iter().filter_map(|schema| schema.get("required")?.as_array()).flatten().collect();
-            for name in required.into_iter().filter_map(Value::as_str) {
-                closing["properties"][name] = Value::Bool(true);
-            }
+        if let Some(closing) = self.closing(&way) {
             match &mut way[..] {
                 [Value::Object(alone)] => close_alone(alone, &closing),
                 _ => way.push(closing),
             }
         }
-        let parts = way.iter().map(|schema| self.part(schema)).collect::<Result<_, _>>()?;
-        Ok(all_of(parts))
+        Ok(all_of(self.parts(&way)?))
+    }
+
+    /// The schema that closes the objects of a way.
+    fn closing(&self, way: &Way) -> Option<Value> {
+        if self.objects == Objects::Open || !closes(way) {
+            return None;
+        }
+        let mut closing = close_members(way, &Value::Bool(false))?;
+        let required = way.iter().filter_map(|schema| schema.get("required")?.as_array()).flatten();
+        for name in required.filter_map(Value::as_str) {
+            closing["properties"][name] = Value::Bool(true);
+        }
+        Some(closing)
+    }
+
+    fn parts(&self, way: &Way) -> Result<Vec<Value>, SchemaError> {
+        way.iter().map(|schema| self.part(schema)).collect()
     }
 
     /// A schema that applies beside others: its members and items are places.
     fn part(&self, schema: &Value) -> Result<Value, SchemaError> {
         let Some(map) = schema.as_object() else { return Ok(schema.clone()) };
+        self.num_schemas.set(self.num_schemas.get() + 1);
+        if self.num_schemas.get() > MAX_SCHEMAS {
+            let path = map.get(ORIGIN).and_then(Value::as_str).unwrap_or_default();
+            let reason = "is too large: its combinations have too many alternatives";
+            return Err(SchemaError::new("schema", path, reason));
+        }
         let mut out = Map::new();
         for (keyword, value) in map {
             let value = match (keyword.as_str(), value) {
@@ -143,11 +183,8 @@ impl Closing<'_> {
             return Err(SchemaError::new("unevaluatedProperties", path, reason));
         }
         let schema = self.part(&Value::Object(map.clone()))?;
-        if self.objects == Objects::Open || !closes(&schemas) {
-            return Ok(schema);
-        }
-        let closing = close_members(&schemas, &Value::Bool(false)).unwrap_or(Value::Bool(true));
-        Ok(noted(all_of(vec![schema, closing]), map))
+        let parts = [schema].into_iter().chain(self.closing(&schemas)).collect();
+        Ok(noted(all_of(parts), map))
     }
 
     /// All schemas that may apply in place.
@@ -160,7 +197,7 @@ impl Closing<'_> {
         if let Some(target) = map.get("$ref").and_then(Value::as_str)
             && seen.insert(target.to_owned())
         {
-            let ways = Ways { definitions: self.definitions, root: self.root, depth: 0 };
+            let ways = Ways::new(self.definitions, self.root);
             self.collect(ways.target(target), out, seen);
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::error::SchemaError;
-use super::{Rewriter, Sent, Sign, any_of};
+use super::{Rewriter, Sent, Sign, any_of, narrow};
 
 /// The items among which the matches are.
 pub(super) const MAX_PLACES: usize = 6;
@@ -52,14 +52,16 @@ impl<'s> Rewriter<'s> {
             })?,
             None => Value::Bool(true),
         };
-        let ways = rows(matches).into_iter().map(|row| {
-            let prefix: Vec<Value> =
-                row.iter().map(|matches| if *matches { is.clone() } else { not.clone() }).collect();
-            json!({"minItems": row.len(), "prefixItems": prefix, "items": not})
-        });
+        let mut ways = Vec::new();
+        for row in rows(matches) {
+            let items = row.iter().map(|matches| self.copy(if *matches { &is } else { &not }, sent.path));
+            let prefix: Vec<Value> = items.collect::<Result<_, _>>()?;
+            let rest = self.copy(&not, sent.path)?;
+            ways.push(narrow(json!({"minItems": row.len(), "prefixItems": prefix, "items": rest})));
+        }
         // What an item is looked at for does not evaluate the array's other items.
         self.num_negations += 1;
-        let ways = ways.map(|way| self.object(sent.path, way)).collect();
+        let ways = ways.into_iter().map(|way| self.object(sent.path, way)).collect();
         self.num_negations -= 1;
         Ok(any_of(ways))
     }

@@ -6,14 +6,15 @@ use serde_json::{Map, Value, json};
 /// Maximum number of alternatives for one object.
 const MAX_CHOICES: usize = 64;
 
-/// Replaces the bounds of a schema whose members all have names.
+/// Replaces the bounds of a schema whose members all have names, and lets them apply where they do not.
 pub(super) fn write_out(map: &mut Map<String, Value>) {
     let count = |keyword: &str| map.get(keyword).and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
     let (min, max) = (count("minProperties"), count("maxProperties"));
-    let is_closed = map.get("additionalProperties") == Some(&Value::Bool(false));
-    if (min.is_none() && max.is_none()) || !is_closed || map.contains_key("patternProperties") {
+    if min.is_none() && max.is_none() {
         return;
     }
+    let is_closed = map.get("additionalProperties") == Some(&Value::Bool(false));
+    let has_names_only = is_closed && !map.contains_key("patternProperties");
     let required: Vec<&str> =
         map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let members = map.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -22,6 +23,11 @@ pub(super) fn write_out(map: &mut Map<String, Value>) {
     });
     let optional: Vec<&String> = optional.map(|(name, _)| name).collect();
     if optional.is_empty() {
+        return;
+    }
+    if !has_names_only {
+        let ways = all_choices(&optional);
+        add(map, ways.into_iter().collect());
         return;
     }
     let min = min.unwrap_or(0).saturating_sub(required.len());
@@ -41,9 +47,38 @@ pub(super) fn write_out(map: &mut Map<String, Value>) {
     let parts: Vec<Value> = parts.into_iter().flatten().map(|ways| json!({"anyOf": ways})).collect();
     map.remove("minProperties");
     map.remove("maxProperties");
+    add(map, parts);
+}
+
+fn add(map: &mut Map<String, Value>, parts: Vec<Value>) {
+    if parts.is_empty() {
+        return;
+    }
     if let Some(list) = map.entry("allOf").or_insert_with(|| json!([])).as_array_mut() {
         list.extend(parts);
     }
+}
+
+/// Each optional member is there or not, so that the bounds are left to those without a name; `None` if there
+/// are too many members.
+fn all_choices(optional: &[&String]) -> Option<Value> {
+    let num_choices = 1_usize.checked_shl(u32::try_from(optional.len()).ok()?)?;
+    if num_choices > MAX_CHOICES {
+        return None;
+    }
+    let ways = (0..num_choices).map(|bits| {
+        let mut required = Vec::new();
+        let mut absent = Map::new();
+        for (place, name) in optional.iter().enumerate() {
+            if bits >> place & 1 == 1 {
+                required.push(name);
+            } else {
+                absent.insert((*name).clone(), Value::Bool(false));
+            }
+        }
+        json!({"required": required, "properties": absent})
+    });
+    Some(json!({"anyOf": ways.collect::<Vec<_>>()}))
 }
 
 /// All choices of `count` places out of `num`; `None` if they are too many.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::super::source::Types;
+use super::NARROW;
 
 /// Nesting to which schemas are compared.
 const MAX_DEPTH: usize = 8;
@@ -28,7 +29,7 @@ impl Comparison<'_, '_> {
             return true;
         }
         let (Some(one_map), Some(other_map)) = (one.as_object(), other.as_object()) else { return false };
-        if self.depth >= MAX_DEPTH {
+        if self.depth >= MAX_DEPTH || [one_map, other_map].iter().any(|map| map.contains_key(NARROW)) {
             return false;
         }
         self.depth += 1;
@@ -196,6 +197,7 @@ mod tests {
                 json!({"type": "object", "properties": {"k": {"const": "b"}}}),
             ),
             (json!({"$ref": "#/$defs/a"}), json!({"type": "null"})),
+            (json!({"type": "string", "x-narrow": true}), json!({"type": "null"})),
         ] {
             assert!(!are_disjoint(&one, &other, &mut |_| None), "{one} {other}");
         }

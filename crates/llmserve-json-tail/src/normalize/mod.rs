@@ -28,13 +28,15 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::error::SchemaError;
-use super::keywords::change_subschemas;
+use super::keywords::{change_subschemas, for_each_subschema};
 use references::References;
 
 /// The place of a subschema in the schema that was sent.
 pub(super) const ORIGIN: &str = "x-origin";
 /// A subschema whose members and items do not count as evaluated: it stems from a negation.
 const UNSEEN: &str = "x-unseen";
+/// A subschema that leaves out documents: what it excludes may still match the schema that was sent.
+const NARROW: &str = "x-narrow";
 /// `unevaluatedProperties` and `unevaluatedItems`, until `closing` settles them.
 const REST_OF_MEMBERS: &str = "x-rest-of-members";
 const REST_OF_ITEMS: &str = "x-rest-of-items";
@@ -203,11 +205,7 @@ impl<'s> Rewriter<'s> {
     }
 
     fn schema(&mut self, at: &Place<'s>, keyword: &str, sign: Sign) -> Result<Value, SchemaError> {
-        self.num_schemas += 1;
-        if self.num_schemas > MAX_SCHEMAS {
-            let reason = format!("the schema has more than {MAX_SCHEMAS} subschemas once it is written out");
-            return Err(SchemaError::new("schema", &at.path, reason));
-        }
+        self.count(1, &at.path)?;
         match at.value {
             Value::Bool(allows) => Ok(Value::Bool(*allows == (sign == Sign::Is))),
             Value::Object(map) => {
@@ -223,6 +221,23 @@ impl<'s> Rewriter<'s> {
                 Err(SchemaError::new(keyword, &at.path, reason))
             }
         }
+    }
+
+    fn count(&mut self, num_schemas: usize, path: &str) -> Result<(), SchemaError> {
+        self.num_schemas += num_schemas;
+        if self.num_schemas <= MAX_SCHEMAS {
+            return Ok(());
+        }
+        let reason = format!("is too large: it has more than {MAX_SCHEMAS} subschemas once it is written out");
+        Err(SchemaError::new("schema", path, reason))
+    }
+
+    /// Another copy of a rewritten schema, which counts as well.
+    fn copy(&mut self, schema: &Value, path: &str) -> Result<Value, SchemaError> {
+        let mut num_schemas = 0;
+        for_each_subschema(schema, |_, _| num_schemas += 1);
+        self.count(num_schemas, path)?;
+        Ok(schema.clone())
     }
 
     /// The schema under `not`, seen from its outside.
@@ -306,4 +321,12 @@ fn any_of(mut schemas: Vec<Value>) -> Value {
         1 => schemas.swap_remove(0),
         _ => json!({"anyOf": schemas}),
     }
+}
+
+/// Marks a schema that leaves out documents.
+fn narrow(mut schema: Value) -> Value {
+    if let Some(map) = schema.as_object_mut() {
+        map.insert(NARROW.to_owned(), Value::Bool(true));
+    }
+    schema
 }

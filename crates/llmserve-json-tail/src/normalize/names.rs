@@ -19,6 +19,9 @@ impl<'s> Rewriter<'s> {
             Value::Object(map) => allowed(map).ok_or_else(unsupported)?,
             _ => return Err(unsupported()),
         };
+        if named == json!({}) {
+            return Ok(None);
+        }
         // Nothing is evaluated by its name.
         self.num_negations += 1;
         let schema = self.object(sent.path, named);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::error::SchemaError;
 use super::positive::Draft;
-use super::{Place, Rewriter, Sent, Sign, all_of, any_of, constants};
+use super::{Place, Rewriter, Sent, Sign, all_of, any_of, constants, narrow};
 
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
@@ -84,7 +84,9 @@ impl<'s> Rewriter<'s> {
         {
             let first = sent.children(prefix).len();
             let fails = self.schema(&at, keyword, Sign::Not)?;
-            ways.extend((first..first + super::contains::MAX_PLACES).filter_map(|index| item_at(index, fails.clone())));
+            for index in first..first + super::contains::MAX_PLACES {
+                ways.extend(item_at(index, self.copy(&fails, sent.path)?).map(narrow));
+            }
         }
         Ok(())
     }
@@ -154,7 +156,13 @@ fn other_types(sent: &Sent<'_, '_>, value: &Value) -> Result<Option<Value>, Sche
     let names = names.ok_or_else(|| sent.unsupported("type"))?;
     let is_named = |kind: &str| names.contains(&kind) || (kind == "number" && names.contains(&"integer"));
     let others: Vec<&str> = TYPES.into_iter().filter(|kind| !is_named(kind)).collect();
-    Ok((!others.is_empty()).then(|| json!({"type": others})))
+    let leaves_out = names.contains(&"integer") && !names.contains(&"number");
+    Ok(match (others.is_empty(), leaves_out) {
+        (true, true) => Some(narrow(json!({"allOf": [false]}))),
+        (true, false) => None,
+        (false, true) => Some(narrow(json!({"type": others}))),
+        (false, false) => Some(json!({"type": others})),
+    })
 }
 
 /// The keyword that bounds the same count from the other side, and the type that it is for.

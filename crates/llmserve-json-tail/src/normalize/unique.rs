@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::error::SchemaError;
 use super::super::read::kind;
-use super::{Rewriter, Sent, any_of};
+use super::{Rewriter, Sent, any_of, narrow};
 
 /// The largest number of different items: each choice of them is an alternative.
 const MAX_VALUES: usize = 6;
@@ -28,7 +28,8 @@ impl<'s> Rewriter<'s> {
             let chosen = values.iter().enumerate().filter(|(place, _)| bits >> place & 1 == 1);
             let items: Vec<Value> = chosen.map(|(_, value)| json!({"const": value})).collect();
             let count = items.len();
-            self.object(sent.path, json!({"prefixItems": items, "minItems": count, "maxItems": count}))
+            let way = json!({"prefixItems": items, "minItems": count, "maxItems": count});
+            self.object(sent.path, narrow(way))
         });
         Ok(Some(any_of(ways.collect())))
     }

@@ -7,7 +7,10 @@ use super::{ORIGIN, REST_OF_ITEMS, REST_OF_MEMBERS, UNSEEN};
 
 /// Maximum number of ways that are written out.
 const MAX_WAYS: usize = 64;
-const MAX_DEPTH: usize = 64;
+/// Maximum number of schemas that are looked at, and of pairs that are compared.
+const MAX_STEPS: usize = 20_000;
+/// Maximum nesting of what applies in place.
+const MAX_DEPTH: usize = 256;
 
 /// Schemas without choices and references, which have to match together.
 pub(super) type Way = Vec<Value>;
@@ -25,7 +28,14 @@ pub(super) struct Ways<'d> {
     pub(super) definitions: &'d Map<String, Value>,
     /// The schema itself, to which `#` refers.
     pub(super) root: &'d Value,
-    pub(super) depth: usize,
+    num_steps: usize,
+    depth: usize,
+}
+
+impl<'d> Ways<'d> {
+    pub(super) fn new(definitions: &'d Map<String, Value>, root: &'d Value) -> Self {
+        Self { definitions, root, num_steps: 0, depth: 0 }
+    }
 }
 
 impl Ways<'_> {
@@ -39,6 +49,7 @@ impl Ways<'_> {
             return Ok(if *schema == Value::Bool(false) { vec![] } else { vec![vec![]] });
         };
         self.depth += 1;
+        self.pay(1)?;
         if self.depth > MAX_DEPTH {
             return Err(TooMany);
         }
@@ -47,10 +58,10 @@ impl Ways<'_> {
         let own_place = own_place.or_else(|| map.keys().position(|keyword| !is_in_place(keyword)));
         for (index, (keyword, value)) in map.iter().enumerate() {
             if own_place == Some(index) {
-                ways = product(ways, vec![own(map).into_iter().collect()])?;
+                ways = self.product(ways, vec![own(map).into_iter().collect()])?;
             }
             for part in self.parts(keyword, value)? {
-                ways = product(ways, part)?;
+                ways = self.product(ways, part)?;
             }
         }
         self.depth -= 1;
@@ -74,6 +85,31 @@ impl Ways<'_> {
             _ => Ok(Vec::new()),
         }
     }
+
+    fn pay(&mut self, steps: usize) -> Result<(), TooMany> {
+        self.num_steps = self.num_steps.saturating_add(steps);
+        if self.num_steps > MAX_STEPS { Err(TooMany) } else { Ok(()) }
+    }
+
+    /// All pairs but those that exclude each other.
+    fn product(&mut self, ones: Vec<Way>, others: Vec<Way>) -> Result<Vec<Way>, TooMany> {
+        let mut ways = Vec::new();
+        for one in &ones {
+            for other in &others {
+                self.pay(one.len().saturating_mul(other.len()))?;
+                let excludes = |a: &Value| other.iter().any(|b| are_disjoint(a, b, &mut |_| None));
+                if one.iter().any(excludes) {
+                    continue;
+                }
+                let new = other.iter().filter(|schema| !one.contains(schema)).cloned();
+                ways.push(one.iter().cloned().chain(new).collect());
+                if ways.len() > MAX_WAYS {
+                    return Err(TooMany);
+                }
+            }
+        }
+        Ok(ways)
+    }
 }
 
 /// The keywords that say something about the value itself.
@@ -82,25 +118,6 @@ fn own(map: &Map<String, Value>) -> Option<Value> {
     let own: Map<String, Value> =
         map.iter().filter(|(keyword, _)| is_own(keyword)).map(|(k, v)| (k.clone(), v.clone())).collect();
     own.keys().any(|keyword| !keyword.starts_with("x-")).then_some(Value::Object(own))
-}
-
-/// All pairs but those that exclude each other.
-fn product(ones: Vec<Way>, others: Vec<Way>) -> Result<Vec<Way>, TooMany> {
-    let mut ways = Vec::new();
-    for one in &ones {
-        for other in &others {
-            let excludes = |a: &Value| other.iter().any(|b| are_disjoint(a, b, &mut |_| None));
-            if one.iter().any(excludes) {
-                continue;
-            }
-            let new = other.iter().filter(|schema| !one.contains(schema)).cloned();
-            ways.push(one.iter().cloned().chain(new).collect());
-            if ways.len() > MAX_WAYS {
-                return Err(TooMany);
-            }
-        }
-    }
-    Ok(ways)
 }
 
 /// Settles `unevaluated...` for each way.

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod closed;
+mod combined;
 mod corpus;
 mod judge;
 mod random;

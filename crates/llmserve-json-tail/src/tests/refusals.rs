@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Normal, Objects, closings, compiled};
+use crate::{ByteJudge, Normal, Objects};
+use super::{closings, compiled};
 use super::corpus::schemas;
 
 fn refusal(schema: &Value) -> (String, String, String) {
@@ -39,6 +40,14 @@ fn keywords_that_cannot_be_honoured() {
         assert_refused(&inner, keyword, "");
         assert_refused(&json!({"properties": {"a/b": {"items": inner}}}), keyword, "/properties/a~1b/items");
     }
+}
+
+/// What a branch leaves out may match another one.
+#[test]
+fn branches_that_only_seem_to_exclude_each_other() {
+    let schema = json!({"oneOf": [{"type": "number"}, {"not": {"type": "integer"}}]});
+    let mut judge = super::rescue::judge(&schema).unwrap();
+    assert!(judge.accepts(b"1") && judge.accepts(b"\"a\"") && !judge.accepts(b"1.5"));
 }
 
 #[test]

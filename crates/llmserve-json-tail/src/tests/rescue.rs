@@ -31,7 +31,7 @@ pub(super) fn judge_of(schema: &Normal) -> Result<ByteMatcher, String> {
     ByteMatcher::new(&factory, GrammarInit::Serialized(grammar)).map_err(|error| error.to_string())
 }
 
-fn validator(schema: &Value) -> jsonschema::Validator {
+pub(super) fn validator(schema: &Value) -> jsonschema::Validator {
     jsonschema::options().should_validate_formats(false).build(schema).unwrap()
 }
 
