@@ -49,9 +49,8 @@ pub(super) fn example(name: &str) -> Option<&'static str> {
 /// ISO 8601 as in RFC 3339, appendix A: no unit is left out between two others. A count has few digits, so that
 /// it fits every reader.
 fn duration() -> String {
-    let units = |a: char, b: char, c: char| {
-        format!("(?:{N}{a}(?:{N}{b}(?:{N}{c})?)?|{N}{b}(?:{N}{c})?|{N}{c})")
-    };
+    let units =
+        |a: char, b: char, c: char| format!("(?:{N}{a}(?:{N}{b}(?:{N}{c})?)?|{N}{b}(?:{N}{c})?|{N}{c})");
     let (date, time) = (units('Y', 'M', 'D'), units('H', 'M', 'S'));
     format!("P(?:{date}(?:T{time})?|T{time}|{N}W)")
 }
@@ -68,7 +67,9 @@ fn ipv4() -> String {
 
 /// A network as Pydantic reads it: no address within it, so that the bits behind its prefix are zeros.
 fn ipv4_network() -> String {
-    format!("(?:{OCTET}(?:\\.{OCTET}){{3}}/32|{OCTET}(?:\\.{OCTET}){{2}}\\.0/24|{OCTET}\\.{OCTET}\\.0\\.0/16|{OCTET}\\.0\\.0\\.0/8|0\\.0\\.0\\.0/0)")
+    format!(
+        "(?:{OCTET}(?:\\.{OCTET}){{3}}/32|{OCTET}(?:\\.{OCTET}){{2}}\\.0/24|{OCTET}\\.{OCTET}\\.0\\.0/16|{OCTET}\\.0\\.0\\.0/8|0\\.0\\.0\\.0/0)"
+    )
 }
 
 /// Eight groups, or at most seven around one `::` (RFC 4291, without the mixed form).

@@ -29,8 +29,7 @@ impl Outline {
     /// A keyword is malformed or cannot be honoured, no document can match the schema, the schema is
     /// too large, or its shortest document is. The path is one in the schema that was sent.
     pub fn compile(schema: &Normal) -> Result<Self, SchemaError> {
-        Self::read(schema.schema())
-            .map_err(|error| SchemaError { path: schema.origin(&error.path), ..error })
+        Self::read(schema.schema()).map_err(|error| SchemaError { path: schema.origin(&error.path), ..error })
     }
 
     fn read(schema: &Value) -> Result<Self, SchemaError> {

@@ -4,9 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use super::bounds::draw_in;
-use super::normalize::Normal;
 use super::format::expression;
 use super::keywords::change_subschemas;
+use super::normalize::Normal;
 use super::pattern::from_ecma;
 
 /// The schema to compile in place of `schema`: it has the same documents, without white space between
@@ -43,7 +43,8 @@ fn rewrite_patterns(members: &mut Map<String, Value>) {
 
 /// A format as the pattern that the outline takes it for.
 fn rewrite_format(members: &mut Map<String, Value>) {
-    let Some(expression) = members.remove("format").as_ref().and_then(Value::as_str).and_then(expression) else {
+    let Some(expression) = members.remove("format").as_ref().and_then(Value::as_str).and_then(expression)
+    else {
         return;
     };
     let pattern = Value::String(format!("^(?:{expression})$"));

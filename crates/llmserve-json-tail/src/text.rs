@@ -122,7 +122,13 @@ impl TextRule {
     }
 
     /// The rest of the text that a reader would expect, if the string has begun like it.
-    fn expected(&self, patterns: &Patterns, content: &Content, more: &[u8], length: usize) -> Option<Vec<u8>> {
+    fn expected(
+        &self,
+        patterns: &Patterns,
+        content: &Content,
+        more: &[u8],
+        length: usize,
+    ) -> Option<Vec<u8>> {
         let [only] = self.patterns[..] else { return None };
         let text = patterns.example(only)?.as_bytes();
         let fits = self.min <= text.len() && self.max.is_none_or(|max| text.len() <= max);

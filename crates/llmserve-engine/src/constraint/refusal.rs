@@ -120,9 +120,9 @@ fn is_about(message: &str, keyword: &str, value: &Value) -> bool {
         "minProperties" | "maxProperties" if says(NO_COUNT) => true,
         "$ref" if says(CIRCULAR) => value.as_str().is_some_and(says),
         "pattern" => value.as_str().is_some_and(|pattern| !is_regex(pattern)),
-        "patternProperties" => value.as_object().is_some_and(|members| {
-            says(NOT_DISJOINT) || members.keys().any(|pattern| !is_regex(pattern))
-        }),
+        "patternProperties" => value
+            .as_object()
+            .is_some_and(|members| says(NOT_DISJOINT) || members.keys().any(|pattern| !is_regex(pattern))),
         _ => false,
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use llguidance::api::TopLevelGrammar;
-use llmserve_json_tail::{Normal, Objects, Outline, SchemaError, for_each_subschema, for_grammar, numbers, replace_lookahead};
+use llmserve_json_tail::{
+    Normal, Objects, Outline, SchemaError, for_each_subschema, for_grammar, numbers, replace_lookahead,
+};
 use serde_json::{Map, Value};
 
 use super::document;
@@ -83,8 +85,7 @@ impl Schema {
     pub(super) fn rules(&self) -> Result<JsonRules, Error> {
         self.check_size()?;
         let outline = Outline::compile(&self.normal).map_err(refused)?;
-        let validator =
-            document::validator(&self.sent).map_err(|error| refusal::from_validator(&error))?;
+        let validator = document::validator(&self.sent).map_err(|error| refusal::from_validator(&error))?;
         Ok(JsonRules { outline: Arc::new(outline), validator })
     }
 

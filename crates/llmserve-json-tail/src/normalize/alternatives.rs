@@ -160,5 +160,6 @@ fn named_objects<'s>(
     if sent.map[keyword].is_object() {
         return Ok(sent.named(keyword));
     }
-    Err(sent.error(keyword, format!("must be an object, not {}", super::super::read::kind(&sent.map[keyword]))))
+    Err(sent
+        .error(keyword, format!("must be an object, not {}", super::super::read::kind(&sent.map[keyword]))))
 }

@@ -55,7 +55,9 @@ impl Closing<'_> {
         let mut wanted = parts_in(root);
         wanted.extend(closed.values().flat_map(parts_in));
         while let Some(name) = wanted.pop_first() {
-            let Some(plain) = name.strip_suffix(PART).filter(|_| !closed.contains_key(&name)) else { continue };
+            let Some(plain) = name.strip_suffix(PART).filter(|_| !closed.contains_key(&name)) else {
+                continue;
+            };
             let part = self.part(self.definitions.get(plain).unwrap_or(self.root))?;
             wanted.extend(parts_in(&part));
             closed.insert(name, part);
@@ -176,7 +178,8 @@ impl Closing<'_> {
     fn with_many_ways(&self, map: &Map<String, Value>) -> Result<Value, SchemaError> {
         let mut schemas = Vec::new();
         self.collect(&Value::Object(map.clone()), &mut schemas, &mut BTreeSet::new());
-        let rest = |schema: &Value| schema.get(REST_OF_MEMBERS).or_else(|| schema.get(REST_OF_ITEMS)).is_some();
+        let rest =
+            |schema: &Value| schema.get(REST_OF_MEMBERS).or_else(|| schema.get(REST_OF_ITEMS)).is_some();
         if schemas.iter().any(rest) {
             let path = map.get(ORIGIN).and_then(Value::as_str).unwrap_or_default();
             let reason = "is not supported beside that many alternatives";
@@ -233,7 +236,8 @@ fn close_alone(schema: &mut Map<String, Value>, closing: &Value) {
 /// A schema with the notes of the one that it stands for.
 fn noted(mut schema: Value, of: &Map<String, Value>) -> Value {
     if let Some(map) = schema.as_object_mut() {
-        for (keyword, value) in of.iter().filter(|(keyword, _)| [ORIGIN, UNSEEN].contains(&keyword.as_str())) {
+        for (keyword, value) in of.iter().filter(|(keyword, _)| [ORIGIN, UNSEEN].contains(&keyword.as_str()))
+        {
             map.entry(keyword.clone()).or_insert_with(|| value.clone());
         }
     }
@@ -248,7 +252,8 @@ fn part_of(target: &str) -> String {
 fn parts_in(schema: &Value) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for_each_subschema(schema, |_, map| {
-        let target = map.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix("#/$defs/"));
+        let target =
+            map.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix("#/$defs/"));
         names.extend(target.filter(|name| name.ends_with(PART)).map(str::to_owned));
     });
     names

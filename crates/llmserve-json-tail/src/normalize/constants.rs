@@ -70,7 +70,8 @@ fn other_numbers(values: &[Value]) -> Vec<Value> {
         return vec![json!({"type": "number"})];
     };
     let mut ways = vec![json!({"type": "number", "exclusiveMaximum": first})];
-    let gap = |pair: &[&Value]| json!({"type": "number", "exclusiveMinimum": pair[0], "exclusiveMaximum": pair[1]});
+    let gap =
+        |pair: &[&Value]| json!({"type": "number", "exclusiveMinimum": pair[0], "exclusiveMaximum": pair[1]});
     ways.extend(numbers.windows(2).map(gap));
     ways.push(json!({"type": "number", "exclusiveMinimum": last}));
     ways

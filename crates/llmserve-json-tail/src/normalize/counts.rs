@@ -8,19 +8,25 @@ const MAX_CHOICES: usize = 64;
 
 /// Replaces the bounds of a schema whose members all have names, and lets them apply where they do not.
 pub(super) fn write_out(map: &mut Map<String, Value>) {
-    let count = |keyword: &str| map.get(keyword).and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
+    let count = |keyword: &str| {
+        map.get(keyword).and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok())
+    };
     let (min, max) = (count("minProperties"), count("maxProperties"));
     if min.is_none() && max.is_none() {
         return;
     }
     let is_closed = map.get("additionalProperties") == Some(&Value::Bool(false));
     let has_names_only = is_closed && !map.contains_key("patternProperties");
-    let required: Vec<&str> =
-        map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = map
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let members = map.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let optional = members.filter(|(name, member)| {
-        **member != Value::Bool(false) && !required.contains(&name.as_str())
-    });
+    let optional =
+        members.filter(|(name, member)| **member != Value::Bool(false) && !required.contains(&name.as_str()));
     let optional: Vec<&String> = optional.map(|(name, _)| name).collect();
     if optional.is_empty() {
         return;
@@ -40,7 +46,8 @@ pub(super) fn write_out(map: &mut Map<String, Value>) {
     });
     let absent = at_most.into_iter().map(|choice| {
         let names = optional.iter().enumerate().filter(|(place, _)| !choice.contains(place));
-        let names: Map<String, Value> = names.map(|(_, name)| ((*name).clone(), Value::Bool(false))).collect();
+        let names: Map<String, Value> =
+            names.map(|(_, name)| ((*name).clone(), Value::Bool(false))).collect();
         json!({"properties": names})
     });
     let parts = [(min > 0).then(|| present.collect::<Vec<_>>()), max.map(|_| absent.collect())];

@@ -33,7 +33,8 @@ impl Comparison<'_, '_> {
             return false;
         }
         self.depth += 1;
-        let found = self.in_place(one_map, other) || self.in_place(other_map, one) || self.own(one_map, other_map);
+        let found =
+            self.in_place(one_map, other) || self.in_place(other_map, one) || self.own(one_map, other_map);
         self.depth -= 1;
         found
     }
@@ -48,7 +49,8 @@ impl Comparison<'_, '_> {
             return true;
         }
         list("allOf").is_some_and(|parts| parts.iter().any(|part| self.disjoint(part, other)))
-            || list("anyOf").is_some_and(|branches| branches.iter().all(|branch| self.disjoint(branch, other)))
+            || list("anyOf")
+                .is_some_and(|branches| branches.iter().all(|branch| self.disjoint(branch, other)))
     }
 
     fn own(&mut self, one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
@@ -102,7 +104,8 @@ fn types(map: &Map<String, Value>) -> Types {
         Some(name) => named(name),
         None => Types::ALL,
     };
-    let of_values = |values: &[Value]| values.iter().fold(Types::NONE, |types, value| types.or(type_of(value)));
+    let of_values =
+        |values: &[Value]| values.iter().fold(Types::NONE, |types, value| types.or(type_of(value)));
     values(map).map_or(named, |values| named & of_values(values))
 }
 
@@ -168,7 +171,10 @@ mod tests {
             (json!({"const": 1}), json!({"enum": [2, "1"]})),
             (json!({"type": "integer", "maximum": 3}), json!({"type": "number", "exclusiveMinimum": 3})),
             (json!({"type": "string", "maxLength": 3}), json!({"type": "string", "minLength": 4})),
-            (json!({"type": "object", "required": ["a"]}), json!({"type": "object", "properties": {"a": false}})),
+            (
+                json!({"type": "object", "required": ["a"]}),
+                json!({"type": "object", "properties": {"a": false}}),
+            ),
             (
                 json!({"type": "object", "required": ["k"], "properties": {"k": {"const": "a"}}}),
                 json!({"type": "object", "properties": {"k": {"const": "b"}}}),

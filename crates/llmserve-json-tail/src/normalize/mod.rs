@@ -68,7 +68,12 @@ impl Normal {
         let root = rewriter.schema(&Place { path: String::new(), value: sent }, "schema", Sign::Is)?;
         let definitions = rewriter.definitions()?;
         let (root, definitions) = closing::close(root, definitions, objects)?;
-        let mut schema = if root == Value::Bool(true) { json!({}) } else { root };
+        let mut schema = match root {
+            Value::Bool(true) => json!({}),
+            // Not what was sent, but what its keywords come to.
+            Value::Bool(false) if sent.is_object() => json!({"allOf": [false]}),
+            root => root,
+        };
         if let Some(members) = schema.as_object_mut()
             && !definitions.is_empty()
         {
@@ -228,7 +233,8 @@ impl<'s> Rewriter<'s> {
         if self.num_schemas <= MAX_SCHEMAS {
             return Ok(());
         }
-        let reason = format!("is too large: it has more than {MAX_SCHEMAS} subschemas once it is written out");
+        let reason =
+            format!("is too large: it has more than {MAX_SCHEMAS} subschemas once it is written out");
         Err(SchemaError::new("schema", path, reason))
     }
 

@@ -25,17 +25,14 @@ impl<'s> Rewriter<'s> {
     }
 
     /// Adds the ways in which a value may break `keyword`.
-    fn fail(
-        &mut self,
-        sent: &Sent<'s, '_>,
-        keyword: &str,
-        ways: &mut Vec<Value>,
-    ) -> Result<(), SchemaError> {
+    fn fail(&mut self, sent: &Sent<'s, '_>, keyword: &str, ways: &mut Vec<Value>) -> Result<(), SchemaError> {
         let value = &sent.map[keyword];
         match keyword {
             "type" => ways.extend(other_types(sent, value)?),
             "const" => ways.extend(constants::others(std::slice::from_ref(value))),
-            "enum" => ways.extend(constants::others(value.as_array().ok_or_else(|| sent.unsupported("enum"))?)),
+            "enum" => {
+                ways.extend(constants::others(value.as_array().ok_or_else(|| sent.unsupported("enum"))?))
+            }
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => {
                 ways.extend(beyond(sent, keyword, value)?);
             }
@@ -122,8 +119,14 @@ impl<'s> Rewriter<'s> {
             "additionalProperties" | "propertyNames" | "unevaluatedProperties" | "unevaluatedItems"
                 if sent.map[keyword] == Value::Bool(true) => {}
             "uniqueItems" if sent.map[keyword] == Value::Bool(false) => {}
-            "pattern" | "multipleOf" | "patternProperties" | "additionalProperties" | "propertyNames"
-            | "uniqueItems" | "unevaluatedProperties" | "unevaluatedItems" => {
+            "pattern"
+            | "multipleOf"
+            | "patternProperties"
+            | "additionalProperties"
+            | "propertyNames"
+            | "uniqueItems"
+            | "unevaluatedProperties"
+            | "unevaluatedItems" => {
                 return Err(sent.unsupported(keyword));
             }
             // A format never fails: a validator takes it as a note.

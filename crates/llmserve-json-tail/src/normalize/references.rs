@@ -19,8 +19,7 @@ pub(super) struct References {
 
 impl References {
     pub(super) fn new(root: &Value) -> Self {
-        let mut new =
-            Self { resources: Vec::new(), anchors: HashMap::new(), dynamic: HashMap::new() };
+        let mut new = Self { resources: Vec::new(), anchors: HashMap::new(), dynamic: HashMap::new() };
         new.resources.push((String::new(), String::new()));
         let is_old = Draft::of(root) == Draft::UpTo7;
         for_each_subschema(root, |pointer, members| {
@@ -29,7 +28,11 @@ impl References {
             let id = text("$id").or_else(|| text("id").filter(|_| !members.contains_key("properties")));
             // Up to draft 7, nothing counts beside `$ref`.
             let is_beside = is_old && members.contains_key("$ref");
-            if let Some(id) = id.filter(|_| !is_beside).map(|id| id.strip_suffix('#').unwrap_or(id)).filter(|id| !id.is_empty()) {
+            if let Some(id) = id
+                .filter(|_| !is_beside)
+                .map(|id| id.strip_suffix('#').unwrap_or(id))
+                .filter(|id| !id.is_empty())
+            {
                 new.add_id(pointer, id);
             }
             let resource = new.resource_at(pointer);
@@ -148,7 +151,8 @@ mod tests {
 
     #[test]
     fn pointers_are_decoded() {
-        let root = json!({"$defs": {"a/b": {}, "m~n": {}, "p%q": {}, "sp ace": {}, "é": {}, "List<string>": {}}});
+        let root =
+            json!({"$defs": {"a/b": {}, "m~n": {}, "p%q": {}, "sp ace": {}, "é": {}, "List<string>": {}}});
         for (reference, expected) in [
             ("#/$defs/a~1b", "/$defs/a~1b"),
             ("#/$defs/m~0n", "/$defs/m~0n"),

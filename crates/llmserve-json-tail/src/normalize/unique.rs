@@ -48,9 +48,8 @@ impl<'s> Rewriter<'s> {
         }
         let mut values: Vec<Value> = Vec::new();
         for value in items.get("enum")?.as_array()? {
-            let is_same = |known: &Value| {
-                known == value || (known.is_number() && known.as_f64() == value.as_f64())
-            };
+            let is_same =
+                |known: &Value| known == value || (known.is_number() && known.as_f64() == value.as_f64());
             if value.is_array() || value.is_object() {
                 return None;
             }

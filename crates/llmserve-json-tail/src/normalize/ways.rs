@@ -114,7 +114,8 @@ impl Ways<'_> {
 
 /// The keywords that say something about the value itself.
 fn own(map: &Map<String, Value>) -> Option<Value> {
-    let is_own = |keyword: &str| !is_in_place(keyword) && keyword != REST_OF_MEMBERS && keyword != REST_OF_ITEMS;
+    let is_own =
+        |keyword: &str| !is_in_place(keyword) && keyword != REST_OF_MEMBERS && keyword != REST_OF_ITEMS;
     let own: Map<String, Value> =
         map.iter().filter(|(keyword, _)| is_own(keyword)).map(|(k, v)| (k.clone(), v.clone())).collect();
     own.keys().any(|keyword| !keyword.starts_with("x-")).then_some(Value::Object(own))

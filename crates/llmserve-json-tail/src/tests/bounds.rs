@@ -171,8 +171,7 @@ fn choices_that_multiply_are_bounded() {
 #[test]
 fn large_counts_and_enums_are_bounded() {
     let outline =
-        compiled(&json!({"type": "array", "items": {"type": "integer"}, "minItems": 100_000}))
-            .unwrap();
+        compiled(&json!({"type": "array", "items": {"type": "integer"}, "minItems": 100_000})).unwrap();
     assert_eq!(closings(outline, b"")[0].len(), 200_001);
     let outline = compiled(&json!({"type": "string", "minLength": 100_000})).unwrap();
     assert_eq!(closings(outline, b"")[0].len(), 100_002);

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{ByteJudge, Normal, Objects};
-use super::{closings, compiled};
 use super::corpus::schemas;
+use super::{closings, compiled};
+use crate::{ByteJudge, Normal, Objects};
 
 fn refusal(schema: &Value) -> (String, String, String) {
     let error = compiled(schema).map(|_| ()).expect_err(&schema.to_string());

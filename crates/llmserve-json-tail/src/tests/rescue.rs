@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::super::{ByteJudge, Normal, Objects, Progress, Search, Walk, find_tail, for_grammar};
-use super::corpus::schemas;
 use super::compiled;
+use super::corpus::schemas;
 use super::judge::ByteMatcher;
 use super::random::{Random, legal_byte};
 

@@ -7,11 +7,7 @@ use super::judge::ByteMatcher;
 use super::{compiled, rescue};
 
 const DRAFTS: [(&str, &str, &str); 2] = [
-    (
-        "http://json-schema.org/draft-07/schema#",
-        include_str!("suite/draft7.jsonl"),
-        "draft 7",
-    ),
+    ("http://json-schema.org/draft-07/schema#", include_str!("suite/draft7.jsonl"), "draft 7"),
     (
         "https://json-schema.org/draft/2020-12/schema",
         include_str!("suite/draft2020-12.jsonl"),
@@ -150,7 +146,8 @@ fn closed_objects_are_narrower() {
             let schema = schema_of(&group, draft);
             let Ok(normal) = Normal::new(&schema, Objects::Closed) else { continue };
             let Ok(mut judge) = rescue::judge_of(&normal) else { continue };
-            for test in group["tests"].as_array().into_iter().flatten().filter(|test| test["valid"] == false) {
+            for test in group["tests"].as_array().into_iter().flatten().filter(|test| test["valid"] == false)
+            {
                 let allowed = texts(&test["data"]).into_iter().find(|text| judge.accepts(text.as_bytes()));
                 assert_eq!(allowed, None, "{schema}");
             }

@@ -45,7 +45,7 @@ const FURTHER: [&str; 37] = [
     r#"{"type":"string","format":"date"}"#,
     r#"{"type":"array","items":[{"type":"null"},{"type":"integer"}],"minItems":1}"#,
     r#"{"type":"string","allOf":[{"pattern":"^([a-z][0-9])+$"},{"pattern":"(t|8){2}$"}]}"#,
-    r#"{"type":"string","pattern":"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"}"#,
+    r#"{"type":"string","pattern":"^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$"}"#,
 ];
 
 pub(super) fn corpus() -> impl Iterator<Item = &'static str> {
