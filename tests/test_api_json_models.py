@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 import pydantic
@@ -20,6 +20,14 @@ from llmserve import BudgetTooSmallError, Engine, ModelConfig, SamplingParams
 pytestmark = pytest.mark.anyio
 
 SURPLUSES = (0, 1, 2, 5, 9, 14, 25, 40, 80)
+
+# As older releases of Pydantic describe it; newer ones allow any string.
+Amount = Annotated[
+    Decimal,
+    pydantic.WithJsonSchema(
+        {"anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"}]}
+    ),
+]
 
 
 class Event(pydantic.BaseModel):
@@ -36,7 +44,7 @@ class Host(pydantic.BaseModel):
     """Values that are strings in JSON."""
 
     id: UUID
-    price: Decimal
+    price: Amount
     network: IPv4Network
     other: IPv6Network
     raw: bytes
@@ -47,7 +55,7 @@ class Host(pydantic.BaseModel):
 class Node(pydantic.BaseModel):
     """Nested unions, and a reference to itself."""
 
-    value: int | list[Event | bool] | dict[str, Decimal | None]
+    value: int | list[Event | bool] | dict[str, Amount | None]
     child: Node | None = None
 
 

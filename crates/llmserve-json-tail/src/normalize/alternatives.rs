@@ -81,7 +81,7 @@ impl<'s> Rewriter<'s> {
     pub(super) fn conditional(&mut self, sent: &Sent<'s, '_>) -> Result<Option<Value>, SchemaError> {
         let Some(condition) = sent.child("if") else { return Ok(None) };
         let (then, otherwise) = (sent.child("then"), sent.child("else"));
-        if then.is_none() && otherwise.is_none() && !self.counts_evaluated(sent) {
+        if then.is_none() && otherwise.is_none() && !counts_evaluated(sent) {
             return Ok(None);
         }
         let met = self.schema(&condition, "if", Sign::Is)?;
@@ -94,11 +94,6 @@ impl<'s> Rewriter<'s> {
         let then = branch(self, then, "then")?;
         let otherwise = branch(self, otherwise, "else")?;
         Ok(Some(any_of(vec![all_of(vec![met, then]), all_of(vec![unmet, otherwise])])))
-    }
-
-    /// Whether it matters which members a condition without consequence has looked at.
-    fn counts_evaluated(&self, sent: &Sent<'s, '_>) -> bool {
-        sent.map.contains_key("unevaluatedProperties") || sent.map.contains_key("unevaluatedItems")
     }
 
     pub(super) fn not_conditional(&mut self, sent: &Sent<'s, '_>) -> Result<Vec<Value>, SchemaError> {
@@ -120,10 +115,10 @@ impl<'s> Rewriter<'s> {
     ) -> Result<Vec<Value>, SchemaError> {
         let mut parts = Vec::new();
         for (name, at) in named_objects(sent, keyword)? {
-            let consequence = match at.value {
-                Value::Array(names) => self.object(sent.path, json!({"required": names})),
-                Value::Bool(true) => continue,
-                _ => self.schema(&at, keyword, Sign::Is)?,
+            let consequence = match at.value.as_array() {
+                Some(names) => self.object(sent.path, json!({"required": names})),
+                None if *at.value == Value::Bool(true) => continue,
+                None => self.schema(&at, keyword, Sign::Is)?,
             };
             let absent = self.object(sent.path, absent(name));
             let present = self.object(sent.path, json!({"required": [name]}));
@@ -139,9 +134,9 @@ impl<'s> Rewriter<'s> {
     ) -> Result<Vec<Value>, SchemaError> {
         let mut ways = Vec::new();
         for (name, at) in named_objects(sent, keyword)? {
-            let broken = match at.value {
-                Value::Array(names) => any_of(names.iter().filter_map(Value::as_str).map(absent).collect()),
-                _ => self.schema(&at, keyword, Sign::Not)?,
+            let broken = match at.value.as_array() {
+                Some(names) => any_of(names.iter().filter_map(Value::as_str).map(absent).collect()),
+                None => self.schema(&at, keyword, Sign::Not)?,
             };
             ways.push(all_of(vec![json!({"type": "object", "required": [name]}), broken]));
         }
@@ -162,4 +157,9 @@ fn named_objects<'s>(
     }
     Err(sent
         .error(keyword, format!("must be an object, not {}", super::super::read::kind(&sent.map[keyword]))))
+}
+
+/// Whether it matters which members a condition without consequence has looked at.
+fn counts_evaluated(sent: &Sent<'_, '_>) -> bool {
+    sent.map.contains_key("unevaluatedProperties") || sent.map.contains_key("unevaluatedItems")
 }

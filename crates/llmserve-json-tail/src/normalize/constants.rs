@@ -18,9 +18,10 @@ pub(super) fn others(values: &[Value]) -> Vec<Value> {
         }
     }
     let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
-    ways.push(match texts.is_empty() {
-        true => json!({"type": "string"}),
-        false => json!({"type": "string", "pattern": format!("^(?:{})$", other_texts(&texts))}),
+    ways.push(if texts.is_empty() {
+        json!({"type": "string"})
+    } else {
+        json!({"type": "string", "pattern": format!("^(?:{})$", other_texts(&texts))})
     });
     ways.extend(other_numbers(values));
     ways.push(all(values, Value::is_array, "array", not_array));

@@ -68,12 +68,12 @@ impl<'s> Rewriter<'s> {
 }
 
 fn bounds(sent: &Sent<'_, '_>) -> Result<Matches, SchemaError> {
-    let count = |keyword: &str| match sent.map.get(keyword) {
-        None => Ok(None),
-        Some(_) => {
-            let count = sent.count(keyword).and_then(|count| usize::try_from(count).ok());
-            count.map(Some).ok_or_else(|| sent.error(keyword, "must be a whole number of 0 or more"))
+    let count = |keyword: &str| {
+        if !sent.map.contains_key(keyword) {
+            return Ok(None);
         }
+        let count = sent.count(keyword).and_then(|count| usize::try_from(count).ok());
+        count.map(Some).ok_or_else(|| sent.error(keyword, "must be a whole number of 0 or more"))
     };
     Ok(Matches { min: count("minContains")?.unwrap_or(1), max: count("maxContains")? })
 }

@@ -68,11 +68,13 @@ impl Normal {
         let root = rewriter.schema(&Place { path: String::new(), value: sent }, "schema", Sign::Is)?;
         let definitions = rewriter.definitions()?;
         let (root, definitions) = closing::close(root, definitions, objects)?;
-        let mut schema = match root {
-            Value::Bool(true) => json!({}),
+        let mut schema = if root == Value::Bool(true) {
+            json!({})
+        } else if root == Value::Bool(false) && sent.is_object() {
             // Not what was sent, but what its keywords come to.
-            Value::Bool(false) if sent.is_object() => json!({"allOf": [false]}),
-            root => root,
+            json!({"allOf": [false]})
+        } else {
+            root
         };
         if let Some(members) = schema.as_object_mut()
             && !definitions.is_empty()
@@ -96,9 +98,9 @@ impl Normal {
         let mut origin = String::new();
         for step in pointer.split('/').skip(1) {
             let name = step.replace("~1", "/").replace("~0", "~");
-            let next = match value {
-                Value::Array(items) => name.parse::<usize>().ok().and_then(|index| items.get(index)),
-                other => other.get(&name),
+            let next = match value.as_array() {
+                Some(items) => name.parse::<usize>().ok().and_then(|index| items.get(index)),
+                None => value.get(&name),
             };
             let Some(next) = next else { break };
             value = next;
@@ -211,20 +213,18 @@ impl<'s> Rewriter<'s> {
 
     fn schema(&mut self, at: &Place<'s>, keyword: &str, sign: Sign) -> Result<Value, SchemaError> {
         self.count(1, &at.path)?;
-        match at.value {
-            Value::Bool(allows) => Ok(Value::Bool(*allows == (sign == Sign::Is))),
-            Value::Object(map) => {
-                let sent = Sent { path: &at.path, map };
-                match sign {
-                    Sign::Is => self.positive(&sent),
-                    Sign::Not => self.negative(&sent),
-                }
-            }
-            other => {
-                let kind = super::read::kind(other);
-                let reason = format!("must be a schema (an object or a boolean), not {kind}");
-                Err(SchemaError::new(keyword, &at.path, reason))
-            }
+        if let Some(allows) = at.value.as_bool() {
+            return Ok(Value::Bool(allows == (sign == Sign::Is)));
+        }
+        let Some(map) = at.value.as_object() else {
+            let kind = super::read::kind(at.value);
+            let reason = format!("must be a schema (an object or a boolean), not {kind}");
+            return Err(SchemaError::new(keyword, &at.path, reason));
+        };
+        let sent = Sent { path: &at.path, map };
+        match sign {
+            Sign::Is => self.positive(&sent),
+            Sign::Not => self.negative(&sent),
         }
     }
 

@@ -8,23 +8,21 @@ use super::{Rewriter, Sent, Sign};
 impl<'s> Rewriter<'s> {
     pub(super) fn property_names(&mut self, sent: &Sent<'s, '_>) -> Result<Option<Value>, SchemaError> {
         let Some(at) = sent.child("propertyNames") else { return Ok(None) };
-        let names = self.schema(&at, "propertyNames", Sign::Is)?;
-        let unsupported = || {
-            let reason = "names are supported by one `pattern`, `enum` or `const`, or by their lengths";
-            sent.error("propertyNames", reason)
+        let rules = self.schema(&at, "propertyNames", Sign::Is)?;
+        let members = match rules.as_object() {
+            Some(rules) => allowed(rules).ok_or_else(|| {
+                let reason = "names are supported by one `pattern`, `enum` or `const`, or by their lengths";
+                sent.error("propertyNames", reason)
+            })?,
+            None if rules == Value::Bool(true) => return Ok(None),
+            None => json!({"maxProperties": 0}),
         };
-        let named = match &names {
-            Value::Bool(true) => return Ok(None),
-            Value::Bool(false) => json!({"maxProperties": 0}),
-            Value::Object(map) => allowed(map).ok_or_else(unsupported)?,
-            _ => return Err(unsupported()),
-        };
-        if named == json!({}) {
+        if members == json!({}) {
             return Ok(None);
         }
         // Nothing is evaluated by its name.
         self.num_negations += 1;
-        let schema = self.object(sent.path, named);
+        let schema = self.object(sent.path, members);
         self.num_negations -= 1;
         Ok(Some(schema))
     }
@@ -34,9 +32,8 @@ impl<'s> Rewriter<'s> {
 fn allowed(names: &Map<String, Value>) -> Option<Value> {
     let rules: Vec<&String> =
         names.keys().filter(|keyword| *keyword != "type" && !keyword.starts_with("x-")).collect();
-    let takes_texts = names.get("type").is_none_or(|kind| match kind {
-        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
-        kind => kind == "string",
+    let takes_texts = names.get("type").is_none_or(|kind| {
+        kind == "string" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "string"))
     });
     if !takes_texts {
         return Some(json!({"maxProperties": 0}));
@@ -46,7 +43,7 @@ fn allowed(names: &Map<String, Value>) -> Option<Value> {
         ["const"] => Some(listed(std::slice::from_ref(&names["const"]))),
         ["enum"] => Some(listed(names["enum"].as_array()?)),
         ["pattern"] => Some(matching(names["pattern"].as_str()?)),
-        ["minLength"] | ["maxLength"] | ["minLength", "maxLength"] | ["maxLength", "minLength"] => {
+        ["minLength" | "maxLength"] | ["minLength", "maxLength"] | ["maxLength", "minLength"] => {
             let min = names.get("minLength").map_or(Some(0), Value::as_u64)?;
             let max = names.get("maxLength").map(|max| max.as_u64().map(|max| max.to_string()));
             let max = max.map_or(Some(String::new()), |max| max)?;

@@ -31,7 +31,8 @@ impl<'s> Rewriter<'s> {
             "type" => ways.extend(other_types(sent, value)?),
             "const" => ways.extend(constants::others(std::slice::from_ref(value))),
             "enum" => {
-                ways.extend(constants::others(value.as_array().ok_or_else(|| sent.unsupported("enum"))?))
+                let values = value.as_array().ok_or_else(|| sent.unsupported("enum"))?;
+                ways.extend(constants::others(values));
             }
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => {
                 ways.extend(beyond(sent, keyword, value)?);

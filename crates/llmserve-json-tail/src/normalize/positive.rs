@@ -176,10 +176,10 @@ fn is_note(format: &Value) -> bool {
 
 /// An exclusive bound; draft 4 writes it as a boolean beside `plain`.
 fn exclusive(sent: &Sent<'_, '_>, plain: &str, keyword: &str, out: &mut Map<String, Value>) {
-    let value = match &sent.map[keyword] {
-        Value::Bool(true) => sent.map.get(plain),
-        Value::Bool(false) => None,
-        value => Some(value),
+    let value = match sent.map[keyword].as_bool() {
+        Some(true) => sent.map.get(plain),
+        Some(false) => None,
+        None => sent.map.get(keyword),
     };
     if let Some(value) = value {
         out.insert(keyword.to_owned(), value.clone());

@@ -13,12 +13,12 @@ const MAX_REFERENCES: usize = 16;
 
 impl<'s> Rewriter<'s> {
     pub(super) fn unique_items(&self, sent: &Sent<'s, '_>) -> Result<Option<Value>, SchemaError> {
-        match &sent.map["uniqueItems"] {
-            Value::Bool(true) if sent.count("maxItems").is_none_or(|max| max > 1) => {}
-            Value::Bool(_) => return Ok(None),
-            other => {
-                return Err(sent.error("uniqueItems", format!("must be a boolean, not {}", kind(other))));
-            }
+        let value = &sent.map["uniqueItems"];
+        let Some(is_asked) = value.as_bool() else {
+            return Err(sent.error("uniqueItems", format!("must be a boolean, not {}", kind(value))));
+        };
+        if !is_asked || sent.count("maxItems").is_some_and(|max| max <= 1) {
+            return Ok(None);
         }
         let Some(values) = self.values(sent).filter(|values| values.len() <= MAX_VALUES) else {
             let reason = format!("is supported for items of `enum` with at most {MAX_VALUES} values only");

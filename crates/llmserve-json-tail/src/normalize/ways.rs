@@ -58,10 +58,10 @@ impl Ways<'_> {
         let own_place = own_place.or_else(|| map.keys().position(|keyword| !is_in_place(keyword)));
         for (index, (keyword, value)) in map.iter().enumerate() {
             if own_place == Some(index) {
-                ways = self.product(ways, vec![own(map).into_iter().collect()])?;
+                ways = self.product(&ways, &[own(map).into_iter().collect()])?;
             }
             for part in self.parts(keyword, value)? {
-                ways = self.product(ways, part)?;
+                ways = self.product(&ways, &part)?;
             }
         }
         self.depth -= 1;
@@ -92,10 +92,10 @@ impl Ways<'_> {
     }
 
     /// All pairs but those that exclude each other.
-    fn product(&mut self, ones: Vec<Way>, others: Vec<Way>) -> Result<Vec<Way>, TooMany> {
+    fn product(&mut self, ones: &[Way], others: &[Way]) -> Result<Vec<Way>, TooMany> {
         let mut ways = Vec::new();
-        for one in &ones {
-            for other in &others {
+        for one in ones {
+            for other in others {
                 self.pay(one.len().saturating_mul(other.len()))?;
                 let excludes = |a: &Value| other.iter().any(|b| are_disjoint(a, b, &mut |_| None));
                 if one.iter().any(excludes) {

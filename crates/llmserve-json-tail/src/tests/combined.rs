@@ -36,7 +36,7 @@ fn schema(random: &mut Random, depth: usize) -> Value {
         return leaf(random);
     }
     let mut made = json!({});
-    for _ in 0..1 + random.below(2) {
+    for _ in 0..=random.below(2) {
         let mut inner = || schema(random, depth - 1);
         let (one, other, third) = (inner(), inner(), inner());
         let more = match random.below(12) {

@@ -29,17 +29,13 @@ struct Figures {
 
 /// The texts of a value with its members in all orders.
 fn texts(value: &Value) -> Vec<String> {
-    match value {
-        Value::Array(items) => {
-            let items = joined(items.iter().map(texts).collect());
-            items.into_iter().map(|items| format!("[{items}]")).collect()
-        }
-        Value::Object(map) => {
-            let orders = orders(map).into_iter().flat_map(|members| joined(members));
-            orders.take(MAX_ORDERS).map(|members| format!("{{{members}}}")).collect()
-        }
-        scalar => vec![scalar.to_string()],
+    if let Some(items) = value.as_array() {
+        let items = joined(items.iter().map(texts).collect());
+        return items.into_iter().map(|items| format!("[{items}]")).collect();
     }
+    let Some(map) = value.as_object() else { return vec![value.to_string()] };
+    let orders = orders(map).into_iter().flat_map(joined);
+    orders.take(MAX_ORDERS).map(|members| format!("{{{members}}}")).collect()
 }
 
 /// The members in all orders, each in all its texts.
