@@ -73,7 +73,7 @@ impl Schema {
             members.remove("$schema");
         }
         replace_lookahead(&mut schema);
-        let normal = Normal::new(&schema, Objects::Closed).map_err(refused)?;
+        let normal = Normal::new(&schema, Objects::Closed).map_err(|error| refused(&error))?;
         Ok(Self { sent: schema, normal })
     }
 
@@ -84,7 +84,7 @@ impl Schema {
     /// Reads the schema twice, for the shape of its documents and for their check.
     pub(super) fn rules(&self) -> Result<JsonRules, Error> {
         self.check_size()?;
-        let outline = Outline::compile(&self.normal).map_err(refused)?;
+        let outline = Outline::compile(&self.normal).map_err(|error| refused(&error))?;
         let validator = document::validator(&self.sent).map_err(|error| refusal::from_validator(&error))?;
         Ok(JsonRules { outline: Arc::new(outline), validator })
     }
@@ -108,7 +108,7 @@ impl Schema {
     }
 }
 
-fn refused(error: SchemaError) -> Error {
+fn refused(error: &SchemaError) -> Error {
     refuse_at(&error.keyword, &error.path, &error.reason)
 }
 
