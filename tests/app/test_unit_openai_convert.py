@@ -256,10 +256,12 @@ def test_response_formats() -> None:
     assert json_schema_of({"type": "text"}) is None
     assert json_schema_of({"type": "json_object"}) == '{"type":"object"}'
     assert json_schema_of({"type": "json_object", "schema": {"type": "array"}}) == '{"type":"array"}'
+    assert json_schema_of({"type": "json_object", "schema": {}}) == '{"type":"object"}'
+    assert json_schema_of({"type": "json_object", "schema": True}) == '{"type":"object"}'
     schema = {"type": "object", "properties": {"z": {}, "a": {}}}
     text = json_schema_of({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
     # Properties keep their order.
-    assert text == '{"type":"object","properties":{"z":{},"a":{}},"additionalProperties":false}'
+    assert text == '{"type":"object","properties":{"z":{},"a":{}}}'
 
 
 def test_known_fields_without_effect() -> None:

@@ -66,7 +66,7 @@ fn a_file_that_failed_is_probed_again() {
     let directory = TempDir::new();
     let log = directory.path().join("log");
     let file = check(&directory.write("model.gguf", &Gguf::model().write().bytes)).unwrap();
-    let command = probe(&log, "printf 'unsupported\\tno such architecture\\n'; exit 3");
+    let command = probe(&log, "printf 'unsupported\\t\\tno such architecture\\n'; exit 3");
     for _ in 0..2 {
         let error = ensure(&file, Some(&command)).unwrap_err();
         assert_eq!(error.reason, LoadErrorReason::Unsupported);

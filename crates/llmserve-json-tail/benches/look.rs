@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use llmserve_json_tail::{Outline, Walk};
+use llmserve_json_tail::{Normal, Objects, Outline, Walk};
 use serde_json::json;
 
 fn records(num_bytes: usize) -> String {
@@ -24,7 +24,8 @@ fn benches(criterion: &mut Criterion) {
         "properties": {"name": {"type": "string"}, "n": {"type": "integer"}},
         "required": ["name", "n"],
     }});
-    let Ok(outline) = Outline::compile(&schema).map(Arc::new) else { return };
+    let Ok(normal) = Normal::new(&schema, Objects::Closed) else { return };
+    let Ok(outline) = Outline::compile(&normal).map(Arc::new) else { return };
     for num_bytes in [1_000, 50_000] {
         let text = records(num_bytes);
         let mut walk = Walk::new(Arc::clone(&outline));

@@ -139,7 +139,7 @@ fn classes(dfa: &dense::DFA<Vec<u32>>) -> ([u8; 256], Vec<u8>) {
 }
 
 /// All bytes: letters and digits first, those that JSON escapes last.
-fn readable_first() -> impl Iterator<Item = u8> {
+pub(super) fn readable_first() -> impl Iterator<Item = u8> {
     let rank = |byte: u8| match byte {
         b'a'..=b'z' => 0,
         b'0'..=b'9' => 1,

@@ -1,21 +1,22 @@
-//! The string formats that llguidance knows, as regular expressions for whole strings.
+//! The string formats that are enforced, as regular expressions for whole strings.
 
-const DATE: &str = "[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])\
-    |(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|[12][0-9]))";
-const TIME: &str = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\\.[0-9]+)?\
-    (?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
+// Dates and times are the ones that all libraries read: RFC 3339's without small letters, leap seconds, more
+// than microseconds, years below 1000 and days that do not exist.
+const DATE: &str = "(?:[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])\
+    |(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))\
+    |(?:[1-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[2468][048]|[13579][26])00)-02-29)";
+const TIME: &str = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?\
+    (?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
+const N: &str = "[0-9]{1,4}";
 const OCTET: &str = "(?:[0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])";
 const LABEL: &str = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?";
 const HEX4: &str = "[0-9a-fA-F]{1,4}";
 const UUID: &str = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 
-/// The names of all formats, for messages.
-pub(super) const NAMES: &str = "date-time, time, date, duration, email, hostname, ipv4, ipv6, uuid, uri";
-
 /// The expression of the format `name`: `None` if it is unknown, empty if it asks for nothing.
 pub(super) fn expression(name: &str) -> Option<String> {
     Some(match name {
-        "date-time" => format!("{DATE}[tT]{TIME}"),
+        "date-time" => format!("{DATE}T{TIME}"),
         "time" => TIME.to_owned(),
         "date" => DATE.to_owned(),
         "duration" => duration(),
@@ -23,6 +24,10 @@ pub(super) fn expression(name: &str) -> Option<String> {
         "hostname" => format!("{LABEL}(?:\\.{LABEL})*"),
         "ipv4" => ipv4(),
         "ipv6" => ipv6(),
+        "ipv4network" => ipv4_network(),
+        "ipv6network" => format!("(?:{}/128|::/0)", ipv6()),
+        "ipv4interface" => format!("{}/(?:[0-9]|[12][0-9]|3[0-2])", ipv4()),
+        "ipv6interface" => format!("{}/(?:[0-9]|[1-9][0-9]|1[01][0-9]|12[0-8])", ipv6()),
         "uuid" => UUID.to_owned(),
         "uri" => uri(),
         "unknown" => String::new(),
@@ -30,13 +35,24 @@ pub(super) fn expression(name: &str) -> Option<String> {
     })
 }
 
-/// ISO 8601 as in RFC 3339, appendix A: no unit is left out between two others.
+/// The shortest text of the format `name` that a reader would expect, where a search would find another.
+pub(super) fn example(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "date-time" => "2000-01-01T00:00:00Z",
+        "date" => "2000-01-01",
+        "time" => "00:00:00Z",
+        "duration" => "P0D",
+        _ => return None,
+    })
+}
+
+/// ISO 8601 as in RFC 3339, appendix A: no unit is left out between two others. A count has few digits, so that
+/// it fits every reader.
 fn duration() -> String {
-    let units = |a: char, b: char, c: char| {
-        format!("(?:[0-9]+{a}(?:[0-9]+{b}(?:[0-9]+{c})?)?|[0-9]+{b}(?:[0-9]+{c})?|[0-9]+{c})")
-    };
+    let units =
+        |a: char, b: char, c: char| format!("(?:{N}{a}(?:{N}{b}(?:{N}{c})?)?|{N}{b}(?:{N}{c})?|{N}{c})");
     let (date, time) = (units('Y', 'M', 'D'), units('H', 'M', 'S'));
-    format!("P(?:{date}(?:T{time})?|T{time}|[0-9]+W)")
+    format!("P(?:{date}(?:T{time})?|T{time}|{N}W)")
 }
 
 /// `Mailbox` of RFC 5321 without quoted local parts.
@@ -47,6 +63,13 @@ fn email() -> String {
 
 fn ipv4() -> String {
     format!("(?:{OCTET}\\.){{3}}{OCTET}")
+}
+
+/// A network as Pydantic reads it: no address within it, so that the bits behind its prefix are zeros.
+fn ipv4_network() -> String {
+    format!(
+        "(?:{OCTET}(?:\\.{OCTET}){{3}}/32|{OCTET}(?:\\.{OCTET}){{2}}\\.0/24|{OCTET}\\.{OCTET}\\.0\\.0/16|{OCTET}\\.0\\.0\\.0/8|0\\.0\\.0\\.0/0)"
+    )
 }
 
 /// Eight groups, or at most seven around one `::` (RFC 4291, without the mixed form).
@@ -88,28 +111,52 @@ mod tests {
     use super::*;
     use crate::automaton::Automaton;
 
+    const NAMES: [&str; 14] = [
+        "date-time",
+        "time",
+        "date",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "ipv4network",
+        "ipv6network",
+        "ipv4interface",
+        "ipv6interface",
+        "uuid",
+        "uri",
+    ];
+
     fn matches(name: &str, text: &str) -> bool {
         Automaton::new(&expression(name).unwrap()).unwrap().matches(text)
     }
 
     #[test]
     fn every_format_is_a_table() {
-        for name in NAMES.split(", ") {
+        for name in NAMES {
             assert!(Automaton::new(&expression(name).unwrap()).is_some(), "{name}");
+            assert!(example(name).is_none_or(|example| matches(name, example)), "{name}");
         }
     }
 
     #[test]
     fn examples_of_the_formats() {
         for (name, text) in [
-            ("date-time", "2024-02-29T23:59:60.25+01:00"),
+            ("date-time", "2024-02-29T23:59:59.25+01:00"),
             ("duration", "P1Y2M3DT4H5M6S"),
             ("duration", "P2W"),
+            ("date", "2000-02-29"),
+            ("date", "2004-02-29"),
             ("email", "a.b+c@example.org"),
             ("email", "a@[127.0.0.1]"),
             ("ipv4", "255.249.199.0"),
             ("ipv6", "1:2:3:4:5:6:7:8"),
             ("ipv6", "::"),
+            ("ipv4network", "10.0.0.0/8"),
+            ("ipv4network", "1.2.3.4/32"),
+            ("ipv6network", "::/0"),
+            ("ipv4interface", "1.2.3.4/24"),
             ("ipv6", "1::8"),
             ("uri", "http://u@h.org:80/p/q?x=%20#f"),
             ("uri", "mailto:a@b"),
@@ -124,11 +171,20 @@ mod tests {
     fn counterexamples_of_the_formats() {
         for (name, text) in [
             ("date", "2023-02-30"),
+            ("date", "2023-02-29"),
+            ("date", "2100-02-29"),
+            ("date", "0000-01-01"),
+            ("date-time", "2000-01-01t00:00:00z"),
+            ("time", "23:59:60Z"),
+            ("time", "00:00:00.1234567Z"),
+            ("duration", "P12345Y"),
             ("time", "24:00:00Z"),
             ("duration", "P1YT"),
             ("duration", "P1Y1D"),
             ("ipv4", "256.0.0.1"),
             ("ipv4", "01.0.0.1"),
+            ("ipv4network", "1.2.3.4/24"),
+            ("ipv6interface", "::1/129"),
             ("ipv6", "1:2:3:4:5:6:7"),
             ("ipv6", "1::2::3"),
             ("uri", "no scheme"),

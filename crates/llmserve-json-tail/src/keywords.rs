@@ -22,13 +22,13 @@ pub(super) enum Role {
     Own,
     /// The keyword applies other schemas, or constants, to the same value.
     InPlace,
-    /// The keyword would have to be honoured and cannot be.
+    /// The keyword has no place in the normal form.
     Refused,
     /// The keyword asks for nothing.
     Note,
 }
 
-const KEYWORDS: [(&str, Role, Holds); 48] = [
+const KEYWORDS: [(&str, Role, Holds); 50] = [
     ("type", Role::Own, Holds::NoSchema),
     ("minimum", Role::Own, Holds::NoSchema),
     ("maximum", Role::Own, Holds::NoSchema),
@@ -73,11 +73,13 @@ const KEYWORDS: [(&str, Role, Holds); 48] = [
     ("$recursiveRef", Role::Refused, Holds::NoSchema),
     ("$dynamicAnchor", Role::Refused, Holds::NoSchema),
     ("$recursiveAnchor", Role::Refused, Holds::NoSchema),
-    // `true` is refused where it is read.
-    ("uniqueItems", Role::Note, Holds::NoSchema),
+    ("uniqueItems", Role::Refused, Holds::NoSchema),
     ("$defs", Role::Note, Holds::Named),
     ("definitions", Role::Note, Holds::Named),
     ("contentSchema", Role::Note, Holds::Schema),
+    // The notes of a normalized schema.
+    ("x-rest-of-members", Role::Note, Holds::Schema),
+    ("x-rest-of-items", Role::Note, Holds::Schema),
 ];
 
 /// How the keyword `name` is treated; unknown ones are annotations.

@@ -1,8 +1,8 @@
 //! Finds *rescue tails*: texts that complete a JSON document from any byte on, so that constrained output
 //! can be closed within its budget.
 //!
-//! 1. [`Outline::compile`] reads a JSON schema: `read` turns its text into sources, by the table in
-//!    `keywords`, `nodes` into places, each with the shapes that a value there may have, and `witness`
+//! 1. [`Normal::new`] rewrites a JSON schema so that few keywords are left. [`Outline::compile`] reads it:
+//!    `read` turns its text into sources, by the table in `keywords`, `nodes` into places, each with the shapes that a value there may have, and `witness`
 //!    finds each place's shortest document.
 //! 2. [`Walk`] follows a document along the places while it is written ([`Walk::feed`], [`Walk::rollback`]);
 //!    [`Walk::closings`] guesses how it could end. That costs what the document's depth and the schema
@@ -22,6 +22,7 @@ mod judge;
 mod keywords;
 mod members;
 mod nodes;
+mod normalize;
 mod number;
 mod outline;
 mod pattern;
@@ -43,7 +44,9 @@ mod tests;
 pub use error::SchemaError;
 pub use judge::ByteJudge;
 pub use keywords::{escape, for_each_subschema};
+pub use normalize::{Normal, Objects};
 pub use outline::Outline;
+pub use pattern::replace_lookahead;
 pub use rewrite::for_grammar;
 pub use scan::numbers;
 pub use search::{Progress, Search, find_tail};

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::error::SchemaError;
 use super::nodes::Nodes;
+use super::normalize::Normal;
 use super::pattern::Patterns;
 use super::read::{self, Schema};
 use super::shape::{NodeId, Shape};
@@ -22,12 +23,16 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// Reads a schema (draft 2020-12, and the forms of older drafts).
+    /// Reads a schema.
     ///
     /// # Errors
     /// A keyword is malformed or cannot be honoured, no document can match the schema, the schema is
-    /// too large, or its shortest document is.
-    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+    /// too large, or its shortest document is. The path is one in the schema that was sent.
+    pub fn compile(schema: &Normal) -> Result<Self, SchemaError> {
+        Self::read(schema.schema()).map_err(|error| SchemaError { path: schema.origin(&error.path), ..error })
+    }
+
+    fn read(schema: &Value) -> Result<Self, SchemaError> {
         let schema = read::read(schema)?;
         let nodes = Nodes::new(&schema)?;
         let witnesses = Witnesses::new(&nodes, &schema.patterns);

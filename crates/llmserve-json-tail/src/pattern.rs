@@ -5,9 +5,11 @@ use std::collections::HashMap;
 
 use jsonschema_regex::to_rust_regex;
 use regex_automata::util::syntax;
+use serde_json::Value;
 
 use super::automaton::Automaton;
 use super::format;
+use super::keywords::change_subschemas;
 
 /// Index of a pattern.
 pub(super) type PatternId = usize;
@@ -22,6 +24,7 @@ const MAX_FAILURES: usize = 8;
 pub(super) struct Patterns {
     ids: HashMap<String, PatternId>,
     tables: Vec<Option<Automaton>>,
+    examples: HashMap<PatternId, &'static str>,
     bytes: usize,
     failures: usize,
 }
@@ -40,10 +43,17 @@ impl Patterns {
         Ok(self.add(format!("(?s:.*)(?:{pattern})(?s:.*)")))
     }
 
-    /// A `format`; `Ok(None)` if it asks for nothing, `Err(())` if it is unknown.
-    pub(super) fn format(&mut self, name: &str) -> Result<Option<PatternId>, ()> {
-        let expression = format::expression(name).ok_or(())?;
-        Ok((!expression.is_empty()).then(|| self.add(expression)))
+    /// A `format`; `None` if it asks for nothing.
+    pub(super) fn format(&mut self, name: &str) -> Option<PatternId> {
+        let expression = format::expression(name).filter(|expression| !expression.is_empty())?;
+        let id = self.add(expression);
+        self.examples.extend(format::example(name).map(|example| (id, example)));
+        Some(id)
+    }
+
+    /// A text that matches and is preferred.
+    pub(super) fn example(&self, id: PatternId) -> Option<&'static str> {
+        self.examples.get(&id).copied()
     }
 
     /// The table; `None` if the pattern is too large for one.
@@ -69,6 +79,20 @@ impl Patterns {
 /// meanings. A pattern that cannot be translated is left unchanged.
 pub(super) fn from_ecma(pattern: &str) -> String {
     to_rust_regex(pattern).map_or_else(|()| pattern.to_owned(), Cow::into_owned)
+}
+
+/// Patterns with a look-ahead that have a plain equivalent: Pydantic's for decimal numbers.
+const PLAIN: [(&str, &str); 1] =
+    [(r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$", r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)$")];
+
+/// Replaces the patterns of a schema that are known to have an equivalent without look-ahead.
+pub fn replace_lookahead(schema: &mut Value) {
+    change_subschemas(schema, |members| {
+        let Some(Value::String(pattern)) = members.get_mut("pattern") else { return };
+        if let Some((_, plain)) = PLAIN.iter().find(|(known, _)| known == pattern) {
+            (*plain).clone_into(pattern);
+        }
+    });
 }
 
 /// Whether an anchor is repeated, as in `^+x`: some parsers take it, JSON Schema's regular expressions do not.
@@ -120,6 +144,15 @@ mod tests {
         assert!(!matches("^.$", "\r"));
         assert!(matches("^[.]$", "."));
         assert!(!matches(r"^\s$", "\u{85}"));
+    }
+
+    #[test]
+    fn a_decimal_needs_a_digit() {
+        let mut schema = serde_json::json!({"items": {"pattern": PLAIN[0].0}});
+        replace_lookahead(&mut schema);
+        let plain = schema["items"]["pattern"].as_str().unwrap();
+        assert!(["0", "-1.", "+.5", "00.25"].into_iter().all(|text| matches(plain, text)));
+        assert!(!["", "-", ".", "+.", "1.2.3", "1e5"].into_iter().any(|text| matches(plain, text)));
     }
 
     #[test]

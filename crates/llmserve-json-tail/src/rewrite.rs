@@ -4,16 +4,20 @@
 use serde_json::{Map, Value, json};
 
 use super::bounds::draw_in;
+use super::format::expression;
 use super::keywords::change_subschemas;
+use super::normalize::Normal;
 use super::pattern::from_ecma;
 
 /// The schema to compile in place of `schema`: it has the same documents, without white space between
-/// tokens and without some numbers at the very ends of their ranges. `schema` is one that [`super::Outline`] accepted, so an object or `true`.
+/// tokens and without some numbers at the very ends of their ranges.
 #[must_use]
-pub fn for_grammar(schema: &Value) -> Value {
-    let mut schema = if schema.is_object() { schema.clone() } else { json!({}) };
+pub fn for_grammar(schema: &Normal) -> Value {
+    let mut schema = schema.schema().clone();
     change_subschemas(&mut schema, |members| {
+        members.retain(|keyword, _| !keyword.starts_with("x-"));
         rewrite_patterns(members);
+        rewrite_format(members);
         draw_in(members);
     });
     if let Some(map) = schema.as_object_mut() {
@@ -37,9 +41,24 @@ fn rewrite_patterns(members: &mut Map<String, Value>) {
     }
 }
 
+/// A format as the pattern that the outline takes it for.
+fn rewrite_format(members: &mut Map<String, Value>) {
+    let Some(expression) = members.remove("format").as_ref().and_then(Value::as_str).and_then(expression)
+    else {
+        return;
+    };
+    let pattern = Value::String(format!("^(?:{expression})$"));
+    if !members.contains_key("pattern") {
+        members.insert("pattern".to_owned(), pattern);
+    } else if let Some(parts) = members.entry("allOf").or_insert_with(|| json!([])).as_array_mut() {
+        parts.push(json!({"pattern": pattern}));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Objects;
 
     #[test]
     fn patterns_are_rewritten_and_constants_are_not() {
@@ -47,12 +66,12 @@ mod tests {
             "properties": {"pattern": {"pattern": "^.$"}, "c": {"const": {"pattern": "."}}},
             "patternProperties": {"^\\d": {"items": [{"pattern": "\\w"}]}},
         });
-        let written = for_grammar(&schema);
+        let written = for_grammar(&Normal::new(&schema, Objects::Open).unwrap());
         let dot = r"^[^\n\r\x{2028}\x{2029}]$";
         assert_eq!(written["properties"]["pattern"]["pattern"], dot);
         assert_eq!(written["properties"]["c"], schema["properties"]["c"]);
         let named = &written["patternProperties"]["^[0-9]"];
-        assert_eq!(named["items"][0]["pattern"], "[A-Za-z0-9_]");
+        assert_eq!(named["prefixItems"][0]["pattern"], "[A-Za-z0-9_]");
         assert_eq!(written["x-guidance"]["whitespace_flexible"], false);
     }
 }

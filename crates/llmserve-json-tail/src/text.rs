@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
-use super::automaton::{Automaton, State};
+use super::automaton::{Automaton, State, readable_first};
 use super::pattern::{PatternId, Patterns};
 use super::quoting::{Content, escape_endings, finish_character, quote_into};
 
@@ -110,12 +110,30 @@ impl TextRule {
         if self.patterns.is_empty() {
             return self.padding(length, if more.is_empty() { &content.decoded } else { b"" });
         }
+        if let Some(rest) = self.expected(patterns, content, more, length) {
+            return Some(rest);
+        }
         let tables = self.patterns.iter().map(|&id| Some((id, patterns.table(id)?)));
         let tables: Vec<_> = tables.collect::<Option<_>>()?;
         let states = tables.iter().map(|(id, table)| content.run(*id, table, more));
         let states = states.collect::<Option<_>>()?;
         let tables = tables.into_iter().map(|(_, table)| table).collect();
         Search { rule: self, tables }.shortest(states, length)
+    }
+
+    /// The rest of the text that a reader would expect, if the string has begun like it.
+    fn expected(
+        &self,
+        patterns: &Patterns,
+        content: &Content,
+        more: &[u8],
+        length: usize,
+    ) -> Option<Vec<u8>> {
+        let [only] = self.patterns[..] else { return None };
+        let text = patterns.example(only)?.as_bytes();
+        let fits = self.min <= text.len() && self.max.is_none_or(|max| text.len() <= max);
+        let rest = text.strip_prefix(&content.decoded[..])?.strip_prefix(more)?;
+        (fits && length <= text.len()).then(|| rest.to_vec())
     }
 
     /// Bytes of the longest rest that one more character can ask for.
@@ -183,13 +201,13 @@ impl Search<'_> {
             let states = states.map(|(table, &state)| table.step(state, byte));
             Some(Place { states: states.collect::<Option<_>>()?, length, from, byte })
         };
-        let moves = |(table, &state): (&&Automaton, &State)| table.moves(state).to_vec();
-        // The table with the fewest continuations proposes bytes, and with several tables all do.
-        let mut bytes: Vec<_> = self.tables.iter().zip(&place.states).flat_map(moves).collect();
-        if self.tables.len() > 1 {
-            bytes.dedup_by_key(|(byte, _)| *byte);
+        if let ([table], [state]) = (&self.tables[..], &place.states[..]) {
+            return table.moves(*state).iter().filter_map(next).collect();
         }
-        bytes.iter().filter_map(next).collect()
+        // What several tables allow together none of them may propose alone.
+        let mut seen = HashSet::new();
+        let places = readable_first().filter_map(|byte| next(&(byte, 0)));
+        places.filter(|place| seen.insert(place.states.clone())).collect()
     }
 
     fn is_end(&self, place: &Place) -> bool {
@@ -250,6 +268,14 @@ mod tests {
         assert_eq!(first(&rule, &patterns, "").unwrap(), "éééx\"");
         rule.max = Some(3);
         assert_eq!(first(&rule, &patterns, ""), None);
+    }
+
+    #[test]
+    fn patterns_meet_in_a_byte_that_neither_proposes() {
+        let (mut rule, mut patterns) = rule("^([a-z][0-9])+$");
+        rule.patterns.push(patterns.search("[m-u]8$").unwrap());
+        rule.patterns.push(patterns.search("[s-z][5-9]$").unwrap());
+        assert_eq!(first(&rule, &patterns, "").unwrap(), "s8\"");
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Workshop {
             ConstraintSpec::JsonSchema(text) => {
                 let schema = Schema::parse(text)?;
                 let rules = Rules::Json(Box::new(schema.rules()?));
-                let refused = |message: &str| refusal::from_schema(schema.value(), message);
+                let refused = |message: &str| refusal::from_schema(schema.normal(), message);
                 return job(&refused).compile(schema.grammar(), rules, goes_on);
             }
             ConstraintSpec::Regex(regex) => {

@@ -2,6 +2,7 @@
 //! validator, which share no code with the masks' source.
 
 use jsonschema::{Draft, PatternOptions, Validator};
+use llmserve_json_tail::for_each_subschema;
 use serde_json::Value;
 
 use crate::error::Error;
@@ -26,10 +27,21 @@ pub(super) fn validator(schema: &Value) -> Result<Validator, jsonschema::Validat
     let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
     jsonschema::options()
         .offline()
-        .with_draft(draft(schema).unwrap_or(Draft::Draft202012))
+        .with_draft(draft(schema).unwrap_or_else(|| unnamed_draft(schema)))
         .with_pattern_options(patterns)
         .should_validate_formats(false)
         .build(schema)
+}
+
+/// The draft of a schema that names none: the newest in which its keywords have their forms.
+fn unnamed_draft(schema: &Value) -> Draft {
+    let mut draft = Draft::Draft202012;
+    for_each_subschema(schema, |_, members| {
+        if members.get("items").is_some_and(Value::is_array) {
+            draft = Draft::Draft201909;
+        }
+    });
+    draft
 }
 
 /// The draft that a schema names, if it is a known one.

@@ -94,7 +94,7 @@ impl LimitedTokens {
 mod tests {
     use std::sync::Arc;
 
-    use llmserve_json_tail::Outline;
+    use llmserve_json_tail::{Normal, Objects, Outline};
 
     use super::*;
 
@@ -113,7 +113,8 @@ mod tests {
         for &id in mask {
             allowed.allow_token(id as u32);
         }
-        let mut walk = Walk::new(Arc::new(Outline::compile(&serde_json::json!({})).unwrap()));
+        let any = Normal::new(&serde_json::json!({}), Objects::Open).unwrap();
+        let mut walk = Walk::new(Arc::new(Outline::compile(&any).unwrap()));
         walk.feed(text.as_bytes());
         limited.restrict(&mut allowed, &walk, MAX_LEN, may_end);
         (0..words.len()).filter(|&id| allowed.get(id)).map(|id| words[id]).collect()

@@ -3,7 +3,7 @@
 
 use llguidance::derivre::{RegexAst, RegexBuilder};
 use llguidance::regex_to_lark;
-use llmserve_json_tail::for_each_subschema;
+use llmserve_json_tail::{Normal, for_each_subschema};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -27,12 +27,12 @@ pub(super) fn refuse_at(keyword: &str, pointer: &str, reason: &str) -> Error {
 }
 
 /// The message of the metaschema, or of the validator's compiler.
-pub(super) fn from_validator(schema: &Value, error: &jsonschema::ValidationError<'_>) -> Error {
+pub(super) fn from_validator(error: &jsonschema::ValidationError<'_>) -> Error {
     let pointer = error.instance_path().as_str();
     let keyword = pointer.rsplit('/').find(|part| part.parse::<usize>().is_err()).unwrap_or_default();
     let reason = error.masked_with("the value").to_string();
     if keyword.is_empty() {
-        return from_schema(schema, &reason);
+        return refuse(JSON_SCHEMA, &reason);
     }
     refuse_at(keyword, pointer, &reason)
 }
@@ -42,33 +42,38 @@ pub(super) fn from_text(field: &'static str, message: &str) -> Error {
     refuse(field, known(message).unwrap_or("it could not be compiled"))
 }
 
-/// llguidance's message about a schema. It names keywords at best; the place is searched for.
-pub(super) fn from_schema(schema: &Value, message: &str) -> Error {
-    let Some(message) = known(message) else {
-        return refuse(JSON_SCHEMA, "the schema could not be compiled");
-    };
-    let reason = reworded(message);
-    match locate(schema, message) {
-        Some((keyword, pointer)) => refuse_at(&keyword, &pointer, reason),
+/// llguidance's message about a schema, in our words. It names keywords at best; the place is searched for.
+pub(super) fn from_schema(schema: &Normal, message: &str) -> Error {
+    let message = known(message).unwrap_or_default();
+    let reason = REASONS.iter().find(|(part, _)| message.contains(part)).map(|(_, reason)| *reason);
+    let reason = reason.unwrap_or("it could not be compiled: the schema is too large or too complex");
+    match locate(schema.schema(), message) {
+        Some((keyword, pointer)) => refuse_at(&keyword, &schema.origin(&pointer), reason),
         None => refuse(JSON_SCHEMA, reason),
     }
 }
 
 const NO_RANGE: &str = "Failed to generate regex for";
 const NO_STEP: &str = "Value for 'multipleOf' has too many digits";
+const NO_COUNT: &str = "min/maxProperties";
+const NOT_DISJOINT: &str = "patternProperty regexes";
+const CIRCULAR: &str = "circular references with sibling keys";
 /// Bounds below it are never the reason of [`NO_RANGE`].
 const LARGE_BOUND: f64 = 1e15;
 
-/// Messages in the library's internal terms, put in the client's.
-fn reworded(message: &str) -> &str {
-    if message.starts_with(NO_RANGE) {
-        "the number is too large for a grammar"
-    } else if message.starts_with(NO_STEP) {
-        "the number has too many digits for a grammar"
-    } else {
-        message
-    }
-}
+/// Parts of llguidance's messages, and what they mean.
+const REASONS: [(&str, &str); 10] = [
+    (NO_RANGE, "the number is too large for a grammar"),
+    (NO_STEP, "the number has too many digits for a grammar"),
+    (NO_COUNT, "it is not supported beside that many optional properties"),
+    (NOT_DISJOINT, "two of its patterns may match the same name, which is not supported"),
+    (CIRCULAR, "a schema that refers to itself beside other keywords is not supported"),
+    ("Unsatisfiable schema", "no value can match it: its keywords contradict each other"),
+    ("Unable to determine if regex is empty", "its patterns are too complex together"),
+    ("stack level exceeded", "its references and combinations are nested too deep"),
+    ("schema too large", "the schema is too large"),
+    ("no document was found", "no document was found that its patterns allow"),
+];
 
 /// The message without llguidance's own state; `None` for a panic's.
 fn known(message: &str) -> Option<&str> {
@@ -107,26 +112,18 @@ fn locate(schema: &Value, message: &str) -> Option<(String, String)> {
 
 fn is_about(message: &str, keyword: &str, value: &Value) -> bool {
     let says = |text: &str| message.contains(text);
-    let says_value = |text: &str| value.as_str().is_some_and(|value| says(&format!("{text}{value}")));
     match keyword {
-        "oneOf" if says("oneOf constraints") => true,
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" if says(NO_RANGE) => {
             value.as_f64().is_some_and(|bound| bound.abs() >= LARGE_BOUND)
         }
         "multipleOf" if says(NO_STEP) => true,
-        "minProperties" | "maxProperties" if says("min/maxProperties") => true,
-        "format" if says("Unknown format: ") => says_value("Unknown format: "),
-        "type" if says("Invalid type: ") => says_value("Invalid type: "),
-        "$ref" if says("eference") || says("$ref") || says("Pointer") => {
-            value.as_str().is_some_and(|value| says(value.trim_start_matches('#')))
-        }
+        "minProperties" | "maxProperties" if says(NO_COUNT) => true,
+        "$ref" if says(CIRCULAR) => value.as_str().is_some_and(says),
         "pattern" => value.as_str().is_some_and(|pattern| !is_regex(pattern)),
-        "patternProperties" => value.as_object().is_some_and(|members| {
-            says("patternProperty") || members.keys().any(|pattern| !is_regex(pattern))
-        }),
-        _ => message
-            .strip_prefix("Unimplemented keys: ")
-            .is_some_and(|keys| keys.contains(&format!("{keyword:?}"))),
+        "patternProperties" => value
+            .as_object()
+            .is_some_and(|members| says(NOT_DISJOINT) || members.keys().any(|pattern| !is_regex(pattern))),
+        _ => false,
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use llguidance::api::TopLevelGrammar;
-use llmserve_json_tail::{Outline, for_each_subschema, for_grammar, numbers};
+use llmserve_json_tail::{
+    Normal, Objects, Outline, SchemaError, for_each_subschema, for_grammar, numbers, replace_lookahead,
+};
 use serde_json::{Map, Value};
 
 use super::document;
@@ -40,8 +42,11 @@ fn rounded_number(text: &str) -> Option<&str> {
     })
 }
 
-/// A schema that is an object.
-pub(super) struct Schema(Value);
+/// A schema, as it was sent and as it is compiled.
+pub(super) struct Schema {
+    sent: Value,
+    normal: Normal,
+}
 
 impl Schema {
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
@@ -67,40 +72,44 @@ impl Schema {
         {
             members.remove("$schema");
         }
-        Ok(Self(schema))
+        replace_lookahead(&mut schema);
+        let normal = Normal::new(&schema, Objects::Closed).map_err(|error| refused(&error))?;
+        Ok(Self { sent: schema, normal })
     }
 
-    pub(super) fn value(&self) -> &Value {
-        &self.0
+    pub(super) fn normal(&self) -> &Normal {
+        &self.normal
     }
 
     /// Reads the schema twice, for the shape of its documents and for their check.
     pub(super) fn rules(&self) -> Result<JsonRules, Error> {
         self.check_size()?;
-        let outline = Outline::compile(&self.0)
-            .map_err(|error| refuse_at(&error.keyword, &error.path, &error.reason))?;
-        let validator =
-            document::validator(&self.0).map_err(|error| refusal::from_validator(&self.0, &error))?;
+        let outline = Outline::compile(&self.normal).map_err(|error| refused(&error))?;
+        let validator = document::validator(&self.sent).map_err(|error| refusal::from_validator(&error))?;
         Ok(JsonRules { outline: Arc::new(outline), validator })
     }
 
     /// The grammar allows no white space between tokens: a model could write it for ever.
     pub(super) fn grammar(&self) -> TopLevelGrammar {
-        TopLevelGrammar::from_json_schema(for_grammar(&self.0))
+        TopLevelGrammar::from_json_schema(for_grammar(&self.normal))
     }
 
     /// Refuses schemas that would take llguidance too long without its noticing.
     fn check_size(&self) -> Result<(), Error> {
         let mut refused = Ok(());
-        for_each_subschema(&self.0, |pointer, members| {
+        for_each_subschema(self.normal.schema(), |pointer, members| {
             if refused.is_ok()
                 && let Err((keyword, reason)) = check_members(members)
             {
-                refused = Err(refuse_at(keyword, pointer, &reason));
+                refused = Err(refuse_at(keyword, &self.normal.origin(pointer), &reason));
             }
         });
         refused
     }
+}
+
+fn refused(error: &SchemaError) -> Error {
+    refuse_at(&error.keyword, &error.path, &error.reason)
 }
 
 type Refused = (&'static str, String);

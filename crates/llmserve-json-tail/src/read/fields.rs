@@ -95,7 +95,7 @@ impl<'s> Fields<'s, '_> {
 }
 
 /// The name of a value's kind in messages.
-pub(super) fn kind(value: &Value) -> String {
+pub(in super::super) fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),

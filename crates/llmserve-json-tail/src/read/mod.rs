@@ -14,7 +14,8 @@ use super::error::SchemaError;
 use super::keywords::{Role, role};
 use super::pattern::Patterns;
 use super::source::{Link, Rules, Source, SourceId};
-use fields::{Fields, kind};
+use fields::Fields;
+pub(super) use fields::kind;
 
 /// Maximum number of subschemas that are read; llguidance has the same limit.
 const MAX_SOURCES: usize = 50_000;
@@ -57,8 +58,6 @@ enum Task<'s> {
 
 struct Reader<'s> {
     root: &'s Value,
-    /// Whether the schema is from before draft 2020-12, in which `items` could be a list of item schemas.
-    is_old_draft: bool,
     sources: Vec<Source>,
     paths: Vec<String>,
     by_path: HashMap<String, SourceId>,
@@ -68,11 +67,8 @@ struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     fn new(root: &'s Value) -> Self {
-        let draft = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
-        let old = ["draft-04", "draft-06", "draft-07", "2019-09"];
         Self {
             root,
-            is_old_draft: old.iter().any(|name| draft.contains(name)),
             sources: Vec::new(),
             paths: Vec::new(),
             by_path: HashMap::new(),
@@ -199,9 +195,5 @@ fn refuse(fields: &Fields<'_, '_>) -> Result<(), SchemaError> {
             return Err(fields.error(keyword, "is not supported"));
         }
     }
-    match fields.map.get("uniqueItems") {
-        None | Some(Value::Bool(false)) => Ok(()),
-        Some(Value::Bool(true)) => Err(fields.error("uniqueItems", "is not supported")),
-        Some(other) => Err(fields.wrong("uniqueItems", "a boolean", other)),
-    }
+    Ok(())
 }

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::super::error::SchemaError;
-use super::super::format;
 use super::super::keywords::escape;
 use super::super::number::{Bound, Decimal, NumberRule};
 use super::super::source::{ListRule, RecordRule, SourceId};
@@ -78,8 +77,7 @@ impl<'s> Reader<'s> {
             rule.patterns.push(id.map_err(|reason| fields.error("pattern", reason))?);
         }
         if let Some(name) = fields.text("format")? {
-            let id = self.patterns.format(name).map_err(|()| unknown_format(fields, name))?;
-            rule.patterns.extend(id);
+            rule.patterns.extend(self.patterns.format(name));
         }
         Ok(rule)
     }
@@ -87,21 +85,12 @@ impl<'s> Reader<'s> {
     /// The array keywords.
     pub(super) fn list(&mut self, fields: &Fields<'s, '_>) -> Result<ListRule, SchemaError> {
         let (min, max) = fields.counts("minItems", "maxItems", MAX_LEAST)?;
-        let items = fields.map.get("items");
-        let old_prefix = items.and_then(Value::as_array);
-        let (name, prefix, rest) = match old_prefix {
-            Some(prefix) => ("items", Some(prefix.as_slice()), "additionalItems"),
-            None if self.is_old_draft || fields.map.contains_key("additionalItems") => {
-                ("items", None, "items")
-            }
-            None => ("prefixItems", fields.list("prefixItems")?, "items"),
-        };
         let mut rule = ListRule { min, max, ..ListRule::default() };
-        for (index, value) in prefix.unwrap_or_default().iter().enumerate() {
-            let path = format!("{}/{name}/{index}", fields.path);
-            rule.prefix.push(self.schema(path, name, value)?);
+        for (index, value) in fields.list("prefixItems")?.unwrap_or_default().iter().enumerate() {
+            let path = format!("{}/prefixItems/{index}", fields.path);
+            rule.prefix.push(self.schema(path, "prefixItems", value)?);
         }
-        rule.items = self.child(fields, rest)?;
+        rule.items = self.child(fields, "items")?;
         Ok(rule)
     }
 
@@ -139,9 +128,4 @@ impl<'s> Reader<'s> {
         let Some(value) = fields.map.get(keyword) else { return Ok(None) };
         self.schema(format!("{}/{keyword}", fields.path), keyword, value).map(Some)
     }
-}
-
-fn unknown_format(fields: &Fields<'_, '_>, name: &str) -> SchemaError {
-    let name: String = name.chars().take(40).collect();
-    fields.error("format", format!("`{name}` is not known; the formats are {}", format::NAMES))
 }

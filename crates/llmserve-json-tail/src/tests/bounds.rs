@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::closings;
-use crate::{Outline, Walk};
+use super::compiled;
+use crate::Walk;
 
 /// Keywords that the generator of arbitrary schemas draws from.
 const KEYWORDS: [&str; 30] = [
@@ -87,7 +88,7 @@ proptest! {
 
     #[test]
     fn no_schema_and_no_text_panics(schema in arbitrary(), text in prop::collection::vec(any::<u8>(), 0..40)) {
-        if let Ok(outline) = Outline::compile(&schema) {
+        if let Ok(outline) = compiled(&schema) {
             let mut walk = Walk::new(Arc::new(outline));
             walk.closings();
             walk.spoils(&text);
@@ -98,7 +99,7 @@ proptest! {
 
     #[test]
     fn no_json_like_text_panics(schema in arbitrary(), text in "[\\[\\]{}\",:a-c0-2tn\\\\.eu-]{0,30}") {
-        if let Ok(outline) = Outline::compile(&schema) {
+        if let Ok(outline) = compiled(&schema) {
             closings(outline, text.as_bytes());
         }
     }
@@ -111,7 +112,7 @@ fn deep_nesting_takes_no_stack() {
     for _ in 0..100 {
         schema = json!({"type": "array", "items": schema, "minItems": 1});
     }
-    assert_eq!(closings(Outline::compile(&schema).unwrap(), b"")[0].len(), 201);
+    assert_eq!(closings(compiled(&schema).unwrap(), b"")[0].len(), 201);
 
     let mut defs = Map::new();
     for index in 0..5000 {
@@ -121,9 +122,9 @@ fn deep_nesting_takes_no_stack() {
     }
     defs.insert("d5000".to_owned(), json!({"type": "null"}));
     let schema = json!({"$defs": defs, "$ref": "#/$defs/d0"});
-    assert_eq!(closings(Outline::compile(&schema).unwrap(), b"")[0].len(), 10_004);
+    assert_eq!(closings(compiled(&schema).unwrap(), b"")[0].len(), 10_004);
 
-    let outline = Outline::compile(&json!({"type": "array", "items": {"$ref": "#"}})).unwrap();
+    let outline = compiled(&json!({"type": "array", "items": {"$ref": "#"}})).unwrap();
     let partial = "[".repeat(100_000);
     assert_eq!(closings(outline, partial.as_bytes())[0], "]".repeat(100_000).into_bytes());
 }
@@ -134,10 +135,10 @@ fn many_properties_are_read() {
         (0..10_000).map(|index| (format!("p{index}"), json!({"type": "integer"}))).collect();
     let names: Vec<_> = properties.keys().cloned().collect();
     let optional = json!({"type": "object", "properties": properties});
-    assert_eq!(closings(Outline::compile(&optional).unwrap(), b"")[0], b"{}");
+    assert_eq!(closings(compiled(&optional).unwrap(), b"")[0], b"{}");
     let mut required = optional;
     required["required"] = json!(names);
-    let outline = Outline::compile(&required).unwrap();
+    let outline = compiled(&required).unwrap();
     let document: Value = serde_json::from_slice(&closings(outline, b"")[0]).unwrap();
     assert_eq!(document.as_object().unwrap().len(), 10_000);
 }
@@ -154,7 +155,7 @@ fn references_that_fan_out_are_bounded() {
         );
     }
     defs.insert("d60".to_owned(), json!({"type": "null"}));
-    let error = Outline::compile(&json!({"$defs": defs, "$ref": "#/$defs/d0"})).unwrap_err();
+    let error = compiled(&json!({"$defs": defs, "$ref": "#/$defs/d0"})).unwrap_err();
     assert!(error.reason.contains("shortest document"), "{error}");
 }
 
@@ -163,17 +164,16 @@ fn choices_that_multiply_are_bounded() {
     let branch = |name: &str| json!({"required": [name]});
     let branches: Vec<_> = (0..100).map(|index| branch(&format!("n{index}"))).collect();
     let schema = json!({"allOf": (0..20).map(|_| json!({"anyOf": branches})).collect::<Vec<_>>()});
-    let error = Outline::compile(&schema).unwrap_err();
+    let error = compiled(&schema).unwrap_err();
     assert_eq!(error.keyword, "anyOf");
 }
 
 #[test]
 fn large_counts_and_enums_are_bounded() {
     let outline =
-        Outline::compile(&json!({"type": "array", "items": {"type": "integer"}, "minItems": 100_000}))
-            .unwrap();
+        compiled(&json!({"type": "array", "items": {"type": "integer"}, "minItems": 100_000})).unwrap();
     assert_eq!(closings(outline, b"")[0].len(), 200_001);
-    let outline = Outline::compile(&json!({"type": "string", "minLength": 100_000})).unwrap();
+    let outline = compiled(&json!({"type": "string", "minLength": 100_000})).unwrap();
     assert_eq!(closings(outline, b"")[0].len(), 100_002);
     for (keyword, count) in [
         ("minItems", u64::MAX),
@@ -183,15 +183,15 @@ fn large_counts_and_enums_are_bounded() {
         ("minLength", 10_000_000),
         ("minProperties", 501),
     ] {
-        let error = Outline::compile(&json!({"items": {keyword: count}})).unwrap_err();
+        let error = compiled(&json!({"items": {keyword: count}})).unwrap_err();
         assert_eq!((error.keyword.as_str(), error.path.as_str()), (keyword, "/items"));
         assert!(error.reason.contains("limit"), "{error}");
     }
-    let outline = Outline::compile(&json!({"type": "object", "minProperties": 500})).unwrap();
+    let outline = compiled(&json!({"type": "object", "minProperties": 500})).unwrap();
     let document: Value = serde_json::from_slice(&closings(outline, b"")[0]).unwrap();
     assert_eq!(document.as_object().unwrap().len(), 500);
     let values: Vec<_> = (0..100_000).map(|index| format!("value {index}")).collect();
-    let outline = Outline::compile(&json!({"enum": values})).unwrap();
+    let outline = compiled(&json!({"enum": values})).unwrap();
     assert_eq!(closings(outline, b"\"value 9999")[0], b"\"");
 }
 
@@ -206,7 +206,7 @@ fn patterns_too_large_for_tables_stay_without() {
         })
         .collect();
     let schema = json!({"type": "object", "properties": properties, "required": ["p0"]});
-    let outline = Outline::compile(&schema).unwrap();
+    let outline = compiled(&schema).unwrap();
     let closings = closings(outline, b"{");
     assert!(closings.is_empty() || closings[0].len() > 50);
 }
@@ -218,7 +218,7 @@ fn the_generator_of_schemas_makes_many_that_are_taken() {
     let strategy = arbitrary();
     let taken = (0..500).filter(|_| {
         let schema = strategy.new_tree(&mut runner).unwrap().current();
-        schema.is_object() && Outline::compile(&schema).is_ok()
+        schema.is_object() && compiled(&schema).is_ok()
     });
     assert!(taken.count() > 40);
 }
@@ -229,7 +229,7 @@ fn merging_is_bounded_in_work_and_memory() {
     let branches: Vec<_> = (0..5000).map(|index| json!({"minLength": index})).collect();
     let mut all = vec![json!({"anyOf": branches})];
     all.extend((0..40_000).map(|index| json!({"maxLength": 10_000 + index})));
-    let error = Outline::compile(&json!({"allOf": all})).unwrap_err();
+    let error = compiled(&json!({"allOf": all})).unwrap_err();
     assert!(error.reason.contains("too large"), "{error}");
 
     // A large enumeration that every member narrows on its own.
@@ -237,20 +237,20 @@ fn merging_is_bounded_in_work_and_memory() {
     let narrowed = |index: usize| json!({"$ref": "#/$defs/e", "maxLength": 3 + index % 3});
     let members: Map<String, Value> = (0..5000).map(|i| (format!("m{i}"), narrowed(i))).collect();
     let schema = json!({"$defs": {"e": {"enum": values}}, "properties": members});
-    let error = Outline::compile(&schema).unwrap_err();
+    let error = compiled(&schema).unwrap_err();
     assert!(error.reason.contains("too large"), "{error}");
 
     // The same without narrowing is one place.
     let shared: Map<String, Value> =
         (0..5000).map(|i| (format!("m{i}"), json!({"$ref": "#/$defs/e"}))).collect();
     let schema = json!({"$defs": {"e": {"enum": values}}, "properties": shared});
-    assert!(Outline::compile(&schema).is_ok());
+    assert!(compiled(&schema).is_ok());
 
     // Wide objects merged again and again.
     let wide: Map<String, Value> = (0..2000).map(|i| (format!("w{i}"), json!(true))).collect();
     let merged: Map<String, Value> =
         (0..5000).map(|i| (format!("m{i}"), json!({"$ref": "#/$defs/w", "minProperties": i % 7}))).collect();
     let schema = json!({"$defs": {"w": {"properties": wide}}, "properties": merged});
-    let error = Outline::compile(&schema).unwrap_err();
+    let error = compiled(&schema).unwrap_err();
     assert!(error.reason.contains("too large"), "{error}");
 }

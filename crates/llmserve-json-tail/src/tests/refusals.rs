@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::closings;
 use super::corpus::schemas;
-use crate::Outline;
+use super::{closings, compiled};
+use crate::{ByteJudge, Normal, Objects};
 
 fn refusal(schema: &Value) -> (String, String, String) {
-    let error = Outline::compile(schema).map(|_| ()).expect_err(&schema.to_string());
+    let error = compiled(schema).map(|_| ()).expect_err(&schema.to_string());
     (error.keyword, error.path, error.reason)
 }
 
@@ -21,26 +21,55 @@ fn assert_refused(schema: &Value, keyword: &str, path: &str) {
 #[test]
 fn keywords_that_cannot_be_honoured() {
     for (keyword, value) in [
-        ("not", json!({})),
-        ("if", json!({})),
-        ("then", json!({})),
-        ("else", json!({})),
-        ("dependentRequired", json!({})),
-        ("dependentSchemas", json!({})),
-        ("dependencies", json!({})),
-        ("contains", json!({})),
-        ("minContains", json!(1)),
-        ("uniqueItems", json!(true)),
-        ("propertyNames", json!({})),
-        ("unevaluatedItems", json!(false)),
-        ("unevaluatedProperties", json!(false)),
+        ("not", json!({"pattern": "a"})),
+        ("not", json!({"properties": {"a": {"multipleOf": 3}}})),
+        ("if", json!({"patternProperties": {"a": false}})),
+        ("oneOf", json!([{"pattern": "a"}, {"pattern": "b"}])),
+        ("propertyNames", json!({"pattern": "a", "maxLength": 2})),
+        ("maxContains", json!(1)),
+        ("minContains", json!(7)),
         ("$dynamicRef", json!("#a")),
+        ("uniqueItems", json!(true)),
     ] {
-        let inner = json!({"type": "array", keyword: value});
+        let contained = json!({"pattern": "a"});
+        let inner = match keyword {
+            "if" => json!({"if": value, "then": {"type": "null"}}),
+            "minContains" | "maxContains" => json!({"contains": contained, keyword: value}),
+            _ => json!({keyword: value}),
+        };
         assert_refused(&inner, keyword, "");
         assert_refused(&json!({"properties": {"a/b": {"items": inner}}}), keyword, "/properties/a~1b/items");
     }
-    assert!(Outline::compile(&json!({"type": "array", "uniqueItems": false})).is_ok());
+}
+
+/// What a branch leaves out may match another one.
+#[test]
+fn branches_that_only_seem_to_exclude_each_other() {
+    let schema = json!({"oneOf": [{"type": "number"}, {"not": {"type": "integer"}}]});
+    let mut judge = super::rescue::judge(&schema).unwrap();
+    assert!(judge.accepts(b"1") && judge.accepts(b"\"a\"") && !judge.accepts(b"1.5"));
+}
+
+#[test]
+fn keywords_that_ask_for_nothing() {
+    for schema in [
+        json!({"uniqueItems": false}),
+        json!({"not": false}),
+        json!({"not": {"not": {}}}),
+        json!({"then": false, "else": false}),
+        json!({"if": {"pattern": "a"}}),
+        json!({"minContains": 2, "maxContains": 1}),
+        json!({"contains": {"pattern": "a"}, "minContains": 0}),
+        json!({"propertyNames": {"type": "string"}}),
+        json!({"dependentSchemas": {"a": true}}),
+        json!({"format": "int32"}),
+        json!({"format": "nonsense"}),
+    ] {
+        let normal = Normal::new(&schema, Objects::Open).unwrap();
+        assert_eq!(*normal.schema(), json!({}), "{schema}");
+    }
+    let normal = Normal::new(&json!({"maxItems": 2.0}), Objects::Open).unwrap();
+    assert_eq!(normal.schema()["maxItems"], json!(2));
 }
 
 #[test]
@@ -83,7 +112,6 @@ fn values_of_the_wrong_kind() {
         ("pattern", json!("(?<=a)*")),
         ("pattern", json!("a{3,1}")),
         ("patternProperties", json!({"[": {}})),
-        ("format", json!("nonsense")),
         ("$ref", json!(1)),
         ("$ref", json!("https://example.org/schema")),
         ("$ref", json!("other.json#/a")),
@@ -91,6 +119,8 @@ fn values_of_the_wrong_kind() {
         ("$ref", json!("#anchor")),
         ("prefixItems", json!({})),
         ("uniqueItems", json!("yes")),
+        ("format", json!(1)),
+        ("dependencies", json!([])),
     ] {
         assert_refused(&json!({keyword: value}), keyword, "");
     }
@@ -135,12 +165,12 @@ fn annotations_and_unknown_keywords_are_passed_over() {
         "readOnly": true, "writeOnly": false, "contentEncoding": "base64", "x-own": {"not": 1},
         "nullable": true, "type": "integer",
     });
-    assert_eq!(closings(Outline::compile(&schema).unwrap(), b"")[0], b"0");
+    assert_eq!(closings(compiled(&schema).unwrap(), b"")[0], b"0");
 }
 
 #[test]
 fn the_corpus_is_not_refused() {
     for schema in schemas() {
-        assert!(Outline::compile(&schema).is_ok(), "{schema}");
+        assert!(compiled(&schema).is_ok(), "{schema}");
     }
 }

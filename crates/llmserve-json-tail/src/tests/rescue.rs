@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::{ByteJudge, Outline, Progress, Search, Walk, find_tail, for_grammar};
+use super::super::{ByteJudge, Normal, Objects, Progress, Search, Walk, find_tail, for_grammar};
+use super::compiled;
 use super::corpus::schemas;
 use super::judge::ByteMatcher;
 use super::random::{Random, legal_byte};
@@ -21,12 +22,16 @@ fn walks() -> u64 {
 }
 
 pub(super) fn judge(schema: &Value) -> Result<ByteMatcher, String> {
+    judge_of(&Normal::new(schema, Objects::Open).map_err(|error| error.to_string())?)
+}
+
+pub(super) fn judge_of(schema: &Normal) -> Result<ByteMatcher, String> {
     let factory = ByteMatcher::factory().map_err(|error| error.to_string())?;
     let grammar = llguidance::api::TopLevelGrammar::from_json_schema(for_grammar(schema));
     ByteMatcher::new(&factory, GrammarInit::Serialized(grammar)).map_err(|error| error.to_string())
 }
 
-fn validator(schema: &Value) -> jsonschema::Validator {
+pub(super) fn validator(schema: &Value) -> jsonschema::Validator {
     jsonschema::options().should_validate_formats(false).build(schema).unwrap()
 }
 
@@ -72,7 +77,7 @@ fn check(tally: &mut Tally, judge: &mut ByteMatcher, walk: &mut Walk, validator:
 }
 
 fn walk(tally: &mut Tally, schema: &Value, seed: u64) {
-    let outline = Outline::compile(schema).unwrap_or_else(|error| panic!("{schema}: {error}"));
+    let outline = compiled(schema).unwrap_or_else(|error| panic!("{schema}: {error}"));
     let mut judge = judge(schema).unwrap_or_else(|error| panic!("{schema}: {error}"));
     let validator = validator(schema);
     let mut random = Random::new(seed);
@@ -139,7 +144,7 @@ fn patterns_without_a_table_are_searched_with_the_judge() {
         "properties": {"a": {"type": "string", "pattern": large}, "b": {"type": "integer"}},
         "required": ["a", "b"],
     });
-    let outline = Outline::compile(&schema).unwrap();
+    let outline = compiled(&schema).unwrap();
     let mut walk = Walk::new(Arc::new(outline));
     walk.feed(b"{\"a\":\"");
     assert!(walk.closings().is_empty(), "the pattern has a table after all");
@@ -161,7 +166,7 @@ fn patterns_without_a_table_are_searched_with_the_judge() {
 fn the_tail_grows_by_no_more_than_the_dearest_frame_and_what_is_around() {
     // One byte at a time: a bound for what a byte may open.
     for (index, schema) in schemas().iter().enumerate() {
-        let outline = Outline::compile(schema).unwrap();
+        let outline = compiled(schema).unwrap();
         let mut judge = judge(schema).unwrap();
         let mut random = Random::new(index as u64 + 77);
         let dearest_frame = outline.dearest_frame();
@@ -191,17 +196,17 @@ fn random_schemas_are_closed_too() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let strategy = super::bounds::arbitrary();
     let asked = std::env::var("LLMSERVE_RESCUE_SCHEMAS").ok().and_then(|text| text.parse().ok());
-    let (mut tally, mut compiled) = (Tally::default(), 0);
+    let (mut tally, mut num_compiled) = (Tally::default(), 0);
     for seed in 0..asked.unwrap_or(3000) {
         let schema = strategy.new_tree(&mut runner).unwrap().current();
         if !schema.is_object() {
             continue;
         }
-        let Ok(outline) = Outline::compile(&schema) else { continue };
+        let Ok(outline) = compiled(&schema) else { continue };
         let Ok(mut judge) = judge(&schema) else { continue };
         let options = jsonschema::options().should_validate_formats(false);
         let Ok(validator) = options.build(&schema) else { continue };
-        compiled += 1;
+        num_compiled += 1;
         let mut random = Random::new(seed);
         let mut walk = Walk::new(Arc::new(outline));
         for _ in 0..30 {
@@ -220,9 +225,9 @@ fn random_schemas_are_closed_too() {
             }
         }
     }
-    println!("{compiled} schemas, {} places, {} searched", tally.places, tally.searched);
+    println!("{num_compiled} schemas, {} places, {} searched", tally.places, tally.searched);
     assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
-    assert!(compiled > 100);
+    assert!(num_compiled > 100);
 }
 
 #[test]
@@ -232,7 +237,7 @@ fn a_search_that_is_interrupted_finds_the_same() {
         "items": {"type": "string", "pattern": "^(?:[a-z]{1,80}x){4}[0-9]$"},
     });
     let mut judge = judge(&schema).unwrap();
-    let mut walk = Walk::new(Arc::new(Outline::compile(&schema).unwrap()));
+    let mut walk = Walk::new(Arc::new(compiled(&schema).unwrap()));
     for &byte in b"[\"axbxcxdx1\",\"hexqxo" {
         assert!(judge.push(byte));
         walk.feed(&[byte]);

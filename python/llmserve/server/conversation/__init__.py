@@ -8,7 +8,6 @@ its text, and a `tagged_call` joins them to whole arguments. What clients send i
 `messages` and `json_formats`, in the form that most dialects share.
 """
 
-from llmserve.server.conversation.closing import closed
 from llmserve.server.conversation.pieces import (
     CallArguments,
     CallBegin,
@@ -34,6 +33,5 @@ __all__ = [
     "TurnPlan",
     "Words",
     "check_plan",
-    "closed",
     "plan_turn",
 ]

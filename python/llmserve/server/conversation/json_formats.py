@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from llmserve.server.conversation.closing import closed
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import kind_of, shown
 
@@ -24,11 +23,17 @@ def json_schema_of(response_format: Mapping[str, Any] | None, field: str = "resp
     if kind == "text":
         return None
     if kind == "json_object":
-        # llama-server takes a schema here.
-        return schema_text(response_format.get("schema", {"type": "object"}), f"{field}.schema")
+        return _object_schema(response_format.get("schema", True), f"{field}.schema")
     if kind == "json_schema":
         return _inner_schema(response_format, field)
     raise FieldError(f"{field}.type", f"must be text, json_object or json_schema, got {shown(kind)}")
+
+
+def _object_schema(schema: Any, field: str) -> str:
+    """llama-server takes a schema beside `json_object`; the document is an object whatever it says."""
+    if schema is True:
+        schema = {}
+    return schema_text({"type": "object", **schema} if isinstance(schema, dict) else schema, field)
 
 
 def _inner_schema(response_format: Mapping[str, Any], field: str) -> str:
@@ -46,4 +51,4 @@ def schema_text(schema: Any, field: str) -> str:
     """A schema as text; its properties keep their order."""
     if not isinstance(schema, dict | bool):
         raise FieldError(field, f"must be an object, got {kind_of(schema)}")
-    return orjson.dumps(closed(schema)).decode()
+    return orjson.dumps(schema).decode()

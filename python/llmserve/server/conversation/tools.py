@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from llmserve.server.conversation.closing import closed
-
 ToolMode: TypeAlias = Literal["none", "auto", "required"]
 """Whether the turn has calls: never, as the model likes, or always."""
 
@@ -26,7 +24,7 @@ class Tool:
         """The schema that the arguments must match, always one of an object."""
         if self.parameters is None:
             return {"type": "object", "properties": {}, "additionalProperties": False}
-        schema: Mapping[str, Any] = closed({"type": "object", **self.parameters})
+        schema: Mapping[str, Any] = {"type": "object", **self.parameters}
         return schema
 
     @property

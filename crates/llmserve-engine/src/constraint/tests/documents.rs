@@ -6,7 +6,7 @@ use super::*;
 const CORPUS: &str = include_str!("../../../../llmserve-json-tail/src/tests/corpus.jsonl");
 
 /// More, for what the masks and the check must agree on.
-const FURTHER: [&str; 34] = [
+const FURTHER: [&str; 37] = [
     r#"{"properties":{"n":{"type":["string","null"]}},"required":["n"]}"#,
     r#"{"type":"string","pattern":"^\\d{3}-\\w+$"}"#,
     r#"{"type":"string","pattern":"\\S","maxLength":6}"#,
@@ -43,6 +43,9 @@ const FURTHER: [&str; 34] = [
     r#"{"patternProperties":{"^x_":{"type":"integer"}},"additionalProperties":false,"type":"object"}"#,
     r#"{"type":"object","properties":{"a":{"type":"null"}},"maxProperties":1,"additionalProperties":{"type":"null"},"required":["a"]}"#,
     r#"{"type":"string","format":"date"}"#,
+    r#"{"type":"array","items":[{"type":"null"},{"type":"integer"}],"minItems":1}"#,
+    r#"{"type":"string","allOf":[{"pattern":"^([a-z][0-9])+$"},{"pattern":"(t|8){2}$"}]}"#,
+    r#"{"type":"string","pattern":"^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$"}"#,
 ];
 
 pub(super) fn corpus() -> impl Iterator<Item = &'static str> {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Schema, and what its refusal says: keyword, JSON pointer, or a part of the reason.
-const SCHEMAS: [(&str, &[&str]); 67] = [
+const SCHEMAS: [(&str, &[&str]); 59] = [
     ("5", &["object", "a number"]),
     ("[]", &["object", "an array"]),
     ("null", &["null"]),
@@ -16,29 +16,19 @@ const SCHEMAS: [(&str, &[&str]); 67] = [
     (r#"{"properties":{"a":{"type":"strin"}}}"#, &["`type`", "/properties/a"]),
     (r#"{"type":["string","nil"]}"#, &["`type`", "nil"]),
     (r#"{"type":5}"#, &["`type`"]),
-    (r#"{"not":{"type":"string"}}"#, &["`not`"]),
-    (r#"{"properties":{"a":{"not":{}}}}"#, &["`not`", "/properties/a"]),
-    (r#"{"if":{},"then":{}}"#, &["`if`"]),
-    (r#"{"dependentRequired":{"a":["b"]}}"#, &["`dependentRequired`"]),
-    (r#"{"dependentSchemas":{"a":{}}}"#, &["`dependentSchemas`"]),
-    (r#"{"dependencies":{"a":["b"]}}"#, &["`dependencies`"]),
-    (r#"{"contains":{"type":"string"}}"#, &["`contains`"]),
+    (r#"{"not":{"pattern":"a"}}"#, &["`not`", "`pattern`"]),
+    (r#"{"properties":{"a":{"not":{"multipleOf":3}}}}"#, &["`not`", "/properties/a"]),
+    (r#"{"if":{"pattern":"a"},"then":{"type":"string"}}"#, &["`if`"]),
+    (r#"{"contains":{},"minContains":7}"#, &["`minContains`"]),
+    (r#"{"contains":{"pattern":"a"},"maxContains":1}"#, &["`maxContains`"]),
     (r#"{"type":"array","uniqueItems":true}"#, &["`uniqueItems`"]),
     (r#"{"items":{"items":{"uniqueItems":true}}}"#, &["`uniqueItems`", "/items/items"]),
-    (r#"{"propertyNames":{"pattern":"a"}}"#, &["`propertyNames`"]),
-    (r#"{"unevaluatedProperties":false}"#, &["`unevaluatedProperties`"]),
-    (r#"{"unevaluatedItems":false}"#, &["`unevaluatedItems`"]),
     (r#"{"$ref":"https://example.com/a.json"}"#, &["`$ref`"]),
     (r#"{"$ref":"file:///etc/passwd"}"#, &["`$ref`"]),
     (r##"{"properties":{"a":{"$ref":"#/$defs/none"}}}"##, &["`$ref`", "/properties/a"]),
     (r##"{"$ref":"#"}"##, &["`$ref`"]),
-    (r##"{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"type":"null"}}}"##, &["`$ref`", "a~1b"]),
-    (r#"{"oneOf":[{"type":"string"},{"minLength":3}]}"#, &["`oneOf`"]),
-    (
-        r#"{"properties":{"a":{"oneOf":[{"type":"integer"},{"type":"number"}]}}}"#,
-        &["`oneOf`", "/properties/a"],
-    ),
-    (r#"{"format":"no-such-format"}"#, &["`format`", "no-such-format"]),
+    (r#"{"propertyNames":{"pattern":"a","maxLength":3}}"#, &["`propertyNames`"]),
+    (r#"{"oneOf":[{"pattern":"a"},{"pattern":"b"}]}"#, &["`oneOf`", "0 and 1"]),
     (r#"{"items":{"pattern":"^+[a-z]$"}}"#, &["`pattern`", "/items"]),
     (r#"{"pattern":"^{2}x$"}"#, &["`pattern`"]),
     (r#"{"pattern":"(?<=a)*"}"#, &["`pattern`"]),
@@ -76,10 +66,6 @@ const SCHEMAS: [(&str, &[&str]); 67] = [
     (r#"{"type":"string","pattern":"^a$","minLength":2}"#, &["contradict"]),
     (r#"{"required":["a"],"properties":{"a":false},"type":"object"}"#, &["/properties/a"]),
     (r#"{"type":"string","const":5}"#, &["contradict"]),
-    (
-        r#"{"type":"object","minProperties":1,"properties":{"a":{"type":"null"},"b":{"type":"null"}}}"#,
-        &["inProperties"],
-    ),
 ];
 
 #[test]
@@ -116,10 +102,9 @@ fn long_texts_are_cut_in_messages() {
     let compiler = compiler();
     let long = "x\u{e9}".repeat(5000);
     for schema in [
-        format!(r#"{{"format":"{long}"}}"#),
         format!(r#"{{"pattern":"({long}"}}"#),
         format!(r##"{{"$ref":"#/{long}"}}"##),
-        format!(r#"{{"properties":{{"{long}":{{"not":{{}}}}}}}}"#),
+        format!(r#"{{"properties":{{"{long}":{{"not":{{"pattern":"a"}}}}}}}}"#),
         format!(r#"{{"type":"{long}"}}"#),
     ] {
         let _reason = refusal(&compiler, &json(&schema));
