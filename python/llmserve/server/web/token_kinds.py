@@ -119,7 +119,7 @@ def _read_token_ids(value: Any, name: str) -> list[int]:
     return value
 
 
-_TOKENS = {"type": "array", "items": {"type": "integer"}}
+_TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": _MAX_ID}}
 
 TOKEN_IDS = Kind(_read_token_ids, _TOKENS)
 
