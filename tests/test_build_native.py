@@ -98,8 +98,8 @@ def test_environment_names_stable_tools_and_one_python_abi(tmp_path: Path) -> No
     assert env["CARGO_TARGET_DIR"] == str(native.target_dir())
     assert Path(env["PYO3_CONFIG_FILE"]).read_text().splitlines() == [
         "implementation=CPython",
-        "version=3.10",
-        "target_abi=CPython-abi3-3.10",
+        "version=3.11",
+        "target_abi=CPython-abi3-3.11",
         "shared=true",
     ]
     assert env["CMAKE_GENERATOR"] == "Ninja"

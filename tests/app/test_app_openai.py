@@ -188,11 +188,6 @@ def test_a_prompt_that_is_too_long_is_named(server: ServerProcess, extra: dict[s
     assert f"prompt[1] of {error['n_prompt_tokens']} tokens" in error["message"]
 
 
-def test_a_text_that_is_not_tokenized_has_at_least_so_many_tokens(server: ServerProcess) -> None:
-    error = post(server.port, "/v1/completions", {"model": MODEL, "prompt": "x" * 100_000}).json["error"]
-    assert f"a prompt of at least {error['n_prompt_tokens']} tokens" in error["message"]
-
-
 @pytest.mark.parametrize(
     "body", [b"[]", b"5", b"null", b"", b"{", b'{"temperature": NaN}', b'{"top_p": 1e999}']
 )

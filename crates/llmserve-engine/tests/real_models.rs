@@ -346,5 +346,5 @@ fn a_bad_option_is_refused_by_name() {
     let error = refuse(config(1 << 24, 1, KvLayout::PerSequence));
     assert_eq!(error.reason, LoadErrorReason::NotEnoughMemory);
     assert!(error.message.contains("context_length"), "{error}");
-    assert!(refuse(config(512, 300, KvLayout::PerSequence)).message.starts_with("max_sequences"));
+    assert!(refuse(config(512, 300, KvLayout::PerSequence)).to_string().starts_with("max_sequences: "));
 }

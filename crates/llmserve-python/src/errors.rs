@@ -24,15 +24,11 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             "InvalidParameterError"
         }
         Error::EmptyPrompt => "EmptyPromptError",
-        Error::ContextExceeded { prompt_tokens, context_length } => {
+        Error::ContextExceeded { prompt_tokens, context_length }
+        | Error::TextTooLong { fewest_tokens: prompt_tokens, context_length } => {
             fields.set_item("prompt_tokens", prompt_tokens)?;
             fields.set_item("context_length", context_length)?;
-            "ContextExceededError"
-        }
-        Error::TextTooLong { fewest_tokens, context_length } => {
-            fields.set_item("prompt_tokens", fewest_tokens)?;
-            fields.set_item("context_length", context_length)?;
-            fields.set_item("is_exact", false)?;
+            fields.set_item("is_exact", matches!(error, Error::ContextExceeded { .. }))?;
             "ContextExceededError"
         }
         Error::InvalidInput { index, .. } => {

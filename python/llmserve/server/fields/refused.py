@@ -24,7 +24,7 @@ class Refused(NamedTuple):
     """Values with which the field changes nothing; so do null and empty texts, arrays and objects."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedKind(Kind):
     """The kind of a field that is refused."""
 
@@ -205,7 +205,11 @@ def _entries(names: tuple[str, ...], wire: Callable[[str], str]) -> Iterator[Ent
     for name in names:
         known = REFUSED[name]
         schema = {"enum": [None, *known.neutral]}
-        field = Field(_doc(known), kind=RefusedKind(_reader(known), schema, known), wire=wire(name))
+        field = Field(
+            _doc(known),
+            kind=RefusedKind(read=_reader(known), schema=schema, is_shown=False, refused=known),
+            wire=wire(name),
+        )
         yield Entry(f"refused:{name}", object, field)
 
 

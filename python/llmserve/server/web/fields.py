@@ -27,6 +27,8 @@ class Kind:
     """Reads a value, given with the field's name; raises :class:`FieldError`."""
     schema: Mapping[str, Any]
     """JSON Schema of the values that ``read`` accepts."""
+    is_shown: bool = True
+    """Whether schemas for clients show the field."""
 
 
 @dataclass(frozen=True, slots=True)

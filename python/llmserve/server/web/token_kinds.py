@@ -107,16 +107,17 @@ def _read_prompt(value: Any, name: str) -> str | list[int]:
 def _read_token_ids(value: Any, name: str) -> list[int]:
     if not isinstance(value, list):
         raise FieldError(name, f"must be a string or an array of token ids, got {kind_of(value)}")
-    for index, item in enumerate(value):
-        if type(item) is not int:
-            raise FieldError(f"{name}[{index}]", f"must be a token id, got {kind_of(item)}")
-        if not 0 <= item <= _MAX_ID:
-            raise FieldError(
-                f"{name}[{index}]",
-                f"must be from 0 to {_MAX_ID}, got {item}",
-                limit=0 if item < 0 else _MAX_ID,
-            )
-    return value
+    return [_read_token_id(item, f"{name}[{index}]") for index, item in enumerate(value)]
+
+
+def _read_token_id(value: Any, name: str) -> int:
+    # JSON does not tell 5.0 from 5.
+    token = int(value) if isinstance(value, float) and value.is_integer() else value
+    if type(token) is not int:
+        raise FieldError(name, f"must be a token id, got {kind_of(value)}")
+    if not 0 <= token <= _MAX_ID:
+        raise FieldError(name, f"must be from 0 to {_MAX_ID}, got {token}", limit=0 if token < 0 else _MAX_ID)
+    return token
 
 
 _TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": _MAX_ID}}
