@@ -168,7 +168,7 @@ async def test_a_refused_stream_says_so_at_every_door(engine: Engine) -> None:
 
 
 async def test_a_text_that_cannot_fit_is_not_tokenized(engine: Engine) -> None:
-    with pytest.raises(ContextExceededError, match="^prompt: at least [0-9]+ tokens exceed") as refusal:
+    with pytest.raises(ContextExceededError, match=r"^prompt: at least [0-9]+ tokens exceed") as refusal:
         await engine.generate("x" * 1_000_000)
     assert not refusal.value.is_exact
     assert 2048 < refusal.value.prompt_tokens < 1_000_000 / 4

@@ -152,7 +152,6 @@ def test_other_names_of_the_limit(server: ServerProcess) -> None:
     [
         ({"mirostat": 2}, "mirostat must be 0, got the number 2"),
         ({"typical_p": 0.5}, "typical_p must be 1"),
-        ({"samplers": ["top_k", "temperature"]}, "samplers is not supported"),
         ({"xtc_probability": 0.5}, "xtc_probability must be 0"),
         ({"dry_multiplier": 0.8}, "dry_multiplier must be 0"),
         ({"dynatemp_range": 0.5}, "dynatemp_range must be 0"),
@@ -178,7 +177,6 @@ NEUTRAL = {
     "mirostat": 0,
     "mirostat_tau": 5,
     "typical_p": 1.0,
-    "samplers": [],
     "xtc_probability": 0,
     "xtc_threshold": 0.1,
     "dry_multiplier": 0,

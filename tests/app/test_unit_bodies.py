@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from llmserve.server.refusals import BodiesFullError, BodyTimeoutError, MalformedBodyError
-from llmserve.server.web.bodies import MAX_DEPTH, SMALL_BYTES, Bodies, parse_object
+from llmserve.server.web.bodies import MAX_DEPTH, MAX_PARTS, SMALL_BYTES, Bodies, parse_object
 from llmserve.server.web.error_table import rule_for
 from llmserve.server.web.errors import fault_headers, fault_of
 
@@ -139,6 +139,20 @@ def test_the_depth_is_bounded() -> None:
         # Deeper than the parser itself goes.
         with pytest.raises(MalformedBodyError):
             parse_object(nested(100_000, opening, closing))
+
+
+@pytest.mark.parametrize("part", [b"[]", b"{}", b'{"a":1}'])
+def test_the_number_of_objects_arrays_and_members_is_bounded(part: bytes) -> None:
+    marks = part.count(b"{") + part.count(b"[") + part.count(b":")
+    most = (MAX_PARTS - 3) // marks  # beside the body, its member and that member's array
+    assert len(parse_object(b'{"a":[' + b",".join([part] * most) + b"]}")["a"]) == most
+    with pytest.raises(MalformedBodyError, match=f"at most {MAX_PARTS} objects, arrays and members"):
+        parse_object(b'{"a":[' + b",".join([part] * (most + 1)) + b"]}")
+
+
+def test_texts_may_have_any_number_of_brackets() -> None:
+    text = '[{"\\:' * MAX_PARTS
+    assert parse_object(orjson.dumps({"prompt": text}))["prompt"] == text
 
 
 def test_an_empty_body_can_be_an_empty_object() -> None:

@@ -52,7 +52,6 @@ SAMPLERS = {
     "mirostat": Refused(_SAMPLER, (0,)),
     "dry_multiplier": Refused(_SAMPLER, (0,)),
     "adaptive_target": Refused(_SAMPLER, (-1,)),
-    "samplers": Refused("the order of the samplers is fixed"),
     "penalty_last_n": Refused(_PENALTIES, (-1,)),
     "repetition_penalty_range": Refused(_PENALTIES, (0, -1)),
     "mirostat_mode": Refused(_SAMPLER, (0,)),
@@ -191,6 +190,8 @@ WITHOUT_EFFECT = {
     "metadata": "about the client only",
     "store": "nothing is stored",
     "timings_per_token": "the last chunk has `timings`",
+    # Clients of llama-server send their list with each request, so a refusal would lock them out.
+    "samplers": "the order of the samplers is fixed",
     "return_progress": "about the answer's shape only",
 }
 """Fields that are ignored because they change nothing here, and why."""

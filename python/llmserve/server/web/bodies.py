@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -19,6 +20,11 @@ T = TypeVar("T")
 MAX_DEPTH = 128
 """Maximum number of levels of objects and arrays in a body. Templates, schemas and JSON writers descend into
 them, and none of them has a lower limit."""
+
+MAX_PARTS = 250_000
+"""Maximum number of objects, arrays and members of objects in a body. Each is made and freed under the
+interpreter's lock: five million empty arrays stop everybody's streams for seconds."""
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 SMALL_BYTES = 256 << 10
 """Larger bodies are read beside the event loop, which runs between the steps of the Python code that checks
@@ -77,6 +83,7 @@ def parse_object(body: bytes | bytearray, *, may_be_empty: bool = False) -> dict
         if may_be_empty:
             return {}
         raise MalformedBodyError("the body must be a JSON object, got an empty body")
+    _check_parts(body)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -87,6 +94,17 @@ def parse_object(body: bytes | bytearray, *, may_be_empty: bool = False) -> dict
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
     return value
+
+
+def _check_parts(body: bytes | bytearray) -> None:
+    if _num_parts(body) > MAX_PARTS and _num_parts(_TEXT.sub(b"", body)) > MAX_PARTS:
+        raise MalformedBodyError(
+            f"the body must have at most {MAX_PARTS} objects, arrays and members of objects"
+        )
+
+
+def _num_parts(body: bytes | bytearray) -> int:
+    return sum(body.count(mark) for mark in (b"[", b"{", b":"))
 
 
 def _check_depth(value: object) -> None:
