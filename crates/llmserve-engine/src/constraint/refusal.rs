@@ -39,7 +39,31 @@ pub(super) fn from_validator(error: &jsonschema::ValidationError<'_>) -> Error {
 
 /// llguidance's message about a regular expression or a grammar.
 pub(super) fn from_text(field: &'static str, message: &str) -> Error {
-    refuse(field, known(message).unwrap_or("it could not be compiled"))
+    let Some(message) = known(message) else {
+        return refuse(field, "it could not be compiled");
+    };
+    let (position, reason) = located(message);
+    match position {
+        // A regular expression is the only line of a grammar that the client has not written.
+        Some((line, column)) if field == GRAMMAR => {
+            refuse(field, &format!("line {line}, column {column}: {reason}"))
+        }
+        Some(_) | None => refuse(field, reason),
+    }
+}
+
+/// Line and column of a message, if it has them, and what it says, without the excerpts that follow:
+/// `at 1(8): invalid regex "(" (in regex): regex parse error:\n(\n^\nerror: unclosed group\n1 | start: /(/`.
+fn located(message: &str) -> (Option<(u32, u32)>, &str) {
+    let first = message.lines().next().unwrap_or_default();
+    let place = first.strip_prefix("at ").unwrap_or(first);
+    let position = place.split_once("): ").and_then(|(position, reason)| {
+        let (line, column) = position.split_once('(')?;
+        Some(((line.parse().ok()?, column.parse().ok()?), reason))
+    });
+    let cause = message.lines().find_map(|line| line.trim_start().strip_prefix("error: "));
+    let reason = position.map_or(message, |(_, reason)| reason);
+    (position.map(|(position, _)| position), cause.unwrap_or(reason))
 }
 
 /// llguidance's message about a schema, in our words. It names keywords at best; the place is searched for.
@@ -129,4 +153,22 @@ fn is_about(message: &str, keyword: &str, value: &Value) -> bool {
 
 fn is_regex(pattern: &str) -> bool {
     RegexBuilder::new().mk(&RegexAst::SearchRegex(regex_to_lark(pattern, "dw"))).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_library_says_of_a_text_comes_without_its_excerpts() {
+        let regex = "at 1(8): invalid regex \"(\" (in regex): regex parse error:\n    (\n    ^\n\
+                     error: unclosed group\n1 | start: /(/\n            ^";
+        let told = |field, message| from_text(field, message).to_string();
+        assert_eq!(told(REGEX, regex), "regex: unclosed group");
+        assert_eq!(told(GRAMMAR, regex), "grammar: line 1, column 8: unclosed group");
+        let name = "at 3(8): unknown name: \"x\"\n3 | start: x\n           ^";
+        assert_eq!(told(GRAMMAR, name), "grammar: line 3, column 8: unknown name: \"x\"");
+        assert_eq!(told(GRAMMAR, "1(10): lexer error\n1 | start"), "grammar: line 1, column 10: lexer error");
+        assert_eq!(told(GRAMMAR, "`stop` is not supported"), "grammar: `stop` is not supported");
+    }
 }
