@@ -89,7 +89,7 @@ class Gate:
                 answer.headers.append((b"x-request-id", number.encode()))
                 await self._app(scope, receive, answer.send)
         except ClientStalledError:
-            await cut_off(receive, send)
+            cut_off(send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Answer = scope[_ANSWER]
