@@ -12,8 +12,10 @@ import pytest
 
 from serving import (
     RawStream,
+    get,
     post,
     read_metrics,
+    serve_in_process,
     serve_with_small_buffers,
     wait_until,
     wait_until_reset,
@@ -85,3 +87,10 @@ def test_one_that_sends_request_after_request_leaves_nothing_behind(tmp_path: Pa
         assert "its client stopped reading" in server.log
         assert "running task" not in server.log
         assert "ERROR" not in server.log
+
+
+def test_the_system_does_not_take_in_an_answer_that_nobody_reads(tmp_path: Path) -> None:
+    with serve_in_process(tmp_path, env={"LLMSERVE_STALL_S": "1"}) as server:
+        num_bytes = len(get(server.port, "/openapi.json").body)
+        with requests_without_reading(server.port, "/openapi.json", 800_000 // num_bytes) as sock:
+            wait_until_reset(sock)
