@@ -13,7 +13,7 @@ SERVER = Path(__file__).parent.parent / "python" / "llmserve" / "server"
 LAYERS = (
     {"cli", "command_line"},
     {"serving"},
-    {"draining_server", "early_load"},
+    {"draining_server", "early_load", "http_protocol"},
     {"application"},
     {"apis/*", "first_model"},
     {"apis/completions", "apis/progress", "error_shapes"},

@@ -128,17 +128,6 @@ def test_unknown_routes_and_methods(server: ServerProcess) -> None:
     assert get(server.port, "/health", method="DELETE").status == 405
 
 
-@pytest.mark.parametrize("protocol", ["websocket", "h2c"])
-def test_requests_for_a_protocol_upgrade_are_served_and_advised_of_once(
-    server: ServerProcess, protocol: str
-) -> None:
-    headers = {"Connection": "Upgrade", "Upgrade": protocol}
-    for _ in range(5):
-        assert get(server.port, "/health", headers=headers).status == 200
-    assert server.log.count("Unsupported upgrade request.") == 1
-    assert server.log.count("No supported WebSocket library") <= 1
-
-
 def test_a_full_queue_is_503_with_a_hint_and_drains(model_path: Path, tmp_path: Path) -> None:
     env = {"LLMSERVE_MAX_SEQUENCES": "1", "LLMSERVE_MAX_QUEUED_REQUESTS": "2"}
     with serve_in_process(tmp_path, model_path, env=env) as server:

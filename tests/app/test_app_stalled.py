@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from serving import RawStream, post, read_metrics, serve_with_small_buffers, wait_until
+from serving import (
+    RawStream,
+    get,
+    post,
+    read_metrics,
+    serve_in_process,
+    serve_with_small_buffers,
+    wait_until,
+    wait_until_reset,
+)
 
 pytestmark = pytest.mark.model
 
@@ -51,3 +63,34 @@ def test_a_reader_of_a_large_answer_that_stops_is_cut_off(tiny_model: Path, tmp_
             stream.wait_until_reset()
         assert "its client stopped reading" in server.log
         assert "ERROR" not in server.log
+
+
+@contextmanager
+def requests_without_reading(port: int, path: str, number: int) -> Iterator[socket.socket]:
+    """A client that sends requests, one right after the other, and reads nothing."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(("127.0.0.1", port))
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode() * number)
+        yield sock
+
+
+@pytest.mark.parametrize("protocol", ["httptools", "h11"])
+def test_one_that_sends_request_after_request_leaves_nothing_behind(tmp_path: Path, protocol: str) -> None:
+    env = {"LLMSERVE_STALL_S": "1", "LLMSERVE_GRACE_S": "0"}
+    with serve_with_small_buffers(tmp_path, "--http", protocol, env=env) as server:
+        wait_until(lambda: "Application startup complete" in server.log)
+        with requests_without_reading(server.port, "/openapi.json", 60) as sock:
+            wait_until_reset(sock)
+        server.signal(signal.SIGTERM)
+        server.wait()
+        assert "its client stopped reading" in server.log
+        assert "running task" not in server.log
+        assert "ERROR" not in server.log
+
+
+def test_the_system_does_not_take_in_an_answer_that_nobody_reads(tmp_path: Path) -> None:
+    with serve_in_process(tmp_path, env={"LLMSERVE_STALL_S": "1"}) as server:
+        num_bytes = len(get(server.port, "/openapi.json").body)
+        with requests_without_reading(server.port, "/openapi.json", 800_000 // num_bytes) as sock:
+            wait_until_reset(sock)

@@ -1,6 +1,6 @@
 """Servers, in this process and in others, and a client that sees the bytes as they come."""
 
-from serving.client import Answer, RawStream, events, get, post, read_metrics, wait_until
+from serving.client import Answer, RawStream, events, get, post, read_metrics, wait_until, wait_until_reset
 from serving.in_process import serve_folder, serve_in_process
 from serving.llamatik import Llamatik
 from serving.process import ServerProcess, free_port, serve, serve_with_small_buffers, serve_with_uvicorn
@@ -23,4 +23,5 @@ __all__ = [
     "serve_with_small_buffers",
     "serve_with_uvicorn",
     "wait_until",
+    "wait_until_reset",
 ]

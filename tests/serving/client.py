@@ -93,10 +93,7 @@ class RawStream:
 
     def wait_until_reset(self) -> None:
         """Waits for the server to cut the connection off, without reading what it has sent."""
-        events = select.poll()
-        events.register(self._socket, select.POLLERR)
-        assert events.poll(TIMEOUT_S * 1000), "the connection still stands"
-        assert self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET
+        wait_until_reset(self._socket)
 
     def read_head(self) -> tuple[int, dict[str, str]]:
         """Status and headers, as soon as they are there."""
@@ -118,6 +115,14 @@ class RawStream:
 
     def read_to_close(self) -> bytes:
         return self._file.read()
+
+
+def wait_until_reset(sock: socket.socket) -> None:
+    """Waits for the server to cut a connection off, without reading what it has sent."""
+    events = select.poll()
+    events.register(sock, select.POLLERR)
+    assert events.poll(TIMEOUT_S * 1000), "the connection still stands"
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET
 
 
 def events(body: str) -> list[str]:

@@ -19,6 +19,7 @@ import uvicorn
 
 from llmserve.server.application import Application
 from llmserve.server.draining_server import DrainingServer
+from llmserve.server.http_protocol import HttpProtocol
 from llmserve.server.logs import OneLineFormatter
 from llmserve.server.settings import parse_settings
 from serving.server import SMALL, Server
@@ -52,7 +53,14 @@ def serve_folder(folder: Path, models: Path) -> AbstractContextManager[Server]:
 def _listening(app: Application) -> Iterator[DrainingServer]:
     listening: Future[asyncio.AbstractEventLoop] = Future()
     config = uvicorn.Config(
-        app, port=0, lifespan="on", log_config=None, access_log=False, ws="none", server_header=False
+        app,
+        port=0,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        http=HttpProtocol,
+        ws="none",
+        server_header=False,
     )
     server = DrainingServer(config, app, lambda: listening.set_result(asyncio.get_running_loop()))
 

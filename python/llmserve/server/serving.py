@@ -15,6 +15,7 @@ from llmserve.server.application import Application
 from llmserve.server.download.progress import ProgressLine
 from llmserve.server.draining_server import DrainingServer
 from llmserve.server.early_load import EarlyLoad
+from llmserve.server.http_protocol import HttpProtocol
 from llmserve.server.models import Model
 from llmserve.server.settings import Settings
 from llmserve.types import ModelInfo
@@ -153,6 +154,7 @@ def serve(settings: Settings, early_load: EarlyLoad | None) -> int:
         log_level="warning" if settings.log_level == "info" else settings.log_level,
         access_log=settings.log_level == "debug",
         timeout_graceful_shutdown=1,
+        http=HttpProtocol,
         ws="none",
         server_header=False,
     )

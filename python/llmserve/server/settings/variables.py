@@ -112,8 +112,9 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "stall_s",
         number(1, 86400),
         "60",
-        "A client that reads nothing of its response for this many seconds is cut off: its request is aborted"
-        " and its connection is reset.",
+        "A client that stops reading is cut off: once its connection has taken no more bytes for this many"
+        " seconds, its request is aborted and its connection is reset. Until then, what is sent fills the"
+        " network buffers on both sides.",
     ),
     Variable(
         "grace_s", number(0, 86400), "10", "How long running requests may continue after SIGTERM, in seconds."

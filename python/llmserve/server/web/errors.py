@@ -91,7 +91,7 @@ def fault_of(error: BaseException, dialect: str) -> Fault:
     return Fault(rule.status_for(dialect), str(error), rule, error)
 
 
-_CLOSE = (b"connection", b"close")
+CLOSE = (b"connection", b"close")
 
 
 def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
@@ -103,7 +103,7 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
         headers.append((b"allow", ", ".join(fault.error.allowed).encode()))
     if isinstance(fault.error, BodyTimeoutError):
         # RFC 9110, section 15.5.9: otherwise the rest of the body would be read for as long as it takes.
-        headers.append(_CLOSE)
+        headers.append(CLOSE)
     if isinstance(fault.error, UnauthorizedError):
         # RFC 6750, section 3: the code only where a key was sent.
         detail = b', error="invalid_token"' if fault.error.was_given else b""
@@ -128,8 +128,8 @@ async def send_fault(fault: Fault, dialect: Dialect, send: Send, stall_s: float,
         *dialect.fault_headers(fault),
     ]
     must_linger = upload.must_linger
-    if must_linger and _CLOSE not in headers:
-        headers.append(_CLOSE)
+    if must_linger and CLOSE not in headers:
+        headers.append(CLOSE)
     start = {"type": "http.response.start", "status": fault.status, "headers": headers}
     await send_in_time(send, start, stall_s)
     await send_in_time(send, {"type": "http.response.body", "body": body, "more_body": must_linger}, stall_s)

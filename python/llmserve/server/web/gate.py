@@ -24,7 +24,7 @@ from llmserve.server.web.cutting import cut_off
 from llmserve.server.web.disconnect import Connections
 from llmserve.server.web.endpoint import Endpoint, Route
 from llmserve.server.web.error_table import INTERNAL, rule_for
-from llmserve.server.web.errors import Dialect, fault_of, send_fault
+from llmserve.server.web.errors import CLOSE, Dialect, fault_of, send_fault
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import current_request_id, request_id
@@ -87,9 +87,11 @@ class Gate:
                 self._counters.request(route.endpoint.shown_path, scope["method"], answer),
             ):
                 answer.headers.append((b"x-request-id", number.encode()))
+                if _leaves_http(scope):
+                    answer.headers.append(CLOSE)
                 await self._app(scope, receive, answer.send)
         except ClientStalledError:
-            await cut_off(receive, send)
+            cut_off(send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Answer = scope[_ANSWER]
@@ -147,6 +149,12 @@ class Gate:
         if rule is not None:
             level = logging.WARNING if status >= 500 else logging.INFO
             logger.log(level, "request %s failed after its answer began: %s", current_request_id(), error)
+
+
+def _leaves_http(scope: Scope) -> bool:
+    """Whether a server may have taken the body of a request for whatever comes after it."""
+    is_http1 = str(scope.get("http_version", "1.1")).startswith("1")
+    return is_http1 and (scope["method"] == "CONNECT" or header(scope, b"upgrade") is not None)
 
 
 def _own_headers(routes: Sequence[Route]) -> list[str]:
