@@ -12,7 +12,7 @@ and no native log lines.
           │    └── UnsupportedFieldError, FieldTooLongError
           ├── UnsafeModelIdError
           ├── PathNotAllowedError, PathNotLocalError
-          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError
+          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError, ModelKeptError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, UnknownSessionError, SessionsFullError, CallCancelledError
           ├── GenerationTimeoutError, GenerationCancelledError
@@ -177,6 +177,17 @@ class ModelKindError(Refusal):
             else "the model generates text and does not give embeddings"
         )
         self.wanted = wanted
+
+
+class ModelKeptError(Refusal):
+    """The model stays loaded for somebody who must release it otherwise."""
+
+    code = "model_kept"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the model stays loaded: the server was started with it, or /v1/generation/init uses it"
+        )
 
 
 class LoadAbandonedError(Refusal):
