@@ -137,7 +137,7 @@ class LlamaCppApi:
         """`POST /models/load`."""
         # A missing body has no path.
         parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
-        path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
+        path = self._services.models_folder.admit(parsed.value.path, "path", exchange.request.scope)
         with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
             await exchange.send_events(
                 _progress_frames(ticket), _render_load_error, headers=answer_headers(parsed.unknown)

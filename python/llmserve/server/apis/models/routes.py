@@ -151,7 +151,7 @@ class ModelsApi:
             entry = await self._services.catalogue.find(name)
         except UnknownModelError as error:
             try:
-                path = self._services.models_folder.resolve(name)
+                path = self._services.models_folder.resolve(name, "model")
             except PathNotAllowedError:
                 raise error from None
             if found := [model for model in registry.models if model.path == path]:
