@@ -120,6 +120,51 @@ async def test_a_load_that_is_left_is_cancelled(tiny_model: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("leaver", [0, 1])
+async def test_a_load_goes_on_while_somebody_waits(leaver: int, tiny_model: Path) -> None:
+    loading = Engine.load(tiny_model, SMALL)
+    scopes = [anyio.CancelScope(), anyio.CancelScope()]
+    engines: list[Engine] = []
+
+    async def wait(scope: anyio.CancelScope) -> None:
+        with scope:
+            engines.append(await loading)
+
+    async with anyio.create_task_group() as group:
+        for scope in scopes:
+            group.start_soon(wait, scope)
+        await anyio.wait_all_tasks_blocked()
+        scopes[leaver].cancel()
+    assert [scope.cancelled_caught for scope in scopes] == [leaver == 0, leaver == 1]
+    async with engines[0] as engine:
+        engine.check_alive()
+
+
+@pytest.mark.anyio
+async def test_a_load_goes_on_while_its_progress_is_read(tiny_model: Path) -> None:
+    loading = Engine.load(tiny_model, SMALL)
+    left = anyio.CancelScope()
+    values: list[float] = []
+
+    async def wait() -> None:
+        with left:
+            await loading
+
+    async def read() -> None:
+        values.extend([progress async for progress in loading])
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        group.start_soon(read)
+        await anyio.wait_all_tasks_blocked()
+        left.cancel()
+    assert left.cancelled_caught
+    assert values[-1] == 1
+    async with loading as engine:
+        engine.check_alive()
+
+
+@pytest.mark.anyio
 async def test_an_engine_that_nobody_fetched_goes_with_its_loading(tiny_model: Path) -> None:
     loading = Engine.load(tiny_model, SMALL)
     assert [progress async for progress in loading][-1] == 1

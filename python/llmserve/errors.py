@@ -128,9 +128,17 @@ class InvalidParameterError(RequestError):
 
 
 class EmptyPromptError(RequestError):
-    """The prompt has no tokens."""
+    """The prompt, which `field` names, has no tokens."""
 
     code = "empty_prompt"
+
+    def __init__(self, message: str, *, field: str = "prompt", code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.field = field
+
+    def named(self, field: str) -> EmptyPromptError:
+        """The same error with the name of the prompt, as a client knows it."""
+        return type(self)(field + str(self).removeprefix(self.field), field=field, code=self.code)
 
 
 class ContextExceededError(RequestError):

@@ -25,8 +25,8 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
     `await` gives the model; `async with` gives it too, and closes it at the end. `async for` gives the
     progress: floats from 0 to 1 that never fall, at most one for each percent; the model can be awaited
     afterwards. The load begins with the first of these, and belongs to that event loop. `aclose()`,
-    cancelling the task that awaits it, or dropping it cancels the load, unless another caller loads the same
-    file with the same options for the same use.
+    cancelling the last task that awaits it, or dropping it cancels the load, unless another caller loads the
+    same file with the same options for the same use.
     """
 
     _steps: Coroutine[Any, Any, ModelT] | None = None
@@ -46,7 +46,7 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
     def close(self) -> None:
         """End the load, for the event loop."""
         self._coroutine().close()
-        self._cancel()
+        self._leave()
 
     def _coroutine(self) -> Coroutine[Any, Any, ModelT]:
         if self._steps is None:
@@ -58,7 +58,8 @@ class Loading(Load[ModelT], Awaited, Coroutine[Any, Any, ModelT]):
 
     async def __anext__(self) -> float:
         """The next progress, 0 to 1. Raises `LoadError` if the load failed."""
-        progress = await self._next_progress()
+        with self._waiting():
+            progress = await self._next_progress()
         if progress is None:
             raise StopAsyncIteration
         return progress

@@ -62,6 +62,11 @@ def bodies(model: Path) -> dict[str, dict[str, Any]]:
 ROUTES = list(bodies(Path("a.gguf")))
 
 
+def completion(model: Path) -> dict[str, Any]:
+    """A long request in llamacpp-server's dialect, whose errors are texts."""
+    return {"model": str(model), "prompt": "sea", "max_tokens": 25_000}
+
+
 def error_of(lines: Iterator[str]) -> dict[str, Any]:
     """The error with which a stream ends."""
     *_, last = (line for line in lines if line.startswith("data:"))
@@ -120,12 +125,35 @@ def test_a_cancelled_one_shot_is_an_error(
     assert refused.header("x-should-retry") == "false"
 
 
+def test_a_cancelled_completion_of_llamacpp_server_is_an_error(
+    running: Server, api: Llamatik, tiny_model: Path
+) -> None:
+    body = completion(tiny_model)
+    with RawStream(running.port, "/completions", {**body, "stream": True}, headers=SESSION) as stream:
+        assert stream.read_head()[0] == 200
+        lines = stream.lines()
+        next(line for line in lines if '"tokens"' in line)
+        cancel(api)
+        assert [line for line in lines if line and '"tokens"' not in line] == [
+            "event: error",
+            f'data: "{MESSAGE}"',
+        ]
+    label = f'llmserve_requests_running{{model="{tiny_model.stem}"}}'
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(post, running.port, "/completions", body, headers=SESSION)
+        wait_until(lambda: read_metrics(running.port)[label] == 1)
+        cancel(api)
+        refused = answer.result()
+    assert (refused.status, refused.json) == (409, {"error": MESSAGE})
+
+
 def test_calls_that_wait_behind_a_turn_are_cancelled_too(
     running: Server, api: Llamatik, tiny_model: Path
 ) -> None:
     turn = {**bodies(tiny_model)["/v1/chat/completions"], "stream": True}
     waiting = {
         **bodies(tiny_model),
+        "/completions": completion(tiny_model),
         f"/v1/generate/{tiny_model.stem}": {"prompt": "sea", "max_new_tokens": 25_000},
         "/v1/generation/continue": {"prompt": "sea", "maxTokens": 25_000},
     }

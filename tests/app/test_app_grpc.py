@@ -140,7 +140,7 @@ def test_max_kv_size_bounds_prompt_plus_output(both: Both) -> None:
     [
         ({"model": ""}, "INVALID_ARGUMENT", "model is required"),
         ({"model": "/no/such.gguf"}, "NOT_FOUND", "unknown model: model must be the path of a loaded model"),
-        ({"model": "a\0b"}, "PERMISSION_DENIED", "path is not allowed"),
+        ({"model": "a\0b"}, "PERMISSION_DENIED", "model is not allowed"),
         ({"top_p": 1.5}, "INVALID_ARGUMENT", "top_p must be at most 1, got 1.5"),
         ({"prompt": ""}, "INVALID_ARGUMENT", "prompt: must have at least one token"),
         (

@@ -205,7 +205,7 @@ def test_init_refuses_what_is_no_model(fresh: Llamatik, tmp_path: Path) -> None:
         error = refused(fresh.post("init", {"modelPath": str(path)}), 400)
         assert reason in error
         assert str(tmp_path) not in error
-    assert refused(fresh.post("init", {"modelPath": "a\0b"}), 400) == "path is not allowed"
+    assert refused(fresh.post("init", {"modelPath": "a\0b"}), 400) == "modelPath is not allowed"
     assert fresh.post("generate", {"prompt": "x"}).status == 409
 
 
@@ -230,8 +230,8 @@ def test_paths_stay_in_their_folders(tiny_model: Path, tmp_path: Path) -> None:
     with serve_in_process(tmp_path, env=env) as running:
         api = Llamatik(running)
         for path in (str(tiny_model), "../models.gguf", "out.gguf", "a/../../x.gguf", "x" * 5000):
-            assert refused(api.post("init", {"modelPath": path}), 400) == "path is not allowed"
-            assert refused(api.post("mtp/init", {"modelPath": path}), 400) == "path is not allowed"
+            assert refused(api.post("init", {"modelPath": path}), 400) == "modelPath is not allowed"
+            assert refused(api.post("mtp/init", {"modelPath": path}), 400) == "modelPath is not allowed"
         api.ok("init", {"modelPath": "inside.gguf"})
         api.text("generate", prompt="sea", maxTokens=2)
         outside = [

@@ -83,6 +83,8 @@ def test_a_model_that_was_loaded_can_be_given_back(listing: Server, tiny_model: 
         assert (answer.status, answer.json) == (200, {"success": True})
         assert answer.header("x-llmserve-ignored") == "force"
         assert states(listing)["lent"] == "available"
+    # Twice is once.
+    assert post(listing.port, "/models/unload", body).json == {"success": True}
     asked = {"model": "lent.gguf", "prompt": "x", "max_tokens": 1}
     assert post(listing.port, "/completions", asked).status == 400
     (folder / "lent.gguf").unlink()
@@ -92,10 +94,23 @@ def test_a_model_that_was_loaded_can_be_given_back(listing: Server, tiny_model: 
 def test_what_others_use_is_not_given_back(listing: Server) -> None:
     post(listing.port, "/v1/generation/init", {"modelPath": "Org/Name.gguf"})
     post(listing.port, "/models/load", {"path": "Org/Name.gguf"})
-    assert post(listing.port, "/models/unload", {"model": "Org/Name"}).json == {"success": True}
+    kept = post(listing.port, "/models/unload", {"model": "Org/Name"})
+    assert (kept.status, kept.json["error"]["code"]) == (409, "model_kept")
     assert states(listing)["Org/Name"] == "loaded"
     post(listing.port, "/v1/generation/shutdown", {})
     assert states(listing)["Org/Name"] == "available"
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_the_first_model_is_not_given_back(tiny_model: Path, tmp_path: Path, by_path: bool) -> None:
+    with serve_in_process(tmp_path, tiny_model) as server:
+        name = str(tiny_model) if by_path else tiny_model.stem
+        kept = post(server.port, "/models/unload", {"model": name})
+        assert kept.status == 409
+        assert kept.json["error"]["message"] == (
+            "the model stays loaded: the server was started with it, or /v1/generation/init uses it"
+        )
+        assert states(server) == {tiny_model.stem: "loaded"}
 
 
 @pytest.mark.parametrize(

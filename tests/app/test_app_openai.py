@@ -180,6 +180,13 @@ def test_refusals(server: ServerProcess, path: str, body: dict[str, Any], status
 
 
 @pytest.mark.parametrize("extra", [{}, {"stream": True}, {"n": 2}])
+@pytest.mark.parametrize(("prompt", "named"), [("", "prompt"), (["x", "", "y"], "prompt[1]")])
+def test_an_empty_prompt_is_named(server: ServerProcess, prompt: Any, named: str, extra: Any) -> None:
+    error = post(server.port, "/v1/completions", {"model": MODEL, "prompt": prompt, **extra}).json["error"]
+    assert (error["param"], error["message"]) == (named, f"{named}: must have at least one token")
+
+
+@pytest.mark.parametrize("extra", [{}, {"stream": True}, {"n": 2}])
 def test_a_prompt_that_is_too_long_is_named(server: ServerProcess, extra: dict[str, Any]) -> None:
     body = {"model": MODEL, "prompt": ["x", "x " * 3000, "y"], **extra}
     error = post(server.port, "/v1/completions", body).json["error"]
@@ -238,7 +245,14 @@ def test_no_tokens_for_a_document_are_refused_like_too_few(server: ServerProcess
         assert refused.status == 400
         assert num_tokens > 0 or refused.json["error"]["param"] == "n_predict"
         assert num_tokens == 0 or refused.json["error"]["message"].startswith("n_predict: ")
-    # Without a document there is nothing that must be whole.
+    for constraint in (
+        {"regex": "[0-9]+"},
+        {"grammar": 'root ::= "a"'},
+        {"structured_outputs": {"choice": ["a"]}},
+    ):
+        refused = complete(server, max_tokens=0, stream=is_stream, **constraint)
+        assert (refused.status, refused.json["error"]["param"]) == (400, "max_tokens")
+    # Without a constraint there is nothing that must be whole.
     assert complete(server, max_tokens=0, stream=is_stream).status == 200
 
 

@@ -198,7 +198,7 @@ def test_every_status_of_the_table_is_one_of_grpc() -> None:
         (refusals.ServerDrainingError(), "UNAVAILABLE", "5"),
         (refusals.ServerStoppingError(), "UNAVAILABLE", "5"),
         (refusals.UnauthorizedError(was_given=False), "UNAUTHENTICATED", None),
-        (refusals.PathNotAllowedError(), "PERMISSION_DENIED", None),
+        (refusals.PathNotAllowedError("path"), "PERMISSION_DENIED", None),
         (refusals.PathNotLocalError("MODELS_DIR"), "PERMISSION_DENIED", None),
         (errors.LoadError("x", reason="not_found"), "NOT_FOUND", None),
         (errors.LoadError("x", reason="not_gguf"), "INVALID_ARGUMENT", None),

@@ -114,7 +114,12 @@ def test_every_sampling_field_is_passed_on() -> None:
         (responses(text={"format": {"type": "json_object"}}), "json_schema", "text.format"),
         (chat(max_tokens=5), "max_tokens", "max_tokens"),
         (chat(max_completion_tokens=5), "max_tokens", "max_completion_tokens"),
+        (chat(n_predict=5), "max_tokens", "n_predict"),
+        (chat(), "max_tokens", "max_tokens"),
         (responses(), "max_tokens", "max_output_tokens"),
+        (chat(), "prompt", "messages"),
+        (responses(), "prompt", "input"),
+        (completion(), "prompt", "prompt"),
         (chat(repeat_penalty=2), "repetition_penalty", "repeat_penalty"),
         (chat(), "tools", "tools"),
     ],
@@ -207,7 +212,9 @@ def test_wrong_fields_are_named(body: dict[str, Any], message: str) -> None:
         ({"tools": [{"type": "web_search"}]}, "tools[0].type must be function, got 'web_search'"),
         ({"tools": [function("a b")]}, "tools[0].function.name must be 1 to 128 of"),
         ({"tools": [function("<|im_end|>")]}, "tools[0].function.name must be 1 to 128 of"),
-        ({"tools": [{"type": "function"}]}, "tools[0].name is required"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function is required"),
+        ({"tools": [{}]}, "tools[0].function is required"),
+        ({"tools": [{"function": {}}]}, "tools[0].function.name is required"),
         ({"tools": [function("a"), function("a")]}, "tools[1] has the name of another tool, a"),
         ({"tools": [function("a", parameters=5)]}, "tools[0].function.parameters must be an object"),
         (
@@ -272,7 +279,8 @@ def test_known_fields_without_effect() -> None:
 
 
 def test_choices_of_tools() -> None:
-    tools = read_tools([function("a"), {"type": "function", "name": "b", "parameters": {"type": "object"}}])
+    flat = {"type": "function", "name": "b", "parameters": {"type": "object"}}
+    tools = read_tools([function("a"), flat], is_nested=True)
     assert [tool.name for tool in tools] == ["a", "b"]
     assert choose_tools(tools, None) == ("auto", tools)
     assert choose_tools((), None) == ("none", ())
@@ -333,13 +341,17 @@ def test_input_items_are_messages() -> None:
         ({"background": True}, "background must be false"),
         ({"input": []}, "input must have at least one item"),
         ({"input": [{"type": "item_reference"}]}, "input[0].type must be message"),
-        ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role must be user"),
+        (
+            {"input": [{"role": "tool", "content": "x"}]},
+            "input[0].role must be user, assistant, system or developer",
+        ),
         ({"input": [{"role": "user"}]}, "input[0].content must be a string or an array, got null"),
         ({"input": [{"type": "function_call", "name": "f"}]}, "input[0].call_id is required"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
             "input[0].content[0].type must be text",
         ),
+        ({"tools": [{}]}, "tools[0].name is required"),
         ({"tools": [{"type": "file_search"}]}, "tools[0].type must be function, got 'file_search'"),
     ],
 )

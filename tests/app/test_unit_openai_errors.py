@@ -21,6 +21,7 @@ from llmserve.server.web.errors import fault_of
         (refusals.ModelLoadingError(), "overloaded_error", None, "model_loading"),
         (errors.LoadError("x"), "server_error", None, "load_failed"),
         (refusals.NotSupportedError("x"), "invalid_request_error", None, "not_supported"),
+        (errors.EmptyPromptError("x"), "invalid_request_error", "prompt", "empty_prompt"),
         (errors.BudgetTooSmallError("x"), "invalid_request_error", "max_tokens", "budget_too_small"),
         (RuntimeError("secret"), "server_error", None, "internal_error"),
     ],

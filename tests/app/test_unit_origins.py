@@ -104,6 +104,15 @@ def test_requests_for_other_sites_that_carry_no_origin_are_refused(server: Any) 
         assert passes(server, None, site=site)
 
 
+@pytest.mark.parametrize(
+    ("origin", "named"), [(None, "Sec-Fetch-Site"), ("https://b.example", "the Origin is")]
+)
+def test_a_refusal_names_the_header(origin: str | None, named: str) -> None:
+    headers = [(b"sec-fetch-site", b"cross-site"), *([(b"origin", origin.encode())] if origin else [])]
+    with pytest.raises(ForeignOriginError, match=f"^{named}"):
+        OriginRule((), HostRule(()))({"type": "http", "method": "GET", "headers": headers})
+
+
 LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 
 

@@ -43,7 +43,7 @@ def test_paths_that_resolve_inside_are_allowed(
     tree: Path, text: str, target: str, scope: dict[str, object]
 ) -> None:
     folder = AllowedFolder(tree / "in", "MODELS_DIR")
-    assert folder.admit(text.format(tree=tree), scope) == tree / target
+    assert folder.admit(text.format(tree=tree), "path", scope) == tree / target
 
 
 @pytest.mark.parametrize(
@@ -60,19 +60,19 @@ def test_paths_that_resolve_inside_are_allowed(
 )
 def test_paths_that_resolve_outside_are_not(tree: Path, text: str) -> None:
     with pytest.raises(PathNotAllowedError) as caught:
-        AllowedFolder(tree / "in", "MODELS_DIR").admit(text.format(tree=tree), LOCAL)
-    assert str(caught.value) == "path is not allowed"
+        AllowedFolder(tree / "in", "MODELS_DIR").admit(text.format(tree=tree), "modelPath", LOCAL)
+    assert str(caught.value) == "modelPath is not allowed"
 
 
 def test_a_folder_that_is_a_link_counts_as_what_it_leads_to(tree: Path) -> None:
     (tree / "link").symlink_to(tree / "in")
-    assert AllowedFolder(tree / "link", "MODELS_DIR").admit("a.gguf", LOCAL) == tree / "in/a.gguf"
+    assert AllowedFolder(tree / "link", "MODELS_DIR").admit("a.gguf", "path", LOCAL) == tree / "in/a.gguf"
 
 
 def test_very_long_names_are_refused_or_simply_not_there(tree: Path) -> None:
     folder = AllowedFolder(tree / "in", "MODELS_DIR")
     name = "x" * 300
-    assert folder.resolve(name) == tree / "in" / name
+    assert folder.resolve(name, "path") == tree / "in" / name
 
 
 @pytest.mark.parametrize("text", ["a/" * 2049, "x" * 4097, "é" * 2049, "a/" * (1 << 20), "a\0b", "\ud800"])
@@ -82,11 +82,13 @@ def test_what_can_be_no_path_is_refused_unseen(
 ) -> None:
     monkeypatch.setattr(os.path, "realpath", lambda path: pytest.fail("looked at"))
     with pytest.raises(PathNotAllowedError):
-        AllowedFolder(tree if has_folder else None, "MODELS_DIR").resolve(text)
+        AllowedFolder(tree if has_folder else None, "MODELS_DIR").resolve(text, "path")
 
 
 def test_the_longest_path_is_followed(tree: Path) -> None:
-    assert AllowedFolder(tree / "in", "MODELS_DIR").resolve("./" * 2045 + "a.gguf") == tree / "in/a.gguf"
+    assert (
+        AllowedFolder(tree / "in", "MODELS_DIR").resolve("./" * 2045 + "a.gguf", "path") == tree / "in/a.gguf"
+    )
 
 
 def test_names_that_are_no_text_can_be_shown() -> None:
@@ -97,8 +99,8 @@ def test_names_that_are_no_text_can_be_shown() -> None:
 def test_without_a_folder_only_local_requests_may(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tree)
     folder = AllowedFolder(None, "MODELS_DIR")
-    assert folder.admit("out/b.gguf", LOCAL) == tree / "out/b.gguf"
-    assert folder.admit(f"{tree}/in/leads-out.gguf", UNIX) == tree / "out/b.gguf"
+    assert folder.admit("out/b.gguf", "path", LOCAL) == tree / "out/b.gguf"
+    assert folder.admit(f"{tree}/in/leads-out.gguf", "path", UNIX) == tree / "out/b.gguf"
     for scope in (REMOTE, PROXIED, {"server": None}, {}):
         with pytest.raises(PathNotLocalError, match="MODELS_DIR"):
-            folder.admit("out/b.gguf", scope)
+            folder.admit("out/b.gguf", "path", scope)

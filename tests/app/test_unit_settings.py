@@ -179,6 +179,9 @@ def test_other_wrong_ports_are_still_errors(value: str) -> None:
         ("LLMSERVE_MODELS_DIR", "MODELS_DIR"),
         ("LLMSERVE_SESSION_DIR", "SESSIONS_DIR"),
         ("LLMSERVE_CORS_ORIGIN", "LLMSERVE_CORS_ORIGINS"),
+        ("LLMSERVE_PROT", "LLMSERVE_PORT"),
+        ("LLMSERVE_HOTS", "LLMSERVE_HOST"),
+        ("LLMSERVE_API_KYE", "LLMSERVE_API_KEY"),
     ],
 )
 def test_misspelt_settings_are_errors(name: str, meant: str) -> None:

@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -52,6 +53,7 @@ class Load(Waiting, Generic[T]):
         self._model: T | None = None
         self._error: LoadError | None = None
         self._has_begun = False
+        self._num_waiting = 0
         self._inbox: Mailbox | None = None
         # None before the load begins, and once it is over or closed.
         self._load: _core.Load | None = None
@@ -71,13 +73,14 @@ class Load(Waiting, Generic[T]):
             self._error = error
 
     async def _finish(self) -> T:
-        """The loaded model. It is cancelled where this ends otherwise."""
+        """The loaded model. Where this ends otherwise, and nobody else waits, the load is cancelled."""
         try:
-            while (progress := await self._next_progress()) is not None:
-                if self._on_progress is not None:
-                    self._on_progress(progress)
+            with self._waiting():
+                while (progress := await self._next_progress()) is not None:
+                    if self._on_progress is not None:
+                        self._on_progress(progress)
         finally:
-            self._cancel()
+            self._leave()
         if self._model is None:
             raise LoadError("the load was cancelled", reason="cancelled")
         return self._model
@@ -108,6 +111,19 @@ class Load(Waiting, Generic[T]):
         elif event[0] == "failed":
             self._load = None
             self._error = event[1]
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """While this is entered, nobody else who leaves ends the load."""
+        self._num_waiting += 1
+        try:
+            yield
+        finally:
+            self._num_waiting -= 1
+
+    def _leave(self) -> None:
+        if self._num_waiting == 0:
+            self._cancel()
 
     def _cancel(self) -> None:
         """Ends the load, if it is not over."""

@@ -31,8 +31,8 @@ class AllowedFolder:
     follow: Callable[[str | os.PathLike[str]], str | os.PathLike[str]] = os.path.realpath
     """Follows the links of a path."""
 
-    def resolve(self, text: str) -> Path:
-        """The path of what a client named, links followed.
+    def resolve(self, text: str, field: str) -> Path:
+        """The path of what a client named in a field, links followed.
 
         Relative paths start at the folder or the working directory. The file need not exist.
 
@@ -42,13 +42,13 @@ class AllowedFolder:
         try:
             # The first comparison spares long texts the encoding.
             if "\0" in text or len(text) > MAX_PATH_BYTES or len(os.fsencode(text)) > MAX_PATH_BYTES:
-                raise PathNotAllowedError
+                raise PathNotAllowedError(field)
             return Path(self.follow((self.folder or Path.cwd()) / text))
         except (OSError, ValueError):
-            raise PathNotAllowedError from None
+            raise PathNotAllowedError(field) from None
 
-    def admit(self, text: str, scope: Mapping[str, Any]) -> Path:
-        """The real path, if the request with this ASGI scope may use it.
+    def admit(self, text: str, field: str, scope: Mapping[str, Any]) -> Path:
+        """The real path of what a client named in a field, if the request with this ASGI scope may use it.
 
         Raises:
             PathNotAllowedError: The path resolves, links followed, outside the folder.
@@ -56,9 +56,9 @@ class AllowedFolder:
         """
         if self.folder is None and not is_local(scope):
             raise PathNotLocalError(self.variable)
-        path = self.resolve(text)
+        path = self.resolve(text, field)
         if self.folder is not None and not _is_in(path, self.folder):
-            raise PathNotAllowedError
+            raise PathNotAllowedError(field)
         return path
 
 

@@ -12,7 +12,7 @@ and no native log lines.
           │    └── UnsupportedFieldError, FieldTooLongError
           ├── UnsafeModelIdError
           ├── PathNotAllowedError, PathNotLocalError
-          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError
+          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError, ModelKeptError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, UnknownSessionError, SessionsFullError, CallCancelledError
           ├── GenerationTimeoutError, GenerationCancelledError
@@ -104,12 +104,13 @@ class BodiesFullError(Refusal):
 
 
 class PathNotAllowedError(Refusal):
-    """The path resolves outside the allowed folder, or is not a valid path."""
+    """The path in ``field`` resolves outside the allowed folder, or is not a valid path."""
 
     code = "path_not_allowed"
 
-    def __init__(self) -> None:
-        super().__init__("path is not allowed")
+    def __init__(self, field: str) -> None:
+        super().__init__(f"{field} is not allowed")
+        self.field = field
 
 
 class PathNotLocalError(Refusal):
@@ -177,6 +178,17 @@ class ModelKindError(Refusal):
             else "the model generates text and does not give embeddings"
         )
         self.wanted = wanted
+
+
+class ModelKeptError(Refusal):
+    """The model stays loaded for somebody who must release it otherwise."""
+
+    code = "model_kept"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the model stays loaded: the server was started with it, or /v1/generation/init uses it"
+        )
 
 
 class LoadAbandonedError(Refusal):
@@ -313,10 +325,13 @@ class ForeignOriginError(Refusal):
 
     code = "foreign_origin"
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_origin: bool) -> None:
         super().__init__(
             "the Origin is not allowed: LLMSERVE_CORS_ORIGINS lists the sites whose pages may call this "
             "server, and LLMSERVE_ALLOWED_HOSTS lists the server's own names"
+            if has_origin
+            else "Sec-Fetch-Site is cross-site, and there is no Origin: pages of other sites may only link "
+            "to this server's pages"
         )
 
 

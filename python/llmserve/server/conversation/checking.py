@@ -28,7 +28,7 @@ _prices: WeakKeyDictionary[Engine, OrderedDict[tuple[ArgumentTags, Argument], Pr
 async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
     """Compiles the schemas of tools that this engine has not seen yet.
 
-    Raises `InvalidParameterError` with the field `tools` for the first one that cannot be honoured.
+    Raises `InvalidParameterError` with the field of the schema for the first one that cannot be honoured.
     """
     known = _known.setdefault(engine, OrderedDict())
     for tool in tools:
@@ -37,8 +37,7 @@ async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
             try:
                 await _shortest(engine, {"json_schema": schema})
             except InvalidParameterError as error:
-                reason = f"parameters of {tool.name}: {error.reason}"
-                raise InvalidParameterError(reason, field="tools", limit=error.limit) from None
+                raise error.named(tool.parameters_field) from None
         known[schema] = None
         known.move_to_end(schema)
         if len(known) > _MAX_KNOWN:

@@ -18,15 +18,17 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _MODES: Mapping[str, ToolMode] = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
-def read_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
+def read_tools(tools: Sequence[Mapping[str, Any]], *, is_nested: bool) -> tuple[Tool, ...]:
     """The functions of `tools`: nested in `function` as in chat, or flat as in responses.
+
+    Both forms are taken. `is_nested` says which of them the dialect has, and errors name.
 
     Raises:
         FieldError: One of the tools is not a function.
     """
     if len(tools) > MAX_TOOLS:
         raise FieldError("tools", f"must have at most {MAX_TOOLS} tools, got {len(tools)}", limit=MAX_TOOLS)
-    made = tuple(_tool(tool, f"tools[{index}]") for index, tool in enumerate(tools))
+    made = tuple(_tool(tool, f"tools[{index}]", is_nested=is_nested) for index, tool in enumerate(tools))
     names = [tool.name for tool in made]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -34,7 +36,7 @@ def read_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
     return made
 
 
-def _tool(tool: Mapping[str, Any], where: str) -> Tool:
+def _tool(tool: Mapping[str, Any], where: str, *, is_nested: bool) -> Tool:
     kind = tool.get("type", "function")
     if kind != "function":
         raise FieldError(f"{where}.type", f"must be function, got {shown(kind)}")
@@ -44,10 +46,13 @@ def _tool(tool: Mapping[str, Any], where: str) -> Tool:
         function = tool["function"]
         if not isinstance(function, dict):
             raise FieldError(where, f"must be an object, got {kind_of(function)}")
+    elif is_nested and "name" not in tool:
+        raise FieldError(f"{where}.function", "is required")
     return Tool(
         name=_name(function.get("name"), f"{where}.name"),
         description=_description(function.get("description"), f"{where}.description"),
         parameters=_parameters(function.get("parameters"), f"{where}.parameters"),
+        parameters_field=f"{where}.parameters",
     )
 
 

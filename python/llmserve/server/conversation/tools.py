@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 ToolMode: TypeAlias = Literal["none", "auto", "required"]
@@ -18,6 +18,8 @@ class Tool:
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
     """The schema as it was given; `None` if there are no arguments."""
+    parameters_field: str = field(default="tools", compare=False)
+    """How the client calls the schema."""
 
     @property
     def schema(self) -> Mapping[str, Any]:

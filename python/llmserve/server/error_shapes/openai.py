@@ -80,7 +80,7 @@ def _sizes(error: BaseException) -> dict[str, int]:
 def _param(error: BaseException) -> str | None:
     if isinstance(error, refusals.FieldError | errors.InvalidParameterError | errors.BudgetTooSmallError):
         return error.field or None
-    if isinstance(error, errors.ContextExceededError):
+    if isinstance(error, errors.ContextExceededError | errors.EmptyPromptError):
         return error.field or None
     if isinstance(error, refusals.UnknownModelError | refusals.ModelKindError | refusals.ModelNotLoadedError):
         return "model"

@@ -72,7 +72,9 @@ def code_of(fault: Fault) -> str:
 
 def param_of(error: BaseException) -> str | None:
     """The field that an error is about, by its name on this wire."""
-    if isinstance(error, refusals.FieldError | errors.InvalidParameterError | errors.BudgetTooSmallError):
+    if isinstance(error, refusals.FieldError | errors.InvalidParameterError):
+        return error.field
+    if isinstance(error, errors.BudgetTooSmallError | errors.EmptyPromptError):
         return error.field
     if isinstance(error, refusals.UnknownModelError | refusals.UnsafeModelIdError | refusals.ModelKindError):
         return "model"

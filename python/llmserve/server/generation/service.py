@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
-from llmserve.errors import ContextExceededError
+from llmserve.errors import ContextExceededError, EmptyPromptError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import Conversation, TurnPlan, plan_turn
 from llmserve.server.generation.admission import Admission
@@ -127,8 +127,9 @@ class GenerationService:
                     for index, output in enumerate(await run.outputs()):
                         try:
                             await output.accepted()
-                        except ContextExceededError as error:
-                            raise error.named(call.prompts[index]) if call.prompts else error from None
+                        except (ContextExceededError, EmptyPromptError) as error:
+                            name = call.prompts[index] if call.prompts else ""
+                            raise error.named(name) if name else error from None
                 if self._lifecycle.is_stopping:  # the outputs were aborted then
                     raise ServerStoppingError
                 yield run

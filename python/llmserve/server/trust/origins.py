@@ -42,7 +42,7 @@ class OriginRule:
         else:
             is_foreign = origin not in self._allowed and not self._is_own(origin, header(scope, b"host"))
         if is_foreign:
-            raise ForeignOriginError
+            raise ForeignOriginError(has_origin=origin is not None)
 
     def _is_own(self, origin: str, host: str | None) -> bool:
         scheme, _, rest = origin.lower().partition("://")

@@ -85,6 +85,7 @@ RULES: Mapping[type[BaseException], Rule] = {
         503, _BUSY, "UNAVAILABLE", retry_after_s=1.0, dialects={"llamacpp": 400}
     ),
     refusals.ModelNotLoadedError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
+    refusals.ModelKeptError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
     refusals.ModelKindError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     refusals.LoadAbandonedError: Rule(409, _INVALID, "CANCELLED"),
     refusals.NotInitializedError: Rule(409, _INVALID, "FAILED_PRECONDITION"),

@@ -152,11 +152,15 @@ def dump(value: Any) -> dict[str, Any]:
 def wire_name(body: Any, engine_name: str) -> str:
     """The dotted name in JSON of what the engine calls ``name``, or that name itself if there is none.
 
-    ``body`` is a class, or an object of it: then, of several fields, the given one is named.
+    ``body`` is a class, or an object of it: then, of several fields, the given one is named. If none is
+    given, it is the one with the engine's name, or else the first.
     """
     names = _wire_names(body, engine_name, "")
-    name, _ = max(names, key=lambda name: name[1], default=(engine_name, False))
-    return name
+    if given := [name for name, is_given in names if is_given]:
+        return given[0]
+    if not names or any(name == engine_name for name, _ in names):
+        return engine_name
+    return names[0][0]
 
 
 def _wire_names(body: Any, engine_name: str, where: str) -> list[tuple[str, bool]]:

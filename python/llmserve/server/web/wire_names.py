@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, cast
 
-from llmserve.errors import BudgetTooSmallError, InvalidParameterError, LoadError
+from llmserve.errors import BudgetTooSmallError, EmptyPromptError, InvalidParameterError, LoadError
 from llmserve.server.web.fields import wire_name
 
 E = TypeVar("E", bound=BaseException)
+
+_NAMED = (BudgetTooSmallError, EmptyPromptError, InvalidParameterError, LoadError)
 
 
 def in_wire_names(error: E, body: Any) -> E:
@@ -15,7 +17,7 @@ def in_wire_names(error: E, body: Any) -> E:
 
     The error is returned unchanged if it names no field, or one that has the same name in both.
     """
-    if not isinstance(error, InvalidParameterError | BudgetTooSmallError | LoadError) or not error.field:
+    if not isinstance(error, _NAMED) or not error.field:
         return error
     name = wire_name(body, error.field)
     return error if name == error.field else cast("E", error.named(name))

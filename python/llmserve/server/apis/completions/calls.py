@@ -59,7 +59,7 @@ class CompletionCalls:
             ModelLoadingError: The model is being loaded.
         """
         request = parsed.value
-        model = self._services.registry.pick(self._services.models_folder.resolve(request.model))
+        model = self._services.registry.pick(self._services.models_folder.resolve(request.model, "model"))
         with self._services.registry.use_model(model) as engine:
             ignored = [*parsed.unknown, *convert.ignored_options(request.options, engine.info)]
             self._report(ignored)

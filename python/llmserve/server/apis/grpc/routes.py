@@ -60,7 +60,7 @@ class LlmServer:
         """Loads a model and reports the progress."""
         async with answering(context, self._services.lifecycle) as scope:
             parsed = schema.read_load(data)
-            path = self._services.models_folder.admit(parsed.value.path, scope)
+            path = self._services.models_folder.admit(parsed.value.path, "path", scope)
             with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
                 await context.send_initial_metadata(convert.head(parsed.unknown))
                 await write_all(context, _progress_messages(ticket), self._stall_s)

@@ -12,6 +12,7 @@ from llmserve.server.apis.llamacpp.schema import CompletionResponse, ErrorRespon
 from llmserve.server.apis.progress import whole_percents
 from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
+from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.errors import Dialect, fault_of
@@ -97,6 +98,7 @@ _COMPLETION_RESPONSES: Mapping[int, Content] = {
 
 _COMPLETION_ERRORS: Mapping[int, str] = {
     400: "The model is not loaded (yet), or the prompt is over the context length.",
+    409: "Another client cancelled the calls of the session.",
     410: "The session has expired; the next call begins it anew.",
     500: "Prediction failed.",
     503: "The queue is full; see `Retry-After`.",
@@ -135,7 +137,7 @@ class LlamaCppApi:
         """`POST /models/load`."""
         # A missing body has no path.
         parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
-        path = self._services.models_folder.admit(parsed.value.path, exchange.request.scope)
+        path = self._services.models_folder.admit(parsed.value.path, "path", exchange.request.scope)
         with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
             await exchange.send_events(
                 _progress_frames(ticket), _render_load_error, headers=answer_headers(parsed.unknown)
@@ -175,7 +177,7 @@ class LlamaCppApi:
                 await exchange.send_events(_token_frames(run), _render_completion_error, headers=headers)
                 return
             completion = await (await run.output()).result()
-            run.check_end(completion.finish_reason)
+            run.check_end(completion.finish_reason, CallCancelledError)
         await exchange.send_json(convert.whole_answer(completion.text), headers=headers)
 
 
@@ -185,7 +187,7 @@ async def _token_frames(run: Run[Stream]) -> AsyncGenerator[bytes, None]:
     async for delta in output:
         # Events of one delta leave together: one write instead of many.
         yield b"".join(frames.render(delta))
-    run.check_end((await output.result()).finish_reason)
+    run.check_end((await output.result()).finish_reason, CallCancelledError)
     yield DONE
 
 

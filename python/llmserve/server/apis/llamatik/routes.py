@@ -95,7 +95,9 @@ class LlamatikApi:
     async def init(self, exchange: Exchange) -> None:
         """`POST init`."""
         parsed = await exchange.read(InitRequest)
-        path = self._services.models_folder.admit(parsed.value.model_path, exchange.request.scope)
+        path = self._services.models_folder.admit(
+            parsed.value.model_path, "modelPath", exchange.request.scope
+        )
         former = self._model.current
         await self._model.init(path, lambda: self._params.config)
         if former is not None and former.path != path:
@@ -214,9 +216,9 @@ class LlamatikApi:
     async def save_session(self, exchange: Exchange) -> None:
         """`POST session/save`."""
         parsed = await exchange.read(SessionFileRequest)
-        path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
+        path = self._services.sessions_folder.admit(parsed.value.path, "path", exchange.request.scope)
         if is_temporary(path):  # a later start would remove it
-            raise PathNotAllowedError
+            raise PathNotAllowedError("path")
 
         async def save(session: Session) -> SavedAnswer:
             await session.save(path)
@@ -241,7 +243,7 @@ class LlamatikApi:
     async def load_session(self, exchange: Exchange) -> None:
         """`POST session/load`."""
         parsed = await exchange.read(SessionFileRequest)
-        path = self._services.sessions_folder.admit(parsed.value.path, exchange.request.scope)
+        path = self._services.sessions_folder.admit(parsed.value.path, "path", exchange.request.scope)
         await self._session_call(exchange, parsed.value, lambda session: session.load(path))
         await _send_ok(exchange, parsed.unknown)
 
@@ -321,7 +323,7 @@ class LlamatikApi:
         """`POST mtp/init`."""
         parsed = await exchange.read(MtpInitRequest)
         request = parsed.value
-        path = self._services.models_folder.admit(request.model_path, exchange.request.scope)
+        path = self._services.models_folder.admit(request.model_path, "modelPath", exchange.request.scope)
         await self._mtp.init(path, request.draft_len, request.adaptive)
         await _send_ok(exchange, parsed.unknown)
 

@@ -16,7 +16,12 @@ from llmserve.server.apis.models.schema import (
 )
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models import IDLE_PIN, CatalogueEntry, Model
-from llmserve.server.refusals import ModelLoadingError, PathNotAllowedError, UnknownModelError
+from llmserve.server.refusals import (
+    ModelKeptError,
+    ModelLoadingError,
+    PathNotAllowedError,
+    UnknownModelError,
+)
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.exchange import Exchange
@@ -109,40 +114,50 @@ class ModelsApi:
         summary="Release a model",
         description=(
             "Ends the use of a model that was loaded by `/models/load`, over gRPC, or for a request that "
-            "named it. Its memory is free when the answer comes, unless requests still run, which end first, "
-            "or the server's start or `/v1/generation/init` keeps it. A model may be released twice."
+            "named it. Its memory is free when the answer comes, unless requests still run, which end first. "
+            "What the server's start or `/v1/generation/init` keeps stays loaded: a 409. A model may be "
+            "released twice."
         ),
         body=UnloadRequest,
         responses={200: Content("The model is released.", json_of(UnloadAnswer))},
-        errors={404: "There is no such model.", 503: "The model is being loaded."},
+        errors={
+            404: "There is no such model.",
+            409: "The server's start or `/v1/generation/init` keeps the model.",
+            503: "The model is being loaded.",
+        },
     )
     async def unload_model(self, exchange: Exchange) -> None:
         """`POST /models/unload`, as llama-server's router has it."""
         parsed = await exchange.read(UnloadRequest)
         registry = self._services.registry
-        for model in await self._named(parsed.value.model):
+        models = await self._named(parsed.value.model)
+        for model in models:
             if model.state == "loading":
                 raise ModelLoadingError
             registry.unpin(model.path, IDLE_PIN, model.config)
+        if any(model.pins for model in models):
+            raise ModelKeptError
         await registry.wait_closed()
         await exchange.send_json(dump(UnloadAnswer()), headers=answer_headers(parsed.unknown))
 
     async def _named(self, name: str) -> list[Model]:
-        """The models of an id (at most one) or of a path.
+        """The loaded models of an id (at most one) or of a path.
 
         Raises:
-            UnknownModelError: The text is neither an id nor the path of a loaded model.
+            UnknownModelError: The text is neither an id nor the path of a loaded or listed model.
         """
         registry = self._services.registry
         try:
             entry = await self._services.catalogue.find(name)
         except UnknownModelError as error:
             try:
-                path = self._services.models_folder.resolve(name)
+                path = self._services.models_folder.resolve(name, "model")
             except PathNotAllowedError:
                 raise error from None
             if found := [model for model in registry.models if model.path == path]:
                 return found
+            if any(entry.path == path for entry in await self._services.catalogue.entries()):
+                return []
             raise
         model = registry.find(entry.path, entry.config)
         return [] if model is None else [model]

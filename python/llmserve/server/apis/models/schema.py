@@ -116,9 +116,7 @@ class UnloadRequest:
 
     model: Annotated[
         str,
-        Field(
-            "An id of `GET /v1/models`, or the path of a loaded model.", example="Org/Name", non_empty=True
-        ),
+        Field("An id of `GET /v1/models`, or a model's path.", example="Org/Name", non_empty=True),
     ]
 
 

@@ -23,6 +23,7 @@ class ChatRequest(SamplingFields):
         tuple[dict[str, Any], ...],
         Field(
             "The whole conversation. Content is text, or text parts.",
+            engine="prompt",
             kind=MESSAGES,
         ),
     ]

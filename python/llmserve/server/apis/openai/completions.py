@@ -85,12 +85,13 @@ class CompletionsApi:
         """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
 
         Raises:
-            FieldError: The choices are too many, or may have no token and must be a document.
+            FieldError: The choices are too many, or may have no token and must obey a constraint.
             LlmserveError: The request is refused.
         """
-        if request.num_tokens_wanted == 0 and params.json_schema is not None:
+        is_constrained = (params.json_schema, params.regex, params.grammar) != (None, None, None)
+        if request.num_tokens_wanted == 0 and is_constrained:
             # The engine refuses every budget below the shortest document, too.
-            raise FieldError(tokens_field, "must be at least 1 with a JSON schema, got 0", limit=1)
+            raise FieldError(tokens_field, "must be at least 1 with a constraint, got 0", limit=1)
         num_choices = len(request.prompt) * request.n
         if num_choices > MAX_CHOICES:
             raise FieldError(

@@ -30,7 +30,7 @@ def conversation_of(request: ChatRequest) -> Conversation:
     for index, message in enumerate(request.messages):
         check_parts(message.get("content"), f"messages[{index}].content")
         _check_calls(message.get("tool_calls"), f"messages[{index}].tool_calls")
-    tools = read_tools(request.tools)
+    tools = read_tools(request.tools, is_nested=True)
     mode, callable_tools = choose_tools(tools, request.tool_choice)
     return Conversation(
         messages=[{"content": None, **message} for message in request.messages],

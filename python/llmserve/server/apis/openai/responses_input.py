@@ -24,7 +24,7 @@ def conversation_of(request: ResponsesRequest) -> Conversation:
         FieldError: A field is wrong, or asks for something unsupported.
     """
     _refuse_state(request)
-    tools = read_tools(request.tools)
+    tools = read_tools(request.tools, is_nested=False)
     mode, callable_tools = choose_tools(tools, request.tool_choice)
     return Conversation(
         messages=messages_of(request),
@@ -119,7 +119,9 @@ class _Items:
     def _message(self, item: Mapping[str, Any], where: str) -> None:
         role = item.get("role")
         if role not in _ROLES:
-            raise FieldError(f"{where}.role", f"must be {', '.join(_ROLES)}, got {shown(role)}")
+            raise FieldError(
+                f"{where}.role", f"must be {', '.join(_ROLES[:-1])} or {_ROLES[-1]}, got {shown(role)}"
+            )
         content = item.get("content")
         if not isinstance(content, str | list):
             raise FieldError(f"{where}.content", f"must be a string or an array, got {kind_of(content)}")

@@ -47,6 +47,7 @@ class ResponsesRequest(GenerationFields):
         str | tuple[dict[str, Any], ...],
         Field(
             "The user's message, or the whole conversation as items.",
+            engine="prompt",
             kind=TEXT_OR_OBJECTS,
         ),
     ]
