@@ -173,7 +173,7 @@ def test_what_would_change_the_answer_is_refused(
     assert answer.json["error"]["message"].startswith(words)
 
 
-NEUTRAL = {
+NEUTRAL: dict[str, object] = {
     "mirostat": 0,
     "mirostat_tau": 5,
     "typical_p": 1.0,
