@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, ServerProcess, post
-from serving.openai_requests import CAPITAL, MODEL, chat, complete
+from serving import ServerProcess, post
+from serving.openai_requests import CAPITAL, MODEL, chat, complete, text_of
 
 pytestmark = pytest.mark.model
 
@@ -36,17 +36,6 @@ def chatted(server: ServerProcess, **body: Any) -> str:
 def responded(server: ServerProcess, **body: Any) -> str:
     whole = {"model": MODEL, "input": "Where?", "temperature": 2, "seed": 3, "max_output_tokens": 30, **body}
     return text_of(post(server.port, "/v1/responses", whole))
-
-
-def text_of(answer: Answer) -> str:
-    assert answer.status == 200, answer.text
-    made = answer.json
-    if "output" in made:
-        return str(made["output"][0]["content"][0]["text"])
-    if "content" in made:
-        return str(made["content"])
-    (choice,) = made["choices"]
-    return str(choice["text"] if "text" in choice else choice["message"]["content"])
 
 
 @pytest.mark.parametrize("ask", [completed, chatted, responded, native])

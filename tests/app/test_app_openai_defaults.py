@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from serving import ServerProcess, get, post, serve
-from serving.openai_requests import CAPITAL, MODEL
+from serving.openai_requests import CAPITAL, MODEL, text_of
 
 pytestmark = pytest.mark.model
 
@@ -42,22 +42,16 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
-def text_of(server: ServerProcess, path: str, **fields: Any) -> str:
-    made = post(server.port, path, {**BODIES[path], **fields}).json
-    if "output" in made:
-        return str(made["output"][0]["content"][0]["text"])
-    if "content" in made:
-        return str(made["content"])
-    (choice,) = made["choices"]
-    return str(choice["text"] if "text" in choice else choice["message"]["content"])
+def ask(server: ServerProcess, path: str, **fields: Any) -> str:
+    return text_of(post(server.port, path, {**BODIES[path], **fields}))
 
 
 @pytest.mark.parametrize("path", BODIES)
 def test_fields_that_are_left_out_have_the_servers_defaults(greedy: ServerProcess, path: str) -> None:
-    texts = {text_of(greedy, path, seed=seed) for seed in range(4)}
-    assert texts == {text_of(greedy, path, temperature=0)}
+    texts = {ask(greedy, path, seed=seed) for seed in range(4)}
+    assert texts == {ask(greedy, path, temperature=0)}
     # The default of the dialect, if the client sends it, is not that of the server.
-    drawn = {text_of(greedy, path, seed=seed, temperature=1.0) for seed in range(4)}
+    drawn = {ask(greedy, path, seed=seed, temperature=1.0) for seed in range(4)}
     assert len(drawn) > 1
 
 
@@ -68,5 +62,5 @@ def test_responses_tell_the_values_in_force(greedy: ServerProcess) -> None:
 
 def test_the_template_is_the_servers(greedy: ServerProcess) -> None:
     assert get(greedy.port, f"/props?model={MODEL}").json["chat_template"] == TEMPLATE
-    by_chat = text_of(greedy, "/v1/chat/completions")
-    assert by_chat == text_of(greedy, "/v1/completions", prompt=f"[user] {CAPITAL}")
+    by_chat = ask(greedy, "/v1/chat/completions")
+    assert by_chat == ask(greedy, "/v1/completions", prompt=f"[user] {CAPITAL}")

@@ -35,6 +35,18 @@ def complete(server: Server, **body: Any) -> Answer:
     return post(server.port, "/v1/completions", whole)
 
 
+def text_of(answer: Answer) -> str:
+    """The text of an answer of any of the dialect's routes that generate."""
+    assert answer.status == 200, answer.text
+    made = answer.json
+    if "output" in made:
+        return str(made["output"][0]["content"][0]["text"])
+    if "content" in made:
+        return str(made["content"])
+    (choice,) = made["choices"]
+    return str(choice["text"] if "text" in choice else choice["message"]["content"])
+
+
 def chunks(body: str) -> list[Any]:
     *data, done = events(body)
     assert done == "data: [DONE]"

@@ -141,6 +141,9 @@ ONLY_OPENAI = {
 }
 """Fields of the OpenAI API that the dialects of llamacpp-server and Llamatik lack."""
 
+RAW_PROMPT = ("messages", "tools", "chat_template_kwargs", "max_completion_tokens", "max_output_tokens")
+"""Fields of chat that a route for raw prompts lacks."""
+
 _OF_OTHER_ROUTES = {
     "max_output_tokens": Refused("use max_tokens"),
     "disable_any_whitespace": Refused(_CONSTRAINT, (False,)),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from llmserve.errors import InvalidParameterError
 from llmserve.sampling_params import SamplingParams
-from llmserve.server.settings.kinds import Kind
+from llmserve.server.settings.kinds import Kind, parse_object
 
 NAMES = (
     "temperature",
@@ -25,12 +24,7 @@ NAMES = (
 
 
 def _parse(text: str) -> Mapping[str, Any]:
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"must be a JSON object, got invalid JSON ({error})") from None
-    if not isinstance(values, dict):
-        raise ValueError("must be a JSON object")
+    values = parse_object(text)
     for name in values:
         if name not in NAMES:
             raise ValueError(f"must have only {', '.join(NAMES)}, got {name!r}")

@@ -169,13 +169,19 @@ def _parse_numbers(text: str) -> tuple[float, ...]:
 NUMBERS = Kind("comma-separated numbers", _parse_numbers, "NUMBERS")
 
 
-def _parse_metadata(text: str) -> Mapping[str, int | float | bool | str]:
+def parse_object(text: str) -> dict[str, Any]:
+    """A JSON object. Raises `ValueError` for any other text."""
     try:
         value = json.loads(text)
     except ValueError as error:
         raise ValueError(f"must be a JSON object, got invalid JSON ({error})") from None
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")
+    return value
+
+
+def _parse_metadata(text: str) -> Mapping[str, int | float | bool | str]:
+    value = parse_object(text)
     for key, item in value.items():
         if not isinstance(item, int | float | bool | str):
             raise ValueError(

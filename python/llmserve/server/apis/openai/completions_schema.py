@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from llmserve.server.apis.openai.schema import SamplingFields
-from llmserve.server.fields.refused import EVERYWHERE, refused
+from llmserve.server.fields.refused import EVERYWHERE, RAW_PROMPT, refused
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.field_kinds import unchecked
 from llmserve.server.web.fields import Field, Values
@@ -59,11 +59,7 @@ class OpenAiCompletionRequest(SamplingFields):
         Values,
         refused(
             *EVERYWHERE,
-            "messages",
-            "tools",
-            "chat_template_kwargs",
-            "max_completion_tokens",
-            "max_output_tokens",
+            *RAW_PROMPT,
             "top_logprobs",
         ),
     ] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from llmserve.server.apis.openai.schema import RESPONSE_FORMAT, GenerationFields, openai_sampling
-from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
+from llmserve.server.fields.refused import CHAT, EVERYWHERE, RAW_PROMPT, refused
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.fields import Field, Values
 from llmserve.server.web.token_kinds import PROMPTS, Prompts
@@ -45,11 +45,7 @@ class NativeCompletionRequest(GenerationFields):
         refused(
             *EVERYWHERE,
             *CHAT,
-            "messages",
-            "tools",
-            "chat_template_kwargs",
-            "max_completion_tokens",
-            "max_output_tokens",
+            *RAW_PROMPT,
             "n",
             "logprobs",
             "top_logprobs",
