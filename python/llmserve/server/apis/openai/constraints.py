@@ -10,15 +10,13 @@ import orjson
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.constraint_schema import ConstraintFields, StructuredOutputs
 from llmserve.server.conversation.json_formats import json_schema_of, schema_text
+from llmserve.server.conversation.tool_formats import literal
 from llmserve.server.grammars.requested import read_grammar
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import kind_of, shown
 
 _ENGINE_NAMES = ("json_schema", "regex", "grammar")
-
-_ESCAPES = str.maketrans({char: f"\\{char}" for char in r"\.+*?()|[]{}^$#&-~"})
-"""Characters that mean something in a regular expression, as Rust's `regex` has them."""
 
 
 class Constraint(NamedTuple):
@@ -130,4 +128,4 @@ def _schema_text(schema: Any, field: str) -> str:
 
 
 def _any_of(texts: tuple[str, ...] | None) -> str | None:
-    return None if texts is None else "|".join(text.translate(_ESCAPES) for text in texts)
+    return None if texts is None else "|".join(map(literal, texts))
