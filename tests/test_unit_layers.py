@@ -18,6 +18,7 @@ LAYERS = (
     {"apis/*", "first_model"},
     {"apis/completions", "apis/progress", "error_shapes"},
     {"services"},
+    {"page"},
     {"generation"},
     {"conversation", "models"},
     {"grammars", "logs", "paths"},
