@@ -25,6 +25,7 @@ class ChatRequest(SamplingFields):
             "The whole conversation. Content is text, or text parts.",
             engine="prompt",
             kind=MESSAGES,
+            example=[{"role": "user", "content": "Say hello."}],
         ),
     ]
     max_tokens: Annotated[

@@ -21,7 +21,7 @@ class NativeCompletionRequest(GenerationFields):
 
     prompt: Annotated[
         Prompts,
-        Field("A text or token ids, unchanged.", kind=PROMPTS),
+        Field("A text or token ids, unchanged.", kind=PROMPTS, example="Once upon a time"),
     ]
     model: Annotated[str | None, Field("A model's id; by default the first of `GET /v1/models`.")] = None
     n_predict: Annotated[

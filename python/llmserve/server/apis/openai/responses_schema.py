@@ -49,6 +49,7 @@ class ResponsesRequest(GenerationFields):
             "The user's message, or the whole conversation as items.",
             engine="prompt",
             kind=TEXT_OR_OBJECTS,
+            example="Say hello.",
         ),
     ]
     instructions: Annotated[str | None, Field("The system message.")] = None

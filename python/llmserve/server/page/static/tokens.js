@@ -48,7 +48,7 @@ function showTip(span, token) {
   const isDrawn = (/** @type {string} */ text) => text === token.text;
   const rows = token.top.some(({ text }) => isDrawn(text)) ? token.top : [token, ...token.top];
   tip.replaceChildren(el("table", {}, ...rows.map(({ text, logprob }) => {
-    const bar = el("span", { class: "bar" });
+    const bar = el("span", { class: "fill" });
     bar.style.width = `${Math.max(1, Math.exp(logprob) * 100)}%`;
     return el("tr", { class: isDrawn(text) && "drawn" },
       el("td", { class: "text" }, visible(text)),

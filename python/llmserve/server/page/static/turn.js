@@ -20,7 +20,7 @@ export async function streamTurn(message, body, { headers, signal, onChange }) {
   for await (const { data } of events(response)) {
     if (data === "[DONE]") {
       isDone = true;
-      break;
+      continue;
     }
     const chunk = JSON.parse(data);
     if (chunk.error) throw new Error(chunk.error.message ?? chunk.error);
