@@ -32,6 +32,7 @@ class ChatRequest(SamplingFields):
         int | None,
         Field(
             "Maximum number of tokens, reasoning and calls included. Absent or -1: up to the context length.",
+            example=64,
             minimum=-1,
             maximum=MAX_COUNT,
         ),

@@ -29,6 +29,7 @@ class NativeCompletionRequest(GenerationFields):
         Field(
             "Maximum number of tokens; by default and with -1 up to the context length.",
             engine="max_tokens",
+            example=64,
             minimum=-1,
             maximum=MAX_COUNT,
         ),

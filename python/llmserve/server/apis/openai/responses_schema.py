@@ -73,6 +73,7 @@ class ResponsesRequest(GenerationFields):
         Field(
             "Maximum number of tokens, reasoning and calls included. Absent or -1: up to the context length.",
             engine="max_tokens",
+            example=64,
             minimum=-1,
             maximum=MAX_COUNT,
         ),

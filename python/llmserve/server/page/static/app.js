@@ -27,6 +27,9 @@ function showTab() {
   else live.stop();
 }
 
+const wide = matchMedia(WIDE);
+const panels = document.body.classList;
+
 /**
  * A button that shows and hides a panel; on narrow screens it lies over the conversation.
  * @param {string} id
@@ -34,22 +37,29 @@ function showTab() {
  */
 function bindPanel(id, name) {
   const toggle = byId(id);
-  const show = () => toggle.setAttribute("aria-expanded", String(document.body.classList.contains(name)));
+  const panel = byId(toggle.getAttribute("aria-controls"));
+  const show = () => toggle.setAttribute("aria-expanded", String(panels.contains(name)));
+  const close = () => {
+    if (!panels.contains(name)) return;
+    panels.remove(name);
+    toggle.focus();
+  };
   toggle.addEventListener("click", () => {
-    document.body.classList.toggle(name);
-    show();
+    if (panels.toggle(name) && !wide.matches) panel.querySelector(".close").focus();
   });
+  panel.querySelector(".close").addEventListener("click", close);
+  panel.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape" && !wide.matches) close();
+  });
+  byId("shade").addEventListener("click", close);
+  panels.toggle(name, wide.matches);
   new MutationObserver(show).observe(document.body, { attributeFilter: ["class"] });
   show();
 }
 
 addEventListener("hashchange", showTab);
 showTab();
-const isWide = matchMedia(WIDE).matches;
-document.body.classList.toggle("has-list", isWide);
-document.body.classList.toggle("has-settings", isWide);
 bindPanel("toggle-list", "has-list");
 bindPanel("toggle-settings", "has-settings");
-byId("shade").addEventListener("click", () => document.body.classList.remove("has-list", "has-settings"));
 
 picker.refresh().catch((error) => { byId("model-status").textContent = error.message; });

@@ -64,7 +64,7 @@ function details({ path, method, operation, document_, models }) {
 function parameterInput({ name, in: place, schema, required }, model) {
   const options = schema.type === "boolean" ? ["true", "false"] : schema.enum;
   if (options) return el("select", {}, el("option", { value: "" }, "not sent"), ...options.map((option) => el("option", {}, option)));
-  const input = el("input", { required, pattern: schema.pattern, placeholder: required ? "" : "not sent", spellcheck: "false" });
+  const input = el("input", { required, placeholder: required ? "" : "not sent", spellcheck: "false" });
   if (place !== "header" && /^model(_id)?$/.test(name)) input.value = model;
   return input;
 }
@@ -153,7 +153,7 @@ function asCurl(form) {
 
 /** The status and the headers that say something. @param {Response} response */
 function head(response) {
-  const seen = [...response.headers].filter(([name]) => name.startsWith("x-") || name === "retry-after");
+  const seen = [...response.headers].filter(([name]) => /^(x-(?!accel)|retry-after)/.test(name));
   return [`${response.status} ${response.statusText}`, ...seen.map((pair) => pair.join(": "))].join("\n");
 }
 

@@ -106,6 +106,9 @@ export function exampleValue(schema, document_) {
   return byType[/** @type {keyof typeof byType} */ ([target.type].flat()[0])] ?? null;
 }
 
+/** How tokens are drawn is left to the server. */
+const SAMPLING = /^(temperature|top_?[kp]|repeat_?penalty|logit_bias)$/i;
+
 /**
  * A body with what is required or has an example; switches stay as they are, but streams stream.
  * @param {Schema} schema
@@ -118,9 +121,10 @@ export function exampleBody(schema, document_, model) {
   const body = {};
   for (const [name, property] of Object.entries(target.properties ?? {})) {
     const [example] = property.examples ?? [];
+    const isRequired = (target.required ?? []).includes(name);
     if (name === "model" && model && !String(example ?? "").startsWith("/")) body[name] = model;
     else if (name === "stream") body[name] = true;
-    else if (example !== undefined || (target.required ?? []).includes(name)) body[name] = exampleValue(property, document_);
+    else if (isRequired || (example !== undefined && !SAMPLING.test(name))) body[name] = exampleValue(property, document_);
   }
-  return body;
+  return "model" in body ? { model: body.model, ...body } : body;
 }

@@ -66,6 +66,7 @@ async function main() {
   byId("key").value = remembered("key");
   byId("key").addEventListener("input", () => remember("key", byId("key").value.trim()));
   byId("key").addEventListener("change", readModels);
+  byId("key-row").addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
   if (!document_.security || remembered("key")) await readModels();
   showOperations(document_);
   showSchemas(document_);

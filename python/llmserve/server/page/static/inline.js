@@ -138,7 +138,8 @@ function closing(text, mark, from) {
       at += 1;
       continue;
     }
-    return at;
+    // Of `***`, the first belongs to what is inside.
+    return mark.length === 2 && after === mark[0] ? at + 1 : at;
   }
   return -1;
 }

@@ -13,10 +13,13 @@ const NUM_SCRAPES = 121;
  *
  * @typedef {object} LineSpec
  * @property {string} title
- * @property {{ label: string, read: Reading }[]} series the plot is hidden while the first has no value
+ * @property {{ label: string, read: Reading }[]} series the plot is hidden while none has a value
  * @property {Reading} [limit]
  * @property {(value: number) => string} show
  */
+
+const DRAFTED = "llmserve_draft_tokens_total";
+const ACCEPTED = "llmserve_accepted_tokens_total";
 
 /** What a counter grew by in a second. @param {string} name @returns {Reading} */
 const rate = (name) => (now, before, model) => {
@@ -35,12 +38,10 @@ const share = (part, whole) => (now, _, model) => {
   return used === null || !all ? null : used / all;
 };
 
-/** The share of drafts that were accepted since the last scrape with drafts. @type {Reading} */
+/** The share of the drafts of this second that were accepted. @type {Reading} */
 const acceptance = (now, before, model) => {
-  const [drafted, accepted] = ["llmserve_draft_tokens_total", "llmserve_accepted_tokens_total"]
-    .map((name) => rate(name)(now, before, model) ?? 0);
-  if (!now.of("llmserve_draft_acceptance_ratio", model).length) return null;
-  return drafted > 0 ? accepted / drafted : null;
+  const drafted = rate(DRAFTED)(now, before, model);
+  return drafted ? (rate(ACCEPTED)(now, before, model) ?? 0) / drafted : null;
 };
 
 const whole = (/** @type {number} */ value) => (value >= 10 || Number.isInteger(value) ? value.toFixed(0) : value.toFixed(1));
@@ -77,7 +78,12 @@ const LINES = [
     limit: () => 1,
     show: percent,
   },
-  { title: "Draft acceptance", series: [{ label: "accepted", read: acceptance }], limit: () => 1, show: percent },
+  {
+    title: "Draft acceptance",
+    series: [{ label: "now", read: acceptance }, { label: "in all", read: share(ACCEPTED, DRAFTED) }],
+    limit: () => 1,
+    show: percent,
+  },
 ];
 
 const HISTOGRAMS = [
@@ -155,7 +161,7 @@ export class Live {
         label, colour: `--series-${order + 1}`,
         values: scrapes.map((scrape, index) => read(scrape, scrapes[index - 1] ?? scrape, model)),
       }));
-      plot.node.hidden = series[0].values.every((value) => value === null);
+      plot.node.hidden = series.every(({ values }) => values.every((value) => value === null));
       const limit = spec.limit?.(now, now, model) || null;
       if (!plot.node.hidden) plot.draw(series, { length: NUM_SCRAPES, limit, show: spec.show });
     }

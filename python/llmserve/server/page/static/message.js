@@ -88,7 +88,7 @@ export class MessageView {
       toggle.setAttribute("aria-pressed", String(this.areTokensShown));
       this.content.replaceChildren();
       this.#showContent();
-    }, { class: "quiet", "aria-pressed": this.areTokensShown });
+    }, { class: "quiet", "aria-pressed": String(this.areTokensShown) });
     return toggle;
   }
 

@@ -38,8 +38,11 @@ class Plot {
     canvas.height = Math.round(HEIGHT_PX * scale);
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.scale(scale, scale);
-    const style = getComputedStyle(canvas);
-    const colour = (/** @type {string} */ name) => style.getPropertyValue(name);
+    // A canvas takes no `var()`; the computed colour is that of the theme.
+    const colour = (/** @type {string} */ name) => {
+      canvas.style.color = `var(${name})`;
+      return getComputedStyle(canvas).color;
+    };
     const box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: HEIGHT_PX - MARGIN.bottom };
     return { context, box, colour };
   }

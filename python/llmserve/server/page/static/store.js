@@ -7,7 +7,7 @@ const PREFIX = `llmserve:${new URL("./", document.baseURI).pathname}:`;
  * @property {string} text
  * @property {number} logprob
  *
- * @typedef {TopToken & { top: TopToken[] }} ShownToken
+ * @typedef {TopToken & { isEnd: boolean, top: TopToken[] }} ShownToken
  *
  * @typedef {object} ToolCall
  * @property {string} id

@@ -37,7 +37,7 @@ function spanOf(token, isFirst) {
   const level = share > 0.9 ? 0 : share > 0.6 ? 1 : share > 0.3 ? 2 : share > 0.1 ? 3 : 4;
   const show = () => showTip(span, token);
   const span = el("span", {
-    class: `token level-${level}`, tabindex: isFirst ? "0" : "-1", "aria-describedby": tip.id,
+    class: `token level-${level}${token.isEnd ? " end" : ""}`, tabindex: isFirst ? "0" : "-1", "aria-describedby": tip.id,
     onmouseenter: show, onfocus: show, onmouseleave: hideTip, onblur: hideTip,
   }, token.text);
   return span;

@@ -60,8 +60,9 @@ function addCall(message, call) {
 }
 
 /** @param {any} entry */
-function shownToken({ token, logprob, top_logprobs: top }) {
-  return { text: token, logprob, top: top.map((/** @type {any} */ other) => ({ text: other.token, logprob: other.logprob })) };
+function shownToken({ token, logprob, bytes, top_logprobs: top }) {
+  // The token that ends the text is no part of it.
+  return { text: token, logprob, isEnd: bytes.length === 0, top: top.map((/** @type {any} */ other) => ({ text: other.token, logprob: other.logprob })) };
 }
 
 /** @param {any} timings llama-server's */
