@@ -1,17 +1,32 @@
-"""Tabs of a real browser, which watch what the pages do."""
+"""Tabs of a real browser, which watch what the pages do, and the steps of a conversation in them."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MS = 60_000
+
+expect.set_options(timeout=PATIENCE_MS)
+
+OpenTab = Callable[..., Page]
+"""Takes a server, a path and Playwright's options of a tab."""
 
 
 @contextmanager
@@ -52,3 +67,33 @@ class Tab:
 
     def close(self) -> None:
         self._context.close()
+
+
+def ask(page: Page, text: str) -> None:
+    """Types a message and sends it by the keyboard."""
+    expect(page.locator("#model")).to_be_enabled()
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def answers(page: Page) -> Locator:
+    """The answers that are complete."""
+    return page.locator("article.assistant:not([aria-busy])")
+
+
+def set_field(page: Page, name: str, value: str) -> None:
+    page.locator(f"#settings [name={name}]").fill(value)
+
+
+def play(page: Page, *deltas: dict[str, Any], end: str = "data: [DONE]\n\n") -> list[Any]:
+    """Answers for the server with a stream of deltas; the bodies of the requests are added to the list."""
+    frames = [{"choices": [{"delta": delta, "logprobs": None, "finish_reason": None}]} for delta in deltas]
+    body = "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames) + end
+    sent: list[Any] = []
+
+    def fulfill(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(content_type="text/event-stream", body=body)
+
+    page.route("**/v1/chat/completions", fulfill)
+    return sent

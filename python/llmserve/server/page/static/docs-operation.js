@@ -3,6 +3,7 @@
 import { BASE, isAbort, send } from "./api.js";
 import { button, copyButton, el } from "./dom.js";
 import { exampleBody, exampleValue, schemaView, typeText } from "./docs-schema.js";
+import { inline } from "./inline.js";
 import { texts } from "./sse.js";
 import { textOf } from "./stream-text.js";
 
@@ -50,7 +51,7 @@ function details({ path, method, operation, document_, models }) {
   };
   const fields = (operation.parameters ?? []).map((parameter) => ({ parameter, input: parameterInput(parameter, model) }));
   return el("div", {},
-    el("p", {}, operation.description),
+    el("p", {}, ...inline(operation.description)),
     tryForm({ path, method, body, fields }),
     schema && el("h3", {}, "Request body"),
     schema && schemaView(schema, document_, onAdd),
@@ -115,7 +116,7 @@ function tryForm(form) {
   };
   return el("form", { class: "try", onsubmit },
     ...form.fields.map(({ parameter, input }) => el("label", {},
-      el("span", {}, `${parameter.name} (${parameter.in}, ${typeText(parameter.schema)}): ${parameter.description}`), input)),
+      el("span", {}, ...inline(`\`${parameter.name}\` (${parameter.in}, ${typeText(parameter.schema)}): ${parameter.description}`)), input)),
     form.body && el("label", {}, el("span", {}, "Body"), form.body),
     el("div", { class: "row" }, el("button", { type: "submit", class: "primary" }, "Send"), stop,
       copyButton("Copy as curl", () => asCurl(form)), textSwitch),
@@ -170,7 +171,7 @@ function indented(text) {
 function responseList(operation, document_) {
   return el("dl", { class: "responses" }, ...Object.entries(operation.responses).flatMap(([status, response]) => [
     el("dt", {}, status),
-    el("dd", {}, response.description, ...Object.entries(response.content ?? {}).map(([media, content]) => el("details", {},
+    el("dd", {}, ...inline(response.description), ...Object.entries(response.content ?? {}).map(([media, content]) => el("details", {},
       el("summary", {}, media),
       content.schema && schemaView(content.schema, document_),
       ...Object.values(content.examples ?? {}).map(({ value }) => el("pre", {},

@@ -1,6 +1,7 @@
 // Schemas as tables, and examples of what they describe.
 
 import { button, el } from "./dom.js";
+import { inline } from "./inline.js";
 
 /**
  * @typedef {Record<string, any>} Schema
@@ -70,7 +71,7 @@ export function schemaTable(schema, onAdd) {
     });
     return el("tr", {},
       el("td", {}, el("code", {}, name), isRequired && el("span", { class: "required" }, " required"), " ", add || null),
-      typeCell(property), el("td", { class: "muted" }, limits(property)), el("td", {}, property.description));
+      typeCell(property), el("td", { class: "muted" }, limits(property)), el("td", {}, ...inline(property.description ?? "")));
   });
   const heads = ["field", "type", "limits", "meaning"].map((title) => el("th", { scope: "col" }, title));
   return el("table", {}, el("tr", {}, ...heads), ...rows);
@@ -86,7 +87,7 @@ export function schemaTable(schema, onAdd) {
 export function schemaView(schema, document_, onAdd) {
   const parts = (schema.allOf ?? [schema]).map((/** @type {Schema} */ part) => resolved(part, document_));
   return el("div", {}, ...parts.map((part) => (part.properties
-    ? schemaTable(part, onAdd) : el("p", {}, part.description ?? typeText(part)))));
+    ? schemaTable(part, onAdd) : el("p", {}, ...inline(part.description ?? typeText(part))))));
 }
 
 /**

@@ -4,6 +4,7 @@ import { send } from "./api.js";
 import { byId, el } from "./dom.js";
 import { operationView } from "./docs-operation.js";
 import { schemaTable } from "./docs-schema.js";
+import { inline } from "./inline.js";
 import { remember, remembered } from "./session.js";
 
 /** @typedef {import("./docs-schema.js").Document} Document */
@@ -39,7 +40,7 @@ function showOperations(document_) {
 function showSchemas(document_) {
   for (const [name, schema] of Object.entries(document_.components.schemas)) {
     byId("schemas").append(el("details", { class: "schema", id: `schema-${name}` },
-      el("summary", {}, name), el("p", { class: "muted" }, schema.description), schemaTable(schema)));
+      el("summary", {}, name), el("p", { class: "muted" }, ...inline(schema.description)), schemaTable(schema)));
   }
 }
 
@@ -73,7 +74,7 @@ async function main() {
   byId("filter").addEventListener("input", filter);
   addEventListener("hashchange", openTarget);
   openTarget();
-  byId("description").textContent = document_.info.description;
+  byId("description").replaceChildren(...inline(document_.info.description));
 }
 
 main().catch((error) => { byId("description").textContent = `openapi.json could not be read: ${error.message}`; });

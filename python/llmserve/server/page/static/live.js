@@ -46,7 +46,10 @@ const acceptance = (now, before, model) => {
 
 const whole = (/** @type {number} */ value) => (value >= 10 || Number.isInteger(value) ? value.toFixed(0) : value.toFixed(1));
 const percent = (/** @type {number} */ value) => `${(value * 100).toFixed(0)} %`;
-const seconds = (/** @type {number} */ value) => (value < 1 ? `${whole(value * 1000)} ms` : `${whole(value)} s`);
+const seconds = (/** @type {number} */ value) => {
+  if (value >= 1) return `${whole(value)} s`;
+  return value >= 0.01 ? `${(value * 1000).toFixed(0)} ms` : `${Number((value * 1000).toPrecision(2))} ms`;
+};
 
 /** @type {LineSpec[]} */
 const LINES = [
@@ -184,6 +187,6 @@ export class Live {
       const value = quantile(shown, part);
       return { label: `p${part * 100}`, text: value === null ? "–" : seconds(value) };
     });
-    plot.draw(shown, [...entries, { label: "over", text: shown === recent ? "2 min" : "all" }], seconds);
+    plot.draw(shown, entries, { show: seconds, note: shown === recent ? "last minutes" : "since the start" });
   }
 }

@@ -110,9 +110,9 @@ export class BarPlot extends Plot {
   /**
    * @param {import("./metrics.js").Histogram} histogram
    * @param {{ label: string, text: string }[]} entries
-   * @param {(bound: number) => string} show
+   * @param {{ show: (bound: number) => string, note: string }} options `note`: of which time the histogram is
    */
-  draw({ bounds, counts }, entries, show) {
+  draw({ bounds, counts }, entries, { show, note }) {
     this.explain(entries);
     const { context, box, colour } = this.begin();
     const highest = Math.max(...counts, 1);
@@ -128,6 +128,7 @@ export class BarPlot extends Plot {
     context.moveTo(box.left, bottom + 0.5);
     context.lineTo(box.right, bottom + 0.5);
     context.stroke();
+    write(context, colour, note, box.left, box.top + 4, "left");
     const finite = bounds.filter(Number.isFinite);
     const middle = Math.floor(finite.length / 2);
     write(context, colour, show(finite[0]), box.left, box.bottom, "left");
