@@ -6,15 +6,13 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
 import pytest
 
 from llmserve import Engine, ModelConfig, Stream
-
-Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
+from loops import Eventually
 
 # Twice as many streams as the model has slots.
 NUM_STREAMS = 8
