@@ -117,6 +117,18 @@ async def test_a_load_that_is_left_is_cancelled(tiny_model: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_who_awaits_a_load_that_is_over_can_be_cancelled(tiny_model: Path) -> None:
+    loading = Engine.load(tiny_model, SMALL)
+    assert [progress async for progress in loading][-1] == 1
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await loading
+    assert scope.cancelled_caught
+    async with loading as engine:
+        engine.check_alive()
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("leaver", [0, 1])
 async def test_a_load_goes_on_while_somebody_waits(leaver: int, tiny_model: Path) -> None:
     loading = Engine.load(tiny_model, SMALL)
