@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,10 @@ import pytest
 
 from draft_models import LENGTHS, PROMPTS, Choice, complete, config, counts, expected, ids, prompt, text_of
 from llmserve import Completion, Drafting, Engine
+from loops import Eventually
 from synthetic import DRAFT_HEAD_FILE, EOS, MISSING_HEAD_FILE, VOCABULARY
 
 pytestmark = pytest.mark.anyio
-
-Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 
 OBJECT = {
     "type": "object",

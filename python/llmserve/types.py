@@ -138,7 +138,8 @@ class ModelInfo:
     """Facts about a loaded model."""
 
     description: str
-    """A description such as `llama 135M Q4_1`."""
+    """llama.cpp's description, such as `llama 256M Q4_1`. The size in it is a guess by the number of layers:
+    `num_parameters` is the true one."""
     architecture: str
     """The name of the model's architecture, as in its file."""
     num_parameters: int

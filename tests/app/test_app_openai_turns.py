@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from serving import Server, events, post, serve_folder
-from serving.templated import write_with_template
+from serving import Server, events, post, serve_in_process
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 
@@ -53,13 +52,21 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 
 @pytest.fixture(scope="module")
 def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the default model under several templates, loaded on demand."""
+    """A server with the default model under several templates, which share its weights."""
     folder = tmp_path_factory.mktemp("templated")
-    templates = {name: (TEMPLATES / f"{name}.jinja").read_text() for name in CALLING}
-    for name, template in {**templates, "thinking": THINKING, "thinking-tight": TIGHT}.items():
-        write_with_template(model_path, template, folder / f"{name}.gguf")
-    with serve_folder(folder, folder) as server:
+    files = {name: TEMPLATES / f"{name}.jinja" for name in CALLING}
+    for name, template in {"thinking": THINKING, "thinking-tight": TIGHT}.items():
+        files[name] = folder / f"{name}.jinja"
+        files[name].write_text(template)
+    catalogue = folder / "catalogue.toml"
+    catalogue.write_text("".join(_entry(name, model_path, file) for name, file in files.items()))
+    env = {"LLMSERVE_CATALOGUE": str(catalogue), "LLMSERVE_LOAD_WAIT_S": "120"}
+    with serve_in_process(folder, env=env) as server:
         yield server
+
+
+def _entry(name: str, model: Path, template: Path) -> str:
+    return f"[[models]]\nid = '{name}'\npath = '{model}'\nchat_template_file = '{template}'\n"
 
 
 def tool(name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,15 +59,6 @@ EITHER = Tool(
         "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
     },
 )
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_model: Path) -> Iterator[Engine]:
-    """Random weights: arguments are as odd as the schemas allow."""
-    config = ModelConfig(context_length=1024, max_sequences=4, threads=1)
-    engine = asyncio.run(Engine.load(tiny_model, config))
-    yield engine
-    asyncio.run(engine.close())
 
 
 @dataclass
