@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -209,7 +210,12 @@ def test_neutral_values_pass(server: ServerProcess, ask: Any) -> None:
         (respond, {"n": 2}),
         (chat, {"max_output_tokens": 5}),
         (chat, {"chat_template": "{{ messages }}"}),
-        (chat, {"reasoning_format": "none"}),
+        (respond, {"reasoning_format": "none"}),
+        (native, {"reasoning_format": "none"}),
+        (chat, {"reasoning_format": "both"}),
+        (respond, {"chat_template": "{{ messages }}"}),
+        (respond, {"documents": [{"text": "a"}]}),
+        (chat, {"t_max_predict_ms": 5}),
         (chat, {"echo": True}),
         (chat, {"include_stop_str_in_output": True}),
         (native, {"include_stop_str_in_output": True}),
@@ -228,7 +234,24 @@ def test_fields_of_other_routes(server: ServerProcess, ask: Any, body: dict[str,
     assert (answer.status, answer.json["error"]["param"]) == (400, next(iter(body)))
 
 
-def test_documents_go_to_the_template(server: ServerProcess) -> None:
-    assert chat(server, documents=[{"title": "a", "text": "b"}]).header("x-llmserve-ignored") is None
-    refused = chat(server, documents=["text"])
-    assert (refused.status, refused.json["error"]["param"]) == (400, "documents[0]")
+def test_documents_that_the_template_does_not_read_are_refused(server: ServerProcess) -> None:
+    for documents, param in (([{"text": "a"}], "documents"), (["text"], "documents[0]")):
+        refused = chat(server, documents=documents)
+        assert (refused.status, refused.json["error"]["param"]) == (400, param)
+    assert chat(server, documents=[]).status == 200
+
+
+LIMITS = ("n_predict", "max_completion_tokens", "max_tokens")
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_are_named_as_the_client_has_them(server: ServerProcess, name: str) -> None:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "a"}], name: 2}
+    for more in (
+        {"min_tokens": 9},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+    ):
+        error = post(server.port, "/v1/chat/completions", {**body, **more}).json["error"]
+        assert name in error["message"]
+        assert not (set(LIMITS) - {name}) & set(re.findall("[a-z_]+", error["message"]))

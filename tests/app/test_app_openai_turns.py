@@ -254,19 +254,6 @@ def test_a_call_that_does_not_fit_is_told_as_cut(models: Server, max_tokens: int
     assert choice["usage"]["prompt_tokens"] > 10
 
 
-def test_a_tool_that_was_chosen_is_shown_without_its_arguments(models: Server) -> None:
-    name = "get_the_weather_of_tomorrow_and_the_day_after_in_a_city"
-    needed = {key: {"type": "integer"} for key in ("latitude", "longitude", "altitude", "days")}
-    parameters = {"type": "object", "properties": needed, "required": list(needed)}
-    function = {"name": name, "parameters": parameters}
-    tools = [{"type": "function", "function": {**function, "name": f"{name}_{n}"}} for n in range(3)]
-    body = {"tools": tools, "tool_choice": "required", "max_tokens": 32}
-    choice = chat(models, "qwen-3", calling(1), **body)
-    ((called, arguments),) = shown(choice)[2]
-    assert (called.startswith(name), arguments, choice["finish_reason"]) == (True, "", "length")
-    assert 10 < choice["usage"]["completion_tokens"] <= 32
-
-
 @pytest.mark.parametrize(
     ("path", "conversation", "field"),
     [
@@ -311,6 +298,45 @@ def test_reasoning_is_split_from_the_answer(models: Server, opens: bool, is_docu
     answer = '{"city":"Paris"}' if is_document else "Paris is a city."
     assert shown(choice) == (answer, "They ask about Paris.", [], "stop")
     assert 5 < choice["usage"]["completion_tokens_details"]["reasoning_tokens"] < 12
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_reasoning_between_its_tags(models: Server, opens: bool) -> None:
+    body = {"chat_template_kwargs": {"opens": opens}}
+    # The template has written the tag itself.
+    whole = f"{'' if opens else '<think>'}They ask about Paris.</think>Paris is a city."
+    choice = chat(models, "thinking", thinking(), reasoning_format="none", **body)
+    assert shown(choice) == (whole, "", [], "stop")
+    choice = chat(models, "thinking", thinking(), reasoning_format="deepseek-legacy", **body)
+    assert shown(choice) == (whole, "They ask about Paris.", [], "stop")
+    for same in ("auto", "deepseek"):
+        choice = chat(models, "thinking", thinking(), reasoning_format=same, **body)
+        assert shown(choice) == ("Paris is a city.", "They ask about Paris.", [], "stop")
+
+
+def test_a_tag_in_an_answer_is_text(models: Server) -> None:
+    messages = thinking()
+    for message in messages:
+        if message["role"] == "assistant":
+            message["content"] = "Write <think> before it."
+    choice = chat(models, "thinking", messages, reasoning_effort="none")
+    content, *rest = shown(choice)
+    assert (content.strip(), *rest) == ("Write <think> before it.", "", [], "stop")
+
+
+@pytest.mark.parametrize("model", CALLING)
+def test_a_limit_without_room_for_a_long_name_is_refused(models: Server, model: str) -> None:
+    tools = [tool(f"get_{'_'.join(['weather'] * 12)}_{number}") for number in range(2)]
+    body = {"model": model, "messages": calling(1)[:1], "tools": tools, "tool_choice": "required"}
+    answer = post(models.port, "/v1/chat/completions", {**body, "max_completion_tokens": 13})
+    error = answer.json["error"]
+    assert (answer.status, error["param"]) == (400, "max_completion_tokens")
+    least = int(error["message"].split(" tokens")[0].rsplit(maxsplit=1)[1])
+    assert least > 20
+    choice = post(models.port, "/v1/chat/completions", {**body, "max_tokens": least}).json["choices"][0]
+    (call,) = choice["message"]["tool_calls"]
+    assert call["function"]["name"] in [item["function"]["name"] for item in tools]
+    assert list(json.loads(call["function"]["arguments"])) == ["city"]
 
 
 def test_reasoning_before_a_required_call(models: Server) -> None:

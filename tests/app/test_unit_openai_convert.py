@@ -13,10 +13,12 @@ from llmserve import InvalidParameterError, SamplingParams, Token
 from llmserve.server.apis.openai import answers, conversations, logprobs
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.constraints import with_constraint
+from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation.json_formats import json_schema_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
+from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import read
 from llmserve.server.web.wire_names import in_wire_names
 from llmserve.types import Timings, TokenLogprobs, Usage
@@ -37,7 +39,6 @@ def test_the_defaults_are_openais() -> None:
     assert params == SamplingParams(temperature=1.0, seed=5)
     assert completion().num_tokens_wanted == 16
     assert completion(n_predict=3).num_tokens_wanted == 3
-    assert completion(n_predict=3, max_tokens=4).num_tokens_wanted == 4
 
 
 def test_every_sampling_field_is_passed_on() -> None:
@@ -86,6 +87,30 @@ def test_every_sampling_field_is_passed_on() -> None:
     assert conversations.chat_params(chat(logprobs=True)).logprobs == 0
 
 
+def test_one_limit_counts_and_is_named() -> None:
+    limits = {"n_predict": 1, "max_completion_tokens": 2, "max_tokens": 3}
+    while limits:
+        name, limit = next(iter(limits.items()))
+        request = chat(**limits)
+        assert conversations.chat_params(request).max_tokens == limit
+        assert wire_name(request, "max_tokens") == name
+        del limits[name]
+    both = {"n_predict": 1, "max_tokens": 3}
+    assert completion(**both).num_tokens_wanted == 1
+    native = read(NativeCompletionRequest, {"prompt": "a", **both}).value
+    assert (native.num_tokens_wanted, wire_name(native, "max_tokens")) == (1, "n_predict")
+
+
+@pytest.mark.parametrize("name", ["n_predict", "max_completion_tokens", "max_tokens"])
+def test_a_field_is_compared_with_the_clients_limit(name: str) -> None:
+    request = chat(min_tokens=9, **{name: 5})
+    with pytest.raises(InvalidParameterError) as refused:
+        conversations.chat_params(request)
+    error = in_wire_names(refused.value, request)
+    assert str(error) == f"min_tokens: must be at most {name} (5), got 9"
+    assert (error.field, error.limit) == ("min_tokens", 5)
+
+
 @pytest.mark.parametrize(
     ("request_", "engine_name", "name"),
     [
@@ -126,7 +151,7 @@ def test_random_seeds_are_drawn() -> None:
         ({"seed": 1.5}, "seed must be an integer, got the number 1.5"),
         ({"temperature": "hot"}, "temperature must be a number, got a string"),
         ({"max_tokens": -2}, "max_tokens must be at least -1, got -2"),
-        ({"max_tokens": 2**31}, "max_tokens must be at most 2147483647, got 2147483648"),
+        ({"max_tokens": 2**32}, "max_tokens must be at most 4294967295, got 4294967296"),
         ({"n": 0}, "n must be at least 1, got 0"),
         ({"n": 129}, "n must be at most 128, got 129"),
         ({"logit_bias": {"": 5}}, "logit_bias must have token ids or texts as keys, got an empty text"),

@@ -16,6 +16,13 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag that begins or ends reasoning, between the texts that it separates."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """More of the answer. The text may be empty while a character is incomplete."""
 
@@ -40,7 +47,7 @@ class CallArguments:
     text: str
 
 
-Piece: TypeAlias = Reasoning | Words | CallBegin | CallArguments
+Piece: TypeAlias = Reasoning | Tag | Words | CallBegin | CallArguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

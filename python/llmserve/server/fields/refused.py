@@ -35,9 +35,9 @@ _SAMPLER = "the sampler is not supported"
 _PENALTIES = "the penalties look at the whole text"
 _BEAMS = "beam search is not supported"
 _SCORES = "only /v1/completions and /v1/chat/completions give log-probabilities"
-_REASONING = "reasoning is always returned beside the answer"
+_REASONING = "use reasoning_format of /v1/chat/completions"
+_CONTEXT = "use a route whose name ends in WithContext"
 _LENGTH = "use the dialect's own limit on tokens"
-_TEMPLATE = "the server chooses the chat template"
 _ADAPTERS = "adapters are not supported"
 _CONSTRAINT = "the constraint is not supported"
 _OPENAI = "use a route of the OpenAI API"
@@ -81,13 +81,12 @@ EVERYWHERE = {
     "skip_special_tokens": Refused(_DETOKENIZED, (True,)),
     "stop_regex": Refused("use stop"),
     "ban_eos_token": Refused("use ignore_eos", (False,)),
-    "t_max_predict_ms": Refused("use a limit on tokens", (-1, 0)),
+    "t_max_predict_ms": Refused("use a limit on tokens, or /completion", (-1, 0)),
     "n_indent": Refused("use grammar", (0,)),
     "max_new_tokens": Refused(_LENGTH),
     "max_length": Refused(_LENGTH),
     "min_length": Refused("use min_tokens", (0,)),
     "min_new_tokens": Refused("use min_tokens", (0,)),
-    "structural_tag": Refused(f"{_CONSTRAINT}, use tools, regex or grammar"),
     "whitespace_pattern": Refused(_CONSTRAINT),
     "guided_whitespace_pattern": Refused(_CONSTRAINT),
     "guided_decoding": Refused("use structured_outputs"),
@@ -108,16 +107,14 @@ EVERYWHERE = {
 
 CHAT = {
     "include_stop_str_in_output": Refused("only /v1/completions can show stop strings", (False,)),
-    "chat_template": Refused(_TEMPLATE),
     "function_call": Refused("use tool_choice"),
     "enable_thinking": Refused("use chat_template_kwargs"),
     "thinking": Refused("use chat_template_kwargs"),
     "thinking_budget_tokens": Refused("a budget for reasoning is not supported", (-1,)),
     "thinking_token_budget": Refused("a budget for reasoning is not supported", (-1,)),
     "reasoning_budget": Refused("a budget for reasoning is not supported", (-1,)),
-    "reasoning_format": Refused(_REASONING, ("auto", "deepseek")),
     "reasoning_in_content": Refused(_REASONING, (False,)),
-    "include_reasoning": Refused(_REASONING, (True,)),
+    "include_reasoning": Refused("reasoning is always returned", (True,)),
     "separate_reasoning": Refused(_REASONING, (True,)),
     "parse_tool_calls": Refused("tool calls are always read", (True,)),
     "truncate_prompt_tokens": Refused("prompts are never truncated"),
@@ -133,6 +130,7 @@ ONLY_OPENAI = {
     "grammar": Refused(_OPENAI),
     "regex": Refused(_OPENAI),
     "json_schema": Refused(_OPENAI),
+    "structural_tag": Refused(_OPENAI),
     "structured_outputs": Refused(_OPENAI),
     "response_format": Refused("use text.format of /v1/responses, or another route of the OpenAI API"),
     "bad_words": Refused(_OPENAI),
@@ -141,17 +139,32 @@ ONLY_OPENAI = {
 }
 """Fields of the OpenAI API that the dialects of llamacpp-server and Llamatik lack."""
 
-RAW_PROMPT = ("messages", "tools", "chat_template_kwargs", "max_completion_tokens", "max_output_tokens")
+RAW_PROMPT = (
+    "messages",
+    "tools",
+    "documents",
+    "chat_template",
+    "chat_template_kwargs",
+    "max_completion_tokens",
+    "max_output_tokens",
+)
 """Fields of chat that a route for raw prompts lacks."""
 
 _OF_OTHER_ROUTES = {
     "max_output_tokens": Refused("use max_tokens"),
     "disable_any_whitespace": Refused(_CONSTRAINT, (False,)),
     "reasoning": Refused("use reasoning_effort"),
+    "reasoning_format": Refused(_REASONING, ("auto", "deepseek")),
+    "documents": Refused("use /v1/chat/completions"),
+    "system_prompt": Refused(_CONTEXT),
+    "context_block": Refused(_CONTEXT),
+    "user_prompt": Refused(_CONTEXT),
+    "prompt": Refused("use userPrompt"),
     "logprobs": Refused(_SCORES, (False, 0)),
     "top_logprobs": Refused(_SCORES, (0,)),
     "messages": Refused("belongs to chat"),
     "tools": Refused("belongs to chat"),
+    "chat_template": Refused("belongs to chat"),
     "chat_template_kwargs": Refused("belongs to chat"),
     "max_tokens": Refused("use max_output_tokens"),
     "max_completion_tokens": Refused(_LENGTH),

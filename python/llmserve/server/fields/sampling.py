@@ -13,7 +13,7 @@ from llmserve.server.web.token_kinds import LOGIT_BIAS, TOKEN_IDS
 
 RANDOM_SEED = -1
 MAX_SEED = 2**64 - 1
-MAX_COUNT = 2**31 - 1
+MAX_COUNT = 2**32 - 1
 
 _SAFE_SEED_BITS = 53
 """Random seeds are whole numbers that every JSON reader keeps (RFC 8259, section 6)."""
@@ -63,7 +63,7 @@ SAMPLING = table(
             "doc": "Maximum number of tokens to generate; the context length ends a generation, too.",
         },
         "min_tokens": _COUNT,
-        "min_tokens_to_keep": _SIZE,
+        "min_tokens_to_keep": _COUNT,
         "no_repeat_ngram_size": _COUNT,
         "stop_token_ids": {
             "kind": TOKEN_IDS,
@@ -75,7 +75,8 @@ SAMPLING = table(
         "cache_prompt": {},
     },
 )
-"""Fields of `SamplingParams` that clients may set. The ranges are the engine's own, or narrower."""
+"""Fields of `SamplingParams` that clients may set. The ranges of counts are the engine's own, others too or
+narrower; every API has -1 for a random seed."""
 
 
 def sampling_params(values: Values, *, seed_bits: int = _SAFE_SEED_BITS, **more: Any) -> SamplingParams:

@@ -68,7 +68,9 @@ class ChatApi:
         """`POST /v1/chat/completions`."""
         parsed = await exchange.read(ChatRequest)
         request = parsed.value
-        conversation = conversation_of(request)
+        conversation = conversation_of(
+            request, may_bring_template=self._services.settings.request_chat_template
+        )
         params = await with_constraint(request, chat_params(request), request.response_format)
         session = SESSION.of(exchange.request.scope)
         if session is not None and request.n > 1:
@@ -81,7 +83,12 @@ class ChatApi:
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)
             call = turns(plan, dialect=DIALECT, model=used.model, session=session, num_choices=request.n)
             async with self._services.generation.run(call) as run:
-                make = functools.partial(ChatChoice, engine=used.engine, has_logprobs=request.logprobs)
+                make = functools.partial(
+                    ChatChoice,
+                    engine=used.engine,
+                    has_logprobs=request.logprobs,
+                    reasoning_format=request.reasoning_format,
+                )
                 answer = _Answer(envelope, run, make)
                 if request.stream:
                     frames = answer.frames(with_usage=request.stream_options.include_usage)

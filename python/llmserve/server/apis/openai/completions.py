@@ -17,6 +17,7 @@ from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, a
 from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
+from llmserve.server.apis.openai.time_limit import TimeLimit
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
@@ -24,6 +25,7 @@ from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.fields import wire_name
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
@@ -65,7 +67,8 @@ class CompletionsApi:
         params = await with_constraint(request, _params(request), request.response_format)
         ignored = [*parsed.unknown, *ignored_fields(request, params)]
         session = SESSION.of(exchange.request.scope)
-        async with self.submitted(request, params, session) as (used, choices):
+        tokens_field = wire_name(request, "max_tokens")
+        async with self.submitted(request, params, session, tokens_field) as (used, choices):
             envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
             headers = answer_headers(ignored, seed=params.seed)
             answer = _Answer(envelope, request, choices)
@@ -80,7 +83,8 @@ class CompletionsApi:
         request: OpenAiCompletionRequest,
         params: SamplingParams,
         session: str | None,
-        tokens_field: str = "max_tokens",
+        tokens_field: str,
+        time_limit: TimeLimit | None = None,
     ) -> AsyncGenerator[tuple[UsedModel, list[Choice]], None]:
         """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
 
@@ -105,7 +109,7 @@ class CompletionsApi:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
             params = await for_model(used, params, request)
             choices = [
-                Choice(used.engine, request, prompt_index, number, params)
+                Choice(used.engine, request, prompt_index, number, params, time_limit)
                 for prompt_index in range(len(request.prompt))
                 for number in range(request.n)
             ]
@@ -116,7 +120,7 @@ class CompletionsApi:
                     dialect=DIALECT,
                     model=used.model,
                     starts=[
-                        raw_text(choice.prompt, choice.params, at_end=not request.stream)
+                        raw_text(choice.prompt, choice.params, at_end=choice.is_wanted_at_end)
                         for choice in choices
                     ],
                     prompts=[choice.name for choice in choices],
@@ -152,6 +156,7 @@ class Choice:
     prompt_index: int
     number: int
     base: SamplingParams
+    time_limit: TimeLimit | None = None
     truncated: list[int] | None = None
     """What `truncate_prompt_tokens` leaves of the prompt."""
     run: Run[Stream] | None = None
@@ -185,6 +190,16 @@ class Choice:
         return self.base.replace(choice_index=self.number) if self.number else self.base
 
     @property
+    def is_wanted_at_end(self) -> bool:
+        """Whether nobody looks at single outputs."""
+        return not self.request.stream and self.time_limit is None
+
+    @property
+    def is_timed_out(self) -> bool:
+        """Whether the client's time limit has ended the text."""
+        return self.time_limit is not None and self.time_limit.has_passed
+
+    @property
     def shown_stop(self) -> str:
         """The stop string that ended the text, if it is shown."""
         if self.completion is None or not self.request.include_stop_str_in_output:
@@ -208,7 +223,8 @@ class Choice:
         else:
             outputs = await self.run.outputs()
             self.completion = await outputs[self.index].result()
-            self.run.check_end(self.completion.finish_reason, CallCancelledError)
+            otherwise = None if self.is_timed_out else CallCancelledError
+            self.run.check_end(self.completion.finish_reason, otherwise)
         return self.completion
 
     async def _without_output(self) -> Completion:

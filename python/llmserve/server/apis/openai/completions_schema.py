@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.schema import SamplingFields
+from llmserve.server.apis.openai.schema import SamplingFields, token_limit
 from llmserve.server.fields.refused import EVERYWHERE, RAW_PROMPT, refused
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.field_kinds import unchecked
@@ -67,5 +67,5 @@ class OpenAiCompletionRequest(SamplingFields):
     @property
     def num_tokens_wanted(self) -> int:
         """The limit on tokens; -1 is the context length."""
-        given = self.n_predict if self.max_tokens is None else self.max_tokens
+        given = token_limit(self)
         return DEFAULT_MAX_TOKENS if given is None else given

@@ -31,7 +31,7 @@ COMMON: Mapping[str, Differences] = {
     "cache_prompt": {},
     "min_tokens": {},
     "no_repeat_ngram_size": {},
-    "min_tokens_to_keep": {"wire": "min_keep", "minimum": 0},
+    "min_tokens_to_keep": {"wire": "min_keep"},
 }
 """How all routes of this dialect differ from the table."""
 
@@ -49,9 +49,19 @@ def openai_sampling(defaults: Mapping[str, Any] | None = None) -> Group:
 OPENAI_SAMPLING = openai_sampling()
 
 
+_TOKEN_LIMITS = ("n_predict", "max_completion_tokens", "max_tokens")
+
+
+def token_limit(fields: object) -> int | None:
+    """The limit on tokens: the first that is given, llama-server's before OpenAI's newer and older name."""
+    limits = (getattr(fields, name, None) for name in _TOKEN_LIMITS)
+    return next((limit for limit in limits if limit is not None), None)
+
+
 RESPONSE_FORMAT = Field(
     "`{type: text}`, `{type: json_object}`, `{type: json_schema, json_schema: {schema}}`, `{type: regex, "
-    "pattern}` or `{type: grammar, grammar}`. The output always conforms to it.",
+    "pattern}`, `{type: grammar, grammar}` or `{type: structural_tag, format}`. The output always conforms "
+    "to it.",
     engine=("json_schema", "regex", "grammar"),
     kind=OBJECT,
 )
@@ -105,7 +115,7 @@ class SamplingFields(GenerationFields):
     n_predict: Annotated[
         int | None,
         Field(
-            "llama-server's name of `max_tokens`, which wins.",
+            "llama-server's name of `max_tokens`, and the one that counts if both are given.",
             engine="max_tokens",
             minimum=-1,
             maximum=MAX_COUNT,
