@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use llmserve_engine::sampler::{Bans, Sampler, Scratch};
+use llmserve_engine::sampler::{Bans, Sampled, Sampler, Scratch};
 use llmserve_engine::{SamplingParams, TokenId};
 
 /// Vocabulary sizes of `SmolLM2` and `Qwen2.5`.
@@ -53,12 +53,12 @@ fn sampler(criterion: &mut Criterion) {
     for vocabulary in VOCABULARIES {
         let logits = logits(vocabulary, 2.0);
         for (name, params, logprobs) in cases() {
-            let mut sampler = Sampler::new(&params, 1, logprobs, &prompt);
+            let mut sampler = Sampler::new(&params, 1, logprobs, &prompt, |_| &[]);
             let mut scratch = Scratch::default();
             group.bench_function(BenchmarkId::new(name, vocabulary), |bencher| {
                 bencher.iter(|| {
                     // Another position each time: draws fall on likely and on unlikely tokens.
-                    sampler.accept(TokenId(0));
+                    sampler.accept(&Sampled::forced(TokenId(0)), &[]);
                     sampler.sample(black_box(&logits), Bans::default(), &mut scratch)
                 });
             });

@@ -2,7 +2,7 @@
 
 use super::row::Row;
 use super::select;
-use super::truncation::Memory;
+use super::pool::Memory;
 use super::weight::{ONE, Softmax};
 use crate::event::TokenLogprobs;
 use crate::ids::TokenId;
