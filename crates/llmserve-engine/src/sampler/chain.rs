@@ -72,7 +72,8 @@ impl Chain {
                 Step::TopK(1) => return true,
                 Step::Temperature(temperature) if temperature.is_greedy() => return true,
                 // These keep the best one the best.
-                Step::Temperature(_) | Step::TopNSigma(_) | Step::TopK(_) | Step::TopP(_) | Step::MinP(_) => {}
+                Step::Temperature(_) | Step::TopNSigma(_) | Step::TopK(_) | Step::TopP(_) | Step::MinP(_) => {
+                }
                 Step::Adjust(_) | Step::TypicalP(_) | Step::Xtc(..) | Step::Mirostat => return false,
             }
         }
@@ -81,12 +82,12 @@ impl Chain {
 
     /// How often all weights of a row are computed, about.
     pub(super) fn num_sums(&self) -> usize {
-        let first = self.steps.iter().find(|step| match step {
-            Step::Temperature(temperature) => temperature.is_dynamic(),
-            _ => true,
-        });
-        match first {
-            _ if self.is_greedy() => 0,
+        if self.is_greedy() {
+            return 0;
+        }
+        let is_fixed =
+            |step: &Step| matches!(step, Step::Temperature(temperature) if !temperature.is_dynamic());
+        match self.steps.iter().find(|step| !is_fixed(step)) {
             Some(Step::TopK(_)) => 0,
             Some(Step::TopP(_) | Step::MinP(_)) | None => 1,
             // All candidates are gathered.

@@ -67,7 +67,8 @@ impl History {
             (Adjuster::Dry, _, Some(dry)) => {
                 let amounts = dry.penalties(memory);
                 pool.change(|candidate, mut logit| {
-                    if let Ok(place) = amounts.binary_search_by_key(&token_of(candidate), |(token, _)| *token) {
+                    if let Ok(place) = amounts.binary_search_by_key(&token_of(candidate), |(token, _)| *token)
+                    {
                         super::penalties::change(&mut logit, |logit| logit - amounts[place].1);
                     }
                     logit

@@ -51,17 +51,18 @@ use crate::sampling::SamplingParams;
 /// vocabulary at first use and keeps nothing between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The largest logit of each block of the row at hand.
-    maxima: Vec<f32>,
+    row: RowMemory,
     memory: Memory,
     repetitions: dry::Memory,
-    changes: Changes,
 }
 
-/// A row that differs from what the model gave.
+/// For the row at hand.
 #[derive(Debug, Default)]
-struct Changes {
-    logits: Vec<f32>,
+struct RowMemory {
+    /// The row where it differs from what the model gave.
+    changed: Vec<f32>,
+    /// The largest logit of each block.
+    maxima: Vec<f32>,
     undo: Vec<(TokenId, f32)>,
     repeats: Vec<TokenId>,
 }
@@ -139,8 +140,8 @@ impl Sampler {
     pub fn sample(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Result<Sampled, Error> {
         let (id, surprise) = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
         let logprobs = self.num_top_logprobs.and_then(|num_top| {
-            let Scratch { maxima, memory, .. } = scratch;
-            logprobs::of_token(Row::new(logits, maxima), id, num_top, memory)
+            let Scratch { row, memory, .. } = scratch;
+            logprobs::of_token(Row::new(logits, &mut row.maxima), id, num_top, memory)
         });
         Ok(Sampled { token: token_id(id), logprobs, surprise: Some(surprise) })
     }
@@ -156,12 +157,12 @@ impl Sampler {
                 return Some((best, 0.0));
             }
         }
-        let Scratch { maxima, memory, repetitions, changes } = scratch;
+        let Scratch { row, memory, repetitions } = scratch;
         let (row, (best, max)) = if is_free && bans.tokens.is_empty() && bans.allowed.is_none() {
-            let row = Row::new(logits, maxima);
+            let row = Row::new(logits, &mut row.maxima);
             (row, row.best()?)
         } else {
-            self.adjust(logits, bans, changes, repetitions, maxima)?
+            self.adjust(logits, bans, row, repetitions)?
         };
         if is_greedy {
             return Some((best, 0.0));
@@ -179,23 +180,22 @@ impl Sampler {
         &self,
         logits: &[f32],
         bans: Bans<'_>,
-        changes: &'s mut Changes,
+        memory: &'s mut RowMemory,
         repetitions: &mut dry::Memory,
-        maxima: &'s mut Vec<f32>,
     ) -> Option<(Row<'s>, (usize, f32))> {
-        let Changes { logits: adjusted, undo, repeats } = changes;
-        adjusted.clear();
-        adjusted.extend_from_slice(logits);
+        let RowMemory { changed, maxima, undo, repeats } = memory;
+        changed.clear();
+        changed.extend_from_slice(logits);
         for &adjuster in &self.chain.head {
-            self.history.adjust_row(adjuster, adjusted, repetitions);
+            self.history.adjust_row(adjuster, changed, repetitions);
         }
-        penalties::apply_bias(&self.bias, adjusted);
+        penalties::apply_bias(&self.bias, changed);
         if let Some(words) = bans.allowed {
-            bans::apply_mask(words, adjusted);
+            bans::apply_mask(words, changed);
         }
         repeats.clear();
         repeats.extend(self.history.ngrams.iter().flat_map(NgramBans::banned));
-        bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo, maxima)
+        bans::apply([bans.tokens, &self.banned, repeats], changed, undo, maxima)
     }
 
     /// The cost of a draw, in passes for the largest logit of a row.

@@ -63,6 +63,7 @@ fn entropy_share(pool: &mut Pool<'_>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pool::Memory;
     use super::super::row::Row;
     use super::*;
 
@@ -71,7 +72,7 @@ mod tests {
     }
 
     fn share_of(logits: &[f32]) -> Option<f64> {
-        let (mut maxima, mut memory) = Default::default();
+        let (mut maxima, mut memory) = (Vec::new(), Memory::default());
         let row = Row::new(logits, &mut maxima);
         let (_, max) = row.best()?;
         entropy_share(&mut Pool::new(row, max, 1, &mut memory))

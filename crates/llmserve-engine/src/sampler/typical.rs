@@ -12,9 +12,7 @@ use super::weight::Softmax;
 /// Keeps the most typical candidates, and at least `keep`.
 pub(super) fn cut(candidates: &mut Vec<Candidate>, softmax: Softmax, keep: usize, p: f32) {
     let mean = mean_distance(candidates, softmax);
-    let order = |candidate: &Candidate| {
-        (distance(softmax, candidate.logit()).abs_diff(mean), candidate.key)
-    };
+    let order = |candidate: &Candidate| (distance(softmax, candidate.logit()).abs_diff(mean), candidate.key);
     let wanted = needed(p, select::total(candidates)) - 1;
     let kept = select::partition_by(candidates, wanted, order) + 1;
     if kept < keep && keep < candidates.len() {

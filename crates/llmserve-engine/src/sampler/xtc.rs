@@ -15,12 +15,12 @@ pub(super) fn hits(params: XtcParams, key: DrawKey, num_generated: usize) -> boo
 
 /// Leaves out the likeliest candidates, unless fewer than `keep` would be left.
 pub(super) fn cut(candidates: &mut Vec<Candidate>, keep: usize, threshold: f32) {
-    let least = needed(threshold, select::total(candidates));
-    let choices = || candidates.iter().filter(|candidate| candidate.weight >= least);
-    let num_choices = choices().count();
-    let Some(last) = choices().map(|candidate| candidate.key).max() else { return };
-    if candidates.len() - num_choices + 1 >= keep {
-        candidates.retain(|candidate| candidate.key >= last);
+    let bound = needed(threshold, select::total(candidates));
+    let choices = || candidates.iter().filter(|candidate| candidate.weight >= bound);
+    let num_left = candidates.len() + 1 - choices().count();
+    let kept = choices().map(|candidate| candidate.key).max();
+    if let Some(first) = kept.filter(|_| num_left >= keep) {
+        candidates.retain(|candidate| candidate.key >= first);
     }
 }
 

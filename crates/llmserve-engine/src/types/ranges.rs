@@ -18,7 +18,11 @@ pub(super) fn above_zero(field: &'static str, value: f32) -> Result<(), Error> {
 
 /// A value that is below its bound, or not a finite number.
 fn lower_bound(field: &'static str, value: f32, bound: f32, reason: String) -> Result<(), Error> {
-    if value.is_finite() { Err(Error::beyond(field, f64::from(bound), reason)) } else { invalid(field, reason) }
+    if value.is_finite() {
+        Err(Error::beyond(field, f64::from(bound), reason))
+    } else {
+        invalid(field, reason)
+    }
 }
 
 pub(super) fn between(field: &'static str, value: f32, low: f32, high: f32) -> Result<(), Error> {

@@ -30,11 +30,14 @@ fn step(kind: SamplerKind, params: &SamplingParams, left: &mut Left) {
         }
         SamplerKind::Temperature => {
             let temperature = temperature(params, &p);
-            left.iter_mut().for_each(|(_, logit)| *logit /= temperature);
+            for (_, logit) in left {
+                *logit /= temperature;
+            }
         }
         SamplerKind::TopNSigma if params.top_n_sigma > 0.0 => {
             let mean = left.iter().map(|(_, logit)| logit).sum::<f64>() / left.len() as f64;
-            let variance = left.iter().map(|(_, logit)| (logit - mean).powi(2)).sum::<f64>() / left.len() as f64;
+            let variance =
+                left.iter().map(|(_, logit)| (logit - mean).powi(2)).sum::<f64>() / left.len() as f64;
             let floor = left[0].1 - f64::from(params.top_n_sigma) * variance.sqrt();
             left.retain(|(_, logit)| *logit >= floor);
         }
@@ -73,7 +76,13 @@ fn step(kind: SamplerKind, params: &SamplingParams, left: &mut Left) {
             let num_choices = p.iter().filter(|p| **p >= f64::from(params.xtc.threshold)).count();
             left.drain(..num_choices.saturating_sub(1));
         }
-        _ => {}
+        SamplerKind::Penalties
+        | SamplerKind::Dry
+        | SamplerKind::TopNSigma
+        | SamplerKind::TopK
+        | SamplerKind::TopP
+        | SamplerKind::TypicalP
+        | SamplerKind::Xtc => {}
     }
 }
 
@@ -95,7 +104,12 @@ fn all_on() -> impl Strategy<Value = SamplingParams> {
     let cuts = (1u32..9, 0.5f32..1.0, 0.0f32..0.2, 0.3f32..1.0, 0.5f32..3.0);
     let temperature = (0.3f32..2.0, prop_oneof![Just(0.0f32), 0.1f32..0.6], 0.5f32..2.0);
     (kinds(), cuts, temperature, 0.02f32..0.4).prop_map(
-        |(samplers, (top_k, top_p, min_p, typical_p, top_n_sigma), (temperature, range, exponent), threshold)| {
+        |(
+            samplers,
+            (top_k, top_p, min_p, typical_p, top_n_sigma),
+            (temperature, range, exponent),
+            threshold,
+        )| {
             SamplingParams {
                 samplers,
                 top_k,
@@ -135,6 +149,39 @@ proptest! {
         let index = found.expect("a token that should have been cut");
         let surprise = sampled.surprise.unwrap_or(f64::NAN);
         prop_assert!((surprise + p[index].log2()).abs() < 1e-3 * (1.0 + surprise), "{} {}", surprise, -p[index].log2());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_numbers_give_a_token_or_an_error(
+        params in all_on(), seed in any::<u64>(), keep in 0u32..4, version in 0usize..3, last_n in 0u32..4,
+        row in prop::collection::vec(any::<u32>().prop_map(f32::from_bits), 1..40),
+    ) {
+        let versions = [MirostatVersion::Off, MirostatVersion::One, MirostatVersion::Two];
+        let params = SamplingParams {
+            mirostat: MirostatParams { version: versions[version], tau: 2.0, eta: 0.1 },
+            dry: DryParams { multiplier: 1e30, base: 1e30, allowed_length: 1, ..DryParams::default() },
+            repetition_penalty: 1e-30,
+            repeat_last_n: Some(last_n),
+            min_tokens_to_keep: keep,
+            ..params
+        };
+        let text = [0, 1, 0, 1].map(TokenId);
+        let mut sampler = new_sampler(&params, seed, None, &text);
+        for _ in 0..3 {
+            match sampler.sample(&row, Bans::default(), &mut Scratch::default()) {
+                Ok(drawn) => {
+                    prop_assert!(row[drawn.token.0 as usize] > f32::NEG_INFINITY);
+                    prop_assert!(drawn.surprise.is_some_and(|bits| bits >= 0.0 && bits.is_finite()));
+                    sampler.accept(&drawn, &[]);
+                }
+                Err(error) => {
+                    prop_assert_eq!(error, Error::InvalidLogits);
+                    prop_assert!(row.iter().all(|&logit| logit.is_nan() || logit == f32::NEG_INFINITY));
+                }
+            }
+        }
     }
 }
 
@@ -180,7 +227,8 @@ fn a_sampler_that_is_named_twice_is_applied_twice() {
     let row = [3.0, 2.0, 0.0];
     let hot = SamplingParams { temperature: 2.0, ..with(&[SamplerKind::Temperature; 2]) };
     let surprise = |params: &SamplingParams| {
-        let sampled = new_sampler(params, 1, None, &[]).sample(&row, Bans::default(), &mut Scratch::default());
+        let sampled =
+            new_sampler(params, 1, None, &[]).sample(&row, Bans::default(), &mut Scratch::default());
         sampled.ok().and_then(|sampled| sampled.surprise)
     };
     let hotter = SamplingParams { temperature: 4.0, ..with(&[SamplerKind::Temperature]) };
@@ -190,7 +238,8 @@ fn a_sampler_that_is_named_twice_is_applied_twice() {
 #[test]
 fn penalties_within_the_chain_see_divided_logits() {
     // 6 / 2 - 2 = 1 is less than 3 / 2; before the temperature, 6 - 2 = 4 would be more than 3.
-    let base = SamplingParams { temperature: 2.0, top_k: 1, presence_penalty: 2.0, ..SamplingParams::default() };
+    let base =
+        SamplingParams { temperature: 2.0, top_k: 1, presence_penalty: 2.0, ..SamplingParams::default() };
     let order = |samplers: &[SamplerKind]| SamplingParams { samplers: samplers.to_vec(), ..base.clone() };
     for (samplers, expected) in [
         ([SamplerKind::Temperature, SamplerKind::Penalties, SamplerKind::TopK], 1),
@@ -210,7 +259,11 @@ fn dry_is_the_same_first_and_later() {
     for samplers in [[SamplerKind::Dry, SamplerKind::TopK], [SamplerKind::TopK, SamplerKind::Dry]] {
         let params = SamplingParams { dry: dry.clone(), top_k: 4, ..with(&samplers) };
         let sampled = new_sampler(&params, 1, None, &text)
-            .sample(&[0.0, f32::NEG_INFINITY, f32::NEG_INFINITY, 3.0], Bans::default(), &mut Scratch::default())
+            .sample(
+                &[0.0, f32::NEG_INFINITY, f32::NEG_INFINITY, 3.0],
+                Bans::default(),
+                &mut Scratch::default(),
+            )
             .unwrap();
         assert!((sampled.surprise.unwrap() - 1.0).abs() < 1e-6, "{samplers:?}");
     }
@@ -225,9 +278,9 @@ fn mirostat_replaces_the_cuts_and_follows_what_is_drawn() {
         let mut sampler = new_sampler(&params, 11, None, &[]);
         let mut surprises = Vec::new();
         for _ in 0..2000 {
-            let sampled = sampler.sample(&row, Bans::default(), &mut Scratch::default()).unwrap();
-            surprises.extend(sampled.surprise);
-            sampler.accept(&sampled, &[]);
+            let drawn = sampler.sample(&row, Bans::default(), &mut Scratch::default()).unwrap();
+            surprises.extend(drawn.surprise);
+            sampler.accept(&drawn, &[]);
         }
         let mean = surprises[500..].iter().sum::<f64>() / 1500.0;
         assert!((mean - 3.0).abs() < 0.1, "{version:?} {mean}");
