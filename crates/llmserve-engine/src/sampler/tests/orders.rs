@@ -57,20 +57,7 @@ fn step(kind: SamplerKind, params: &SamplingParams, left: &mut Left) {
             left.truncate(kept);
         }
         SamplerKind::TypicalP if params.typical_p < 1.0 => {
-            let entropy = entropy(&p);
-            let mut order: Vec<usize> = (0..left.len()).collect();
-            order.sort_by(|&a, &b| {
-                let shift = |index: usize| (-p[index].ln() - entropy).abs();
-                shift(a).total_cmp(&shift(b))
-            });
-            let (mut kept, mut sum) = (0, 0.0);
-            while kept < order.len() && sum < f64::from(params.typical_p) {
-                sum += p[order[kept]];
-                kept += 1;
-            }
-            let mut ranks = order[..kept].to_vec();
-            ranks.sort_unstable();
-            *left = ranks.into_iter().map(|rank| left[rank]).collect();
+            *left = typical(&p, f64::from(params.typical_p)).into_iter().map(|rank| left[rank]).collect();
         }
         SamplerKind::Xtc if params.xtc.probability > 0.0 => {
             let num_choices = p.iter().filter(|p| **p >= f64::from(params.xtc.threshold)).count();
@@ -84,6 +71,22 @@ fn step(kind: SamplerKind, params: &SamplingParams, left: &mut Left) {
         | SamplerKind::TypicalP
         | SamplerKind::Xtc => {}
     }
+}
+
+/// The ranks that locally typical sampling keeps.
+fn typical(p: &[f64], share: f64) -> Vec<usize> {
+    let entropy = entropy(p);
+    let shift = |rank: &usize| (-p[*rank].ln() - entropy).abs();
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| shift(a).total_cmp(&shift(b)));
+    let (mut kept, mut sum) = (0, 0.0);
+    while kept < order.len() && sum < share {
+        sum += p[order[kept]];
+        kept += 1;
+    }
+    order.truncate(kept);
+    order.sort_unstable();
+    order
 }
 
 fn temperature(params: &SamplingParams, p: &[f64]) -> f64 {
