@@ -15,7 +15,8 @@ Vector = npt.NDArray[np.float64]
 def probabilities(logits: Vector) -> Vector:
     """The softmax."""
     weights: Vector = np.exp(logits - logits.max())
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights
 
 
 def distribution(logits: Vector, params: SamplingParams, text: Sequence[int]) -> Vector:
