@@ -82,6 +82,11 @@ def test_every_sampling_field_is_passed_on() -> None:
     )
     assert conversations.chat_params(chat(repetition_penalty=2.0)).repetition_penalty == 2.0
     assert conversations.chat_params(chat(top_k=-1)).top_k == 0
+    assert conversations.chat_params(chat(top_n_sigma=-1)).top_n_sigma == 0
+    assert conversations.chat_params(chat(repeat_last_n=-1)).repeat_last_n == 2**31 - 1
+    assert conversations.chat_params(chat(dry_penalty_last_n=-1)).dry_penalty_last_n == 2**31 - 1
+    assert conversations.chat_params(chat(samplers="kyt")).samplers == ("top_k", "typ_p", "temperature")
+    assert conversations.chat_params(chat(samplers=["typ", "minp"])).samplers == ("typ_p", "min_p")
     assert conversations.chat_params(chat(max_tokens=-1)).max_tokens is None
     assert conversations.chat_params(chat(top_p=0)).top_p > 0
     assert conversations.chat_params(chat(logprobs=True)).logprobs == 0

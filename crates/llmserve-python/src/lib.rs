@@ -17,6 +17,7 @@ mod load;
 mod logging;
 mod registry;
 mod request;
+mod sampling;
 mod session;
 mod tokens;
 mod wakeup;

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished, Timings, Usage};
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
-use crate::output::Output;
+use crate::output::{Output, Text};
 use crate::queue::Place;
 use crate::request::{GenerationRequest, Prompt};
 use crate::sequence::Prepared;
@@ -65,7 +65,7 @@ impl Preparer {
     fn prepare(&self, new: NewRequest) -> Result<(Prepared, Place), Error> {
         let NewRequest { mut request, outbox, drafter, head, mut place, turn, submitted } = new;
         let prompt = request.take_prompt();
-        let prompt = match &turn {
+        let mut prompt = match &turn {
             Some(turn) => self.compose(prompt, turn)?,
             None => self.tokens_of(prompt)?,
         };
@@ -80,7 +80,8 @@ impl Preparer {
         let constraint = self.constraint(&request, max_tokens - prompt.len(), &is_stopped)?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let output = Output::new(&request, seed, &prompt, max_tokens, constraint);
+        let text = Text { tokens: &mut prompt, vocabulary: &*self.vocabulary };
+        let output = Output::new(&request, seed, &text, max_tokens, constraint);
         let prepared = Prepared { request, prompt, seed, output, outbox, drafter, turn, head, submitted };
         Ok((prepared, place))
     }

@@ -1,8 +1,8 @@
 //! Log-probabilities: the log-softmax of the raw logits.
 
+use super::pool::Memory;
 use super::row::Row;
 use super::select;
-use super::truncation::Memory;
 use super::weight::{ONE, Softmax};
 use crate::event::TokenLogprobs;
 use crate::ids::TokenId;

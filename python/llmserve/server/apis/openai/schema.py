@@ -32,6 +32,22 @@ COMMON: Mapping[str, Differences] = {
     "min_tokens": {},
     "no_repeat_ngram_size": {},
     "min_tokens_to_keep": {"wire": "min_keep"},
+    "repeat_last_n": {},
+    "typical_p": {},
+    "top_n_sigma": {},
+    "xtc_probability": {},
+    "xtc_threshold": {},
+    "dynatemp_range": {},
+    "dynatemp_exponent": {},
+    "mirostat": {},
+    "mirostat_tau": {},
+    "mirostat_eta": {},
+    "dry_multiplier": {},
+    "dry_base": {},
+    "dry_allowed_length": {},
+    "dry_penalty_last_n": {},
+    "dry_sequence_breakers": {},
+    "samplers": {},
 }
 """How all routes of this dialect differ from the table."""
 
@@ -73,15 +89,6 @@ class GenerationFields(ConstraintFields):
 
     sampling: Annotated[Values, OPENAI_SAMPLING] = field(default_factory=dict)
     """The fields that are given. The others have the defaults of the model's settings, or of the route."""
-    repeat_last_n: Annotated[
-        int | None,
-        Field(
-            "llama-server's: 0 turns the penalties off, and -1 is the whole text. Other numbers are refused "
-            "beside a penalty.",
-            minimum=-1,
-            maximum=MAX_COUNT,
-        ),
-    ] = None
     bad_words: Annotated[
         tuple[str, ...],
         Field(
