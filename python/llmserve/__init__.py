@@ -90,6 +90,7 @@ __all__ = [
     "ModelInfo",
     "NextTurn",
     "NoDraftHeadError",
+    "PromptToken",
     "QueueFullError",
     "RequestError",
     "SamplingParams",

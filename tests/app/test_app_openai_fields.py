@@ -158,7 +158,6 @@ def test_other_names_of_the_limit(server: ServerProcess) -> None:
         ({"top_n_sigma": 1}, "top_n_sigma must be -1 or 0"),
         ({"repeat_last_n": 64, "repeat_penalty": 1.1}, "repeat_last_n must be -1"),
         ({"allowed_token_ids": [1, 2]}, "allowed_token_ids is not supported"),
-        ({"prompt_logprobs": 1}, "prompt_logprobs is not supported"),
         ({"use_beam_search": True}, "use_beam_search must be false"),
         ({"max_new_tokens": 5}, "max_new_tokens is not supported"),
     ],
@@ -220,7 +219,8 @@ def test_neutral_values_pass(server: ServerProcess, ask: Any) -> None:
         (native, {"n_probs": 2}),
         (complete, {"messages": [{"role": "user", "content": "a"}]}),
         (complete, {"max_completion_tokens": 5}),
-        (complete, {"logprobs": 1, "echo": True}),
+        (native, {"prompt_logprobs": 1}),
+        (respond, {"prompt_logprobs": 1}),
     ],
 )
 def test_fields_of_other_routes(server: ServerProcess, ask: Any, body: dict[str, Any]) -> None:

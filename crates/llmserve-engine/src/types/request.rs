@@ -10,6 +10,8 @@ pub const MAX_STOP_STRINGS: usize = 64;
 pub const MAX_STOP_BYTES: usize = 4096;
 /// Maximum number of alternatives that are reported for a token.
 pub const MAX_TOP_LOGPROBS: u32 = 100;
+/// Maximum number of log-probabilities that are reported of a prompt: of each of its tokens, and of alternatives.
+pub const MAX_PROMPT_LOGPROBS: usize = 1 << 18;
 /// Maximum number of entries in a logit bias.
 pub const MAX_LOGIT_BIAS: usize = 4096;
 /// Maximum number of stop tokens.
@@ -103,7 +105,8 @@ impl Default for SamplingParams {
 /// When a generation ends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StopParams {
-    /// Maximum number of tokens to generate, 1 or more; `None`: up to the context length.
+    /// Maximum number of tokens to generate; `None`: up to the context length. 0 only where the prompt's
+    /// log-probabilities are requested.
     pub max_tokens: Option<u32>,
     /// End-of-generation tokens are not drawn before this many tokens.
     pub min_tokens: u32,
@@ -154,6 +157,9 @@ pub struct RequestParts {
     pub drafting: Option<Drafting>,
     /// Report log-probabilities with this many alternatives (0: of the drawn token only).
     pub logprobs: Option<u32>,
+    /// Report log-probabilities of the prompt's tokens with this many alternatives. The prompt is then computed
+    /// again, since cached cells have no logits.
+    pub prompt_logprobs: Option<u32>,
     /// Reuse cached cells of an equal prefix, and leave this request's cells to others.
     pub cache_prompt: bool,
     /// Maximum number of tokens in a prompt chunk of this request.
@@ -185,6 +191,7 @@ impl RequestParts {
             constraint: None,
             drafting: None,
             logprobs: None,
+            prompt_logprobs: None,
             cache_prompt: true,
             prefill_step_size: None,
             delivery: Delivery::Streaming,
@@ -213,18 +220,14 @@ impl GenerationRequest {
     pub fn new(parts: RequestParts) -> Result<Self, Error> {
         check_sampling(&parts.sampling)?;
         check_stopping(&parts.stopping)?;
+        if parts.stopping.max_tokens == Some(0) && parts.prompt_logprobs.is_none() {
+            return Err(Error::beyond("max_tokens", 1.0, "must be at least 1, got 0"));
+        }
         if let Some(drafting) = &parts.drafting {
             drafting.check()?;
         }
-        if let Some(n) = parts.logprobs
-            && n > MAX_TOP_LOGPROBS
-        {
-            return Err(Error::beyond(
-                "logprobs",
-                f64::from(MAX_TOP_LOGPROBS),
-                format!("must be at most {MAX_TOP_LOGPROBS}, got {n}"),
-            ));
-        }
+        check_num_top("logprobs", parts.logprobs)?;
+        check_num_top("prompt_logprobs", parts.prompt_logprobs)?;
         if parts.prefill_step_size == Some(0) {
             return Err(Error::beyond("prefill_step_size", 1.0, "must be at least 1, got 0"));
         }
@@ -262,10 +265,18 @@ fn check_sampling(sampling: &SamplingParams) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
-    if stopping.max_tokens == Some(0) {
-        return Err(Error::beyond("max_tokens", 1.0, "must be at least 1, got 0"));
+fn check_num_top(field: &'static str, num_top: Option<u32>) -> Result<(), Error> {
+    match num_top {
+        Some(n) if n > MAX_TOP_LOGPROBS => Err(Error::beyond(
+            field,
+            f64::from(MAX_TOP_LOGPROBS),
+            format!("must be at most {MAX_TOP_LOGPROBS}, got {n}"),
+        )),
+        Some(_) | None => Ok(()),
     }
+}
+
+fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
     if let Some(max) = stopping.max_tokens
         && stopping.min_tokens > max
     {
@@ -396,6 +407,7 @@ mod tests {
             "stop: strings must have at most 4096 bytes, got 4097",
         );
         refused(|p| p.logprobs = Some(101), "logprobs: must be at most 100, got 101");
+        refused(|p| p.prompt_logprobs = Some(101), "prompt_logprobs: must be at most 100, got 101");
         refused(|p| p.prefill_step_size = Some(0), "prefill_step_size: must be at least 1, got 0");
         refused(
             |p| p.stopping.stop_token_ids = vec![TokenId(1); 4097],
@@ -409,5 +421,10 @@ mod tests {
         assert_eq!(check(|p| p.sampling.temperature = f32::MAX), Ok(()));
         assert_eq!(check(|p| p.sampling.logit_bias = vec![(TokenId(5), f32::NEG_INFINITY)]), Ok(()));
         assert_eq!(check(|p| p.stopping.min_tokens = 10), Ok(()));
+        let only_prompt = |p: &mut RequestParts| {
+            p.stopping.max_tokens = Some(0);
+            p.prompt_logprobs = Some(0);
+        };
+        assert_eq!(check(only_prompt), Ok(()));
     }
 }
