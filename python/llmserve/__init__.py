@@ -50,6 +50,7 @@ from llmserve.types import (
     Completion,
     Delta,
     ModelInfo,
+    PromptToken,
     SessionInfo,
     Stats,
     Timings,
