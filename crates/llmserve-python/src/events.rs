@@ -86,7 +86,9 @@ fn token<'py>(py: Python<'py>, record: &TokenRecord) -> PyResult<Bound<'py, PyAn
 
 /// `(id, bytes, (rank, logprobs))`.
 fn prompt_token<'py>(py: Python<'py>, token: &PromptToken) -> PyResult<Bound<'py, PyAny>> {
-    let score = |TokenScore { logprobs, rank }: &TokenScore| (*rank, token_logprobs(py, logprobs)?).into_bound_py_any(py);
+    let score = |TokenScore { logprobs, rank }: &TokenScore| {
+        (*rank, token_logprobs(py, logprobs)?).into_bound_py_any(py)
+    };
     let score = token.score.as_ref().map(score).transpose()?;
     (token.id.0, PyBytes::new(py, &token.bytes), score).into_bound_py_any(py)
 }

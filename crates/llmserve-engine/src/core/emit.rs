@@ -24,10 +24,9 @@ impl Core {
             self.take_checkpoint(part.index);
         }
         let mut ends = self.score_prompts(parts);
-        let draws = |part: &&Part| {
-            part.output_row.is_some() && ends.iter().all(|(index, _)| *index != part.index)
-        };
-        let drawing: Vec<&Part> = parts.iter().filter(draws).collect();
+        let is_drawn =
+            |part: &&Part| part.output_row.is_some() && ends.iter().all(|(index, _)| *index != part.index);
+        let drawing: Vec<&Part> = parts.iter().filter(is_drawn).collect();
         let drawn = self.draw(&drawing);
         for (part, drawn) in drawing.into_iter().zip(drawn) {
             ends.push((part.index, self.hand_out(part, drawn)));

@@ -18,7 +18,9 @@ impl Core {
         let limits = self.kv.limits();
         let spare = limits.max_outputs.saturating_sub(self.running.len() + limits.tile);
         let most = spare / self.running.len();
-        drafts.iter_mut().for_each(|len| *len = most.min(*len));
+        for len in drafts {
+            *len = most.min(*len);
+        }
     }
 
     /// The most tokens that each running sequence may compute in the next step so that all wanted logits have their

@@ -12,9 +12,10 @@ use crate::sampler::{self, PASSES_OF_SCORE, Scratch};
 #[derive(Debug)]
 pub(crate) struct PromptScores {
     num_top: u32,
-    num_prompt: usize,
-    /// How many of the prompt's tokens were handed out.
-    num_given: usize,
+    /// Whether the first token was handed out, which no row scores.
+    has_begun: bool,
+    /// The positions whose rows are still to be scored.
+    positions: Range<usize>,
 }
 
 /// A row of logits, and the token that follows it in the prompt.
@@ -27,19 +28,18 @@ pub(crate) struct ScoredRow<'a> {
 
 impl PromptScores {
     pub(crate) fn new(num_top: u32, num_prompt: usize) -> Self {
-        Self { num_top, num_prompt, num_given: 0 }
+        Self { num_top, has_begun: false, positions: 0..num_prompt.saturating_sub(1) }
     }
 
     /// The positions whose rows are still to be scored. Cells of earlier ones may come from anywhere.
     pub(crate) fn positions(&self) -> Range<usize> {
-        let end = self.num_prompt.saturating_sub(1);
-        self.num_given.saturating_sub(1).min(end)..end
+        self.positions.clone()
     }
 
-    /// The first token, which no row scores, if it was not handed out yet.
+    /// The first token, if it was not handed out yet.
     pub(crate) fn first(&mut self, prompt: &[TokenId], vocabulary: &dyn Vocabulary) -> Option<PromptToken> {
-        let id = *prompt.first().filter(|_| self.num_given == 0)?;
-        self.num_given = 1;
+        let id = *prompt.first().filter(|_| !self.has_begun)?;
+        self.has_begun = true;
         Some(PromptToken { id, bytes: vocabulary.piece(id, false).to_vec(), score: None })
     }
 
@@ -50,7 +50,7 @@ impl PromptScores {
         logits: impl Iterator<Item = Option<&'a [f32]>>,
     ) -> impl Iterator<Item = ScoredRow<'a>> {
         let num_top = self.num_top;
-        let next = tokens[self.num_given..self.num_prompt].iter();
+        let next = tokens[1..][self.positions()].iter();
         next.zip(logits).map(move |(&token, logits)| ScoredRow { logits, token, num_top })
     }
 
@@ -61,8 +61,8 @@ impl PromptScores {
         scores: Vec<TokenScore>,
         vocabulary: &dyn Vocabulary,
     ) -> Vec<PromptToken> {
-        let next = tokens[self.num_given..self.num_prompt].iter();
-        self.num_given += scores.len();
+        let next = tokens[1..][self.positions()].iter();
+        self.positions.start += scores.len();
         let token = |(&id, score)| PromptToken {
             id,
             bytes: vocabulary.piece(id, false).to_vec(),

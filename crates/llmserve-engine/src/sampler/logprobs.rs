@@ -1,9 +1,9 @@
 //! Log-probabilities: the log-softmax of the raw logits.
 
 use super::row::Row;
-use super::{Scratch, select};
 use super::truncation::Memory;
 use super::weight::{ONE, Softmax};
+use super::{Scratch, select};
 use crate::event::{TokenLogprobs, TokenScore};
 use crate::ids::TokenId;
 

@@ -86,7 +86,9 @@ impl Outbox {
                 true
             }
             Event::Accepted { .. } => true,
-            Event::Started { .. } | Event::Prompt(_) | Event::Delta(_) => self.delivery == Delivery::Streaming,
+            Event::Started { .. } | Event::Prompt(_) | Event::Delta(_) => {
+                self.delivery == Delivery::Streaming
+            }
         };
         match (event, contents.events.back_mut()) {
             // A slow reader gets one larger event; no record is lost.

@@ -89,7 +89,8 @@ fn beside_others_of_both_kinds() {
         wait_for_delta(&stream);
         // More than run at once, and more rows than a batch has logits.
         let texts: Vec<String> = (0..12).map(|index| prompt(index).repeat(3)).collect();
-        let handles: Vec<_> = texts.iter().map(|text| engine.submit(request(scored(text, 4)), None)).collect();
+        let handles: Vec<_> =
+            texts.iter().map(|text| engine.submit(request(scored(text, 4)), None)).collect();
         let plain: Vec<_> = texts.iter().map(|text| engine.submit(greedy(text, 4), None)).collect();
         for (handle, text) in handles.iter().zip(&texts) {
             let (scores, tokens, _) = read(handle);
@@ -111,7 +112,11 @@ fn beside_streams_that_draft() {
     let drafting = Some(Drafting { method: DraftMethod::Head, draft_len: 8, adaptive: false });
     let streams: Vec<_> = (0..7)
         .map(|index| {
-            let parts = RequestParts { stopping: stopping.clone(), drafting, ..RequestParts::text(prompt(index), 1_000_000) };
+            let parts = RequestParts {
+                stopping: stopping.clone(),
+                drafting,
+                ..RequestParts::text(prompt(index), 1_000_000)
+            };
             let submission = Submission { head: Some(head.clone()), ..request(parts).into() };
             engine.submit(submission, None)
         })
