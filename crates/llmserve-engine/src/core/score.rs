@@ -49,8 +49,9 @@ impl Core {
         let mut scores = self.score(&parts).into_iter();
         let mut ends = Vec::new();
         for part in parts {
-            let own = scores.by_ref().take(part.scored_rows.len()).collect();
-            let end = self.hand_out_scores(part.index, own);
+            // All are taken, also behind an error, since those of the next part follow.
+            let own: Vec<_> = scores.by_ref().take(part.scored_rows.len()).collect();
+            let end = self.hand_out_scores(part.index, own.into_iter().collect());
             if !matches!(end, Ok(None)) {
                 ends.push((part.index, end));
             }
