@@ -86,6 +86,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stop_token_ids": [2**31]}, f"must be a token id, got {2**31}"),
     ({"max_total_tokens": 0}, "must be at least 1, got 0"),
     ({"logprobs": 101}, "must be at most 100, got 101"),
+    ({"prompt_logprobs": 101}, "must be at most 100, got 101"),
     ({"cache_prompt": None}, "must be True or False, got None"),
     ({"prefill_step_size": 0}, "must be at least 1, got 0"),
     ({"temperature": list(range(100))}, f"must be a number, got {str(list(range(100)))[:80]}…"),
@@ -116,6 +117,7 @@ def test_the_limits_themselves_are_fine() -> None:
         dry_sequence_breakers=["é" * 128] * 64,
         stop_token_ids=range(3),
         logprobs=100,
+        prompt_logprobs=100,
         min_tokens=5,
     )
     assert params.stop == ("x",) * 64

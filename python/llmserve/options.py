@@ -92,6 +92,7 @@ class UnconstrainedOptions(TypedDict, total=False):
     stop_token_ids: Sequence[int]
     max_total_tokens: int | None
     logprobs: int | None
+    prompt_logprobs: int | None
     cache_prompt: bool
     prefill_step_size: int | None
 

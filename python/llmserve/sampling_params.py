@@ -35,7 +35,8 @@ class SamplingParams:
     """
 
     max_tokens: int | None = None
-    """Maximum number of tokens to generate; `None` allows as many as fit into the context length."""
+    """Maximum number of tokens to generate; `None` allows as many as fit into the context length. 0 only with
+    `prompt_logprobs`."""
     temperature: float = 0.0
     """0 always takes the likeliest token (greedy)."""
     top_k: int = 0
@@ -119,6 +120,9 @@ class SamplingParams:
     """The output conforms to this context-free grammar (llguidance's variant of Lark)."""
     logprobs: int | None = None
     """Report log-probabilities with this many alternatives, 0 to 100; `None` turns them off."""
+    prompt_logprobs: int | None = None
+    """Report log-probabilities of the prompt's tokens with this many alternatives, 0 to 100; `None` turns
+    them off. The whole prompt is then computed, since cached cells have none."""
     cache_prompt: bool = True
     """Reuse the KV cells of an equal prefix, and keep this request's cells for later requests."""
     prefill_step_size: int | None = None

@@ -180,7 +180,6 @@ def test_other_names_of_the_limit(server: ServerProcess) -> None:
         ({"adaptive_target": 0.5}, "adaptive_target must be -1"),
         ({"penalty_last_n": 5}, "penalty_last_n must be -1, got the number 5: use repeat_last_n"),
         ({"allowed_token_ids": [1, 2]}, "allowed_token_ids is not supported"),
-        ({"prompt_logprobs": 1}, "prompt_logprobs is not supported"),
         ({"use_beam_search": True}, "use_beam_search must be false"),
         ({"max_new_tokens": 5}, "max_new_tokens is not supported"),
     ],
@@ -286,7 +285,8 @@ def test_neutral_values_pass(server: ServerProcess, ask: Any) -> None:
         (native, {"n_probs": 2}),
         (complete, {"messages": [{"role": "user", "content": "a"}]}),
         (complete, {"max_completion_tokens": 5}),
-        (complete, {"logprobs": 1, "echo": True}),
+        (native, {"prompt_logprobs": 1}),
+        (respond, {"prompt_logprobs": 1}),
     ],
 )
 def test_fields_of_other_routes(server: ServerProcess, ask: Any, body: dict[str, Any]) -> None:

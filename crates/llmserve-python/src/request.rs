@@ -34,6 +34,7 @@ pub(crate) fn generation_request(
         constraint: constraint(&fields)?,
         drafting,
         logprobs: fields.optional_uint("logprobs")?,
+        prompt_logprobs: fields.optional_uint("prompt_logprobs")?,
         cache_prompt: fields.bool("cache_prompt")?,
         prefill_step_size: fields.optional_uint("prefill_step_size")?,
         delivery,

@@ -38,6 +38,7 @@ pub use self::bans::Bans;
 use self::chain::{Chain, Position};
 use self::draw::DrawKey;
 use self::history::History;
+pub(crate) use self::logprobs::score;
 use self::ngram::NgramBans;
 use self::pool::{Memory, Pool};
 use self::row::Row;
@@ -46,6 +47,11 @@ use crate::error::Error;
 use crate::event::TokenLogprobs;
 use crate::ids::TokenId;
 use crate::sampling::SamplingParams;
+
+/// A sum of all weights takes as long as this many passes for the largest logit.
+const PASSES_OF_SUM: usize = 8;
+/// The cost of [`score`], in such passes.
+pub(crate) const PASSES_OF_SCORE: usize = 3 + PASSES_OF_SUM;
 
 /// Working memory that sequences share: one for each thread that draws. It grows to the size of the
 /// vocabulary at first use and keeps nothing between calls.
@@ -200,9 +206,8 @@ impl Sampler {
 
     /// The cost of a draw, in passes for the largest logit of a row.
     pub(crate) fn num_passes(&self) -> usize {
-        // A sum of all weights takes eight times as long.
         let sums = self.chain.num_sums() + usize::from(self.num_top_logprobs.is_some());
-        2 + usize::from(!self.leaves_logits_alone()) + 8 * sums - usize::from(self.chain.is_greedy())
+        2 + usize::from(!self.leaves_logits_alone()) + PASSES_OF_SUM * sums - usize::from(self.chain.is_greedy())
     }
 
     fn leaves_logits_alone(&self) -> bool {

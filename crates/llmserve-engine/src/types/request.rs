@@ -12,6 +12,8 @@ pub const MAX_STOP_STRINGS: usize = 64;
 pub const MAX_STOP_BYTES: usize = 4096;
 /// Maximum number of alternatives that are reported for a token.
 pub const MAX_TOP_LOGPROBS: u32 = 100;
+/// Maximum number of log-probabilities that are reported of a prompt: of each of its tokens, and of alternatives.
+pub const MAX_PROMPT_LOGPROBS: usize = 1 << 18;
 /// Maximum number of stop tokens.
 pub const MAX_STOP_TOKENS: usize = 4096;
 
@@ -50,7 +52,8 @@ pub enum Special {
 /// When a generation ends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StopParams {
-    /// Maximum number of tokens to generate, 1 or more; `None`: up to the context length.
+    /// Maximum number of tokens to generate; `None`: up to the context length. 0 only where the prompt's
+    /// log-probabilities are requested.
     pub max_tokens: Option<u32>,
     /// End-of-generation tokens are not drawn before this many tokens.
     pub min_tokens: u32,
@@ -101,6 +104,9 @@ pub struct RequestParts {
     pub drafting: Option<Drafting>,
     /// Report log-probabilities with this many alternatives (0: of the drawn token only).
     pub logprobs: Option<u32>,
+    /// Report log-probabilities of the prompt's tokens with this many alternatives. The prompt is then computed
+    /// again, since cached cells have no logits.
+    pub prompt_logprobs: Option<u32>,
     /// Reuse cached cells of an equal prefix, and leave this request's cells to others.
     pub cache_prompt: bool,
     /// Maximum number of tokens in a prompt chunk of this request.
@@ -132,6 +138,7 @@ impl RequestParts {
             constraint: None,
             drafting: None,
             logprobs: None,
+            prompt_logprobs: None,
             cache_prompt: true,
             prefill_step_size: None,
             delivery: Delivery::Streaming,
@@ -160,18 +167,14 @@ impl GenerationRequest {
     pub fn new(parts: RequestParts) -> Result<Self, Error> {
         parts.sampling.check()?;
         check_stopping(&parts.stopping)?;
+        if parts.stopping.max_tokens == Some(0) && parts.prompt_logprobs.is_none() {
+            return Err(Error::beyond("max_tokens", 1.0, "must be at least 1, got 0"));
+        }
         if let Some(drafting) = &parts.drafting {
             drafting.check()?;
         }
-        if let Some(n) = parts.logprobs
-            && n > MAX_TOP_LOGPROBS
-        {
-            return Err(Error::beyond(
-                "logprobs",
-                f64::from(MAX_TOP_LOGPROBS),
-                format!("must be at most {MAX_TOP_LOGPROBS}, got {n}"),
-            ));
-        }
+        check_num_top("logprobs", parts.logprobs)?;
+        check_num_top("prompt_logprobs", parts.prompt_logprobs)?;
         if parts.prefill_step_size == Some(0) {
             return Err(Error::beyond("prefill_step_size", 1.0, "must be at least 1, got 0"));
         }
@@ -184,10 +187,18 @@ impl GenerationRequest {
     }
 }
 
-fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
-    if stopping.max_tokens == Some(0) {
-        return Err(Error::beyond("max_tokens", 1.0, "must be at least 1, got 0"));
+fn check_num_top(field: &'static str, num_top: Option<u32>) -> Result<(), Error> {
+    match num_top {
+        Some(n) if n > MAX_TOP_LOGPROBS => Err(Error::beyond(
+            field,
+            f64::from(MAX_TOP_LOGPROBS),
+            format!("must be at most {MAX_TOP_LOGPROBS}, got {n}"),
+        )),
+        Some(_) | None => Ok(()),
     }
+}
+
+fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
     if let Some(max) = stopping.max_tokens
         && stopping.min_tokens > max
     {
@@ -257,6 +268,7 @@ mod tests {
             "stop: strings must have at most 4096 bytes, got 4097",
         );
         refused(|p| p.logprobs = Some(101), "logprobs: must be at most 100, got 101");
+        refused(|p| p.prompt_logprobs = Some(101), "prompt_logprobs: must be at most 100, got 101");
         refused(|p| p.prefill_step_size = Some(0), "prefill_step_size: must be at least 1, got 0");
         refused(
             |p| p.stopping.stop_token_ids = vec![TokenId(1); 4097],
@@ -267,5 +279,10 @@ mod tests {
     #[test]
     fn the_ends_of_the_ranges_are_in() {
         assert_eq!(check(|p| p.stopping.min_tokens = 10), Ok(()));
+        let only_prompt = |p: &mut RequestParts| {
+            p.stopping.max_tokens = Some(0);
+            p.prompt_logprobs = Some(0);
+        };
+        assert_eq!(check(only_prompt), Ok(()));
     }
 }

@@ -93,7 +93,6 @@ EVERYWHERE = {
     "web_search_options": Refused("llmserve does not search"),
     "lora": Refused(_ADAPTERS),
     "lora_path": Refused(_ADAPTERS),
-    "prompt_logprobs": Refused("a prompt's log-probabilities are not supported"),
     "n_probs": Refused(_SCORES, (0,)),
     "n_cmpl": Refused("only one text is generated", (1,)),
 }
@@ -163,6 +162,7 @@ _OF_OTHER_ROUTES = {
     "prompt": Refused("use userPrompt"),
     "logprobs": Refused(_SCORES, (False, 0)),
     "top_logprobs": Refused(_SCORES, (0,)),
+    "prompt_logprobs": Refused(_SCORES),
     "messages": Refused("belongs to chat"),
     "tools": Refused("belongs to chat"),
     "chat_template": Refused("belongs to chat"),

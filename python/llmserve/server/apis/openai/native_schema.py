@@ -75,6 +75,7 @@ class NativeCompletionRequest(GenerationFields):
             "n",
             "logprobs",
             "top_logprobs",
+            "prompt_logprobs",
         ),
     ] = field(default_factory=dict)
 

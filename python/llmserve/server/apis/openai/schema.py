@@ -83,6 +83,14 @@ RESPONSE_FORMAT = Field(
 )
 
 
+PROMPT_LOGPROBS = Field(
+    "vLLM's: give log-probabilities of the prompt, with this number of alternatives for each token. Not for "
+    "streams.",
+    minimum=0,
+    maximum=100,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationFields(ConstraintFields):
     """How tokens are drawn, with tokens that are named by their text."""
