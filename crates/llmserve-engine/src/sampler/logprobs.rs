@@ -16,7 +16,7 @@ pub(crate) fn score(
     scratch: &mut Scratch,
 ) -> Option<TokenScore> {
     let id = usize::try_from(token.0).ok()?;
-    let logprobs = of_token(Row::new(logits, &mut scratch.maxima), id, num_top, &mut scratch.memory)?;
+    let logprobs = of_token(Row::new(logits, &mut scratch.row.maxima), id, num_top, &mut scratch.memory)?;
     let own = logits.get(id).copied().unwrap_or(f32::NEG_INFINITY);
     let num_likelier: u32 = logits.iter().map(|&logit| u32::from(logit > own)).sum();
     Some(TokenScore { logprobs, rank: 1 + num_likelier })
