@@ -207,7 +207,8 @@ impl Sampler {
     /// The cost of a draw, in passes for the largest logit of a row.
     pub(crate) fn num_passes(&self) -> usize {
         let sums = self.chain.num_sums() + usize::from(self.num_top_logprobs.is_some());
-        2 + usize::from(!self.leaves_logits_alone()) + PASSES_OF_SUM * sums - usize::from(self.chain.is_greedy())
+        2 + usize::from(!self.leaves_logits_alone()) + PASSES_OF_SUM * sums
+            - usize::from(self.chain.is_greedy())
     }
 
     fn leaves_logits_alone(&self) -> bool {
