@@ -133,7 +133,14 @@ def test_a_conversation(server: ServerProcess) -> None:
         (complete, {"prompt": ["word " * 500] * 8, "prompt_logprobs": 100}, "prompt_logprobs"),
         (complete, {"prompt": ["word " * 500] * 8, "echo": True, "logprobs": 100}, "logprobs"),
     ],
-    ids=str,
+    ids=[
+        "completion-stream",
+        "chat-stream",
+        "below-zero",
+        "above-the-bound",
+        "prompt_logprobs-too-large-in-all",
+        "echo-too-large-in-all",
+    ],
 )
 def test_refusals(server: ServerProcess, ask: Any, body: dict[str, Any], param: str) -> None:
     answer = ask(server, **body)
