@@ -40,13 +40,38 @@ def test_a_conversation_is_streamed_kept_and_answered_again(server: ServerProces
 
 def test_escape_stops_an_answer(server: ServerProcess, open_tab: OpenTab) -> None:
     page = open_tab(server)
-    set_field(page, "temperature", "0")
-    ask(page, "Count from 1 to 1000, one number a line.")
+    page.get_by_label("JSON document").check()
+    set_field(page, "schema", json.dumps({"type": "array", "items": {"type": "boolean"}, "minItems": 900}))
+    ask(page, "Go on")
     expect(page.locator("article[aria-busy] > .content")).not_to_be_empty()
     page.keyboard.press("Escape")
     expect(answers(page)).to_contain_text("Stopped.")
     expect(page.get_by_role("button", name="Send")).to_be_visible()
     wait_until(lambda: server.states() == ["ready"])
+
+
+def test_messages_are_edited_and_answered_again_by_keyboard(server: ServerProcess, open_tab: OpenTab) -> None:
+    page = open_tab(server)
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    set_field(page, "max_tokens", "4")
+    ask(page, "first")
+    expect(answers(page)).to_contain_text("4 out")
+    edit = page.get_by_role("button", name="Edit")
+    edit.press("Enter")
+    page.keyboard.type("lost")
+    page.keyboard.press("Escape")
+    expect(edit).to_be_focused()
+    user = page.locator("article.user > .content")
+    expect(user).to_have_text("first")
+    page.keyboard.press("Enter")
+    page.keyboard.type(" of all")
+    page.keyboard.press("Enter")
+    expect(user).to_have_text("first of all")
+    expect(answers(page)).to_contain_text("4 out")
+    page.get_by_role("button", name="Regenerate").press("Enter")
+    # What can be done now has the focus.
+    expect(page.locator("#send")).to_be_focused()
+    expect(answers(page)).to_contain_text("cached")
 
 
 def test_a_document_follows_its_schema(server: ServerProcess, open_tab: OpenTab) -> None:

@@ -25,6 +25,7 @@ def test_the_documentation_shows_every_operation(server: ServerProcess, open_tab
     # Each can be opened.
     page.locator(".operation").evaluate_all("all => all.forEach((node) => { node.open = true; })")
     expect(page.locator(".operation .try")).to_have_count(len(described))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_label("Filter").fill("embed")
     expect(page.locator("#contents li:visible")).to_have_count(3)
 

@@ -49,7 +49,10 @@ function bindPanel(id, name) {
   });
   panel.querySelector(".close").addEventListener("click", close);
   panel.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Escape" && !wide.matches) close();
+    if (event.key !== "Escape" || wide.matches) return;
+    close();
+    // It does not stop the answer, too.
+    event.stopPropagation();
   });
   byId("shade").addEventListener("click", close);
   panels.toggle(name, wide.matches);
@@ -61,5 +64,7 @@ addEventListener("hashchange", showTab);
 showTab();
 bindPanel("toggle-list", "has-list");
 bindPanel("toggle-settings", "has-settings");
+// Elsewhere, focus would open the keyboard on the screen.
+if (wide.matches && !byId("chat").hidden) byId("prompt").focus();
 
 picker.refresh().catch((error) => { byId("model-status").textContent = error.message; });

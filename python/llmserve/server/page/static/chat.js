@@ -1,7 +1,7 @@
 // The conversation: sending, stopping, editing, answering again.
 
 import { isAbort } from "./api.js";
-import { byId, coalesced } from "./dom.js";
+import { byId, coalesced, submitOnEnter } from "./dom.js";
 import { MessageView } from "./message.js";
 import { chatBody, sessionHeaders } from "./request.js";
 import { Sidebar } from "./sidebar.js";
@@ -35,16 +35,13 @@ export class Chat {
   }
 
   #listen() {
-    byId("composer").addEventListener("submit", (/** @type {Event} */ event) => {
+    byId("composer").addEventListener("submit", (/** @type {SubmitEvent} */ event) => {
       event.preventDefault();
-      if (this.running) this.stop();
-      else this.#sendInput();
-    });
-    this.input.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
+      // Enter has no submitter: it sends, and only the button stops.
       if (!this.running) this.#sendInput();
+      else if (event.submitter) this.stop();
     });
+    submitOnEnter(this.input);
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.stop();
     });
@@ -60,9 +57,15 @@ export class Chat {
     this.views = [];
     this.thread.replaceChildren();
     for (const message of this.#messages) this.#add(message);
-    byId("empty").hidden = this.#messages.length > 0;
+    this.#showEmptiness(this.#messages.length === 0);
     this.sidebar.show();
     this.#scroll(true);
+  }
+
+  /** @param {boolean} isEmpty */
+  #showEmptiness(isEmpty) {
+    byId("empty").hidden = !isEmpty;
+    byId("heading").hidden = isEmpty;
   }
 
   /** @param {Message} message */
@@ -70,11 +73,14 @@ export class Chat {
     const view = new MessageView(message, {
       onEdit: (edited, text) => this.#edit(edited, text),
       onRegenerate: (answer) => this.#regenerate(answer),
-      onToolResult: (toolCallId, content) => this.#send({ role: "tool", content, toolCallId }),
+      onToolResult: (toolCallId, content) => {
+        this.#send({ role: "tool", content, toolCallId });
+        this.sendButton.focus();
+      },
     });
     this.views.push(view);
     this.thread.append(view.node);
-    byId("empty").hidden = true;
+    this.#showEmptiness(false);
     return view;
   }
 
@@ -102,6 +108,7 @@ export class Chat {
     if (this.running) return;
     this.#cut(this.views.indexOf(view));
     this.#send({ role: "user", content: text });
+    this.sendButton.focus();
   }
 
   /** @param {MessageView} view */
@@ -109,6 +116,7 @@ export class Chat {
     if (this.running) return;
     this.#cut(this.views.indexOf(view));
     this.#answer();
+    this.sendButton.focus();
   }
 
   /** Drops the messages from an index on. @param {number} index */
@@ -178,15 +186,16 @@ export class Chat {
 
   #showCode() {
     const { values } = this.settings;
+    byId("code-problem").textContent = "";
     try {
       const draft = this.input.value.trim() ? [{ role: /** @type {const} */ ("user"), content: this.input.value }] : [];
       showSnippets(chatBody(this.picker.id, values, [...this.#messages, ...draft]), sessionHeaders(values.session));
     } catch (error) {
-      this.#announce(/** @type {Error} */ (error).message);
+      byId("code-problem").textContent = /** @type {Error} */ (error).message;
     }
   }
 
-  /** Says a thing to screen readers, and below the composer. @param {string} text */
+  /** Says to screen readers what others see. @param {string} text */
   #announce(text) {
     byId("announcement").textContent = text;
   }

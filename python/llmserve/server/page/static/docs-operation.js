@@ -22,12 +22,17 @@ import { textOf } from "./stream-text.js";
  * @property {ExampleModels} models
  */
 
+/** A path whose lines end between its parts. @param {string} path */
+export function breakable(path) {
+  return path.split(/(?=\/)/).flatMap((part) => [el("wbr"), part]);
+}
+
 /** @param {Described} described */
 export function operationView(described) {
   const { path, method, operation } = described;
   const view = el("details", { class: "operation", id: operation.operationId },
     el("summary", {}, el("span", { class: `method ${method}` }, method.toUpperCase()),
-      el("code", { class: "path" }, path), el("span", { class: "muted" }, operation.summary)));
+      el("code", { class: "path" }, ...breakable(path)), el("span", { class: "muted" }, operation.summary)));
   // The tables of all operations together are long: each is made when it is first wanted.
   view.addEventListener("toggle", () => {
     if (view.childElementCount === 1) view.append(details(described));

@@ -59,18 +59,19 @@ function typeCell(schema) {
 }
 
 /**
- * The properties of a schema.
+ * The properties of a schema, the required ones first.
  * @param {Schema} schema
  * @param {(name: string, property: Schema) => void} [onAdd] puts a property into the request
  */
 export function schemaTable(schema, onAdd) {
-  const rows = Object.entries(schema.properties ?? {}).map(([name, property]) => {
-    const isRequired = (schema.required ?? []).includes(name);
+  const isNeeded = (/** @type {string} */ name) => (schema.required ?? []).includes(name);
+  const properties = Object.entries(schema.properties ?? {}).sort(([a], [b]) => Number(isNeeded(b)) - Number(isNeeded(a)));
+  const rows = properties.map(([name, property]) => {
     const add = onAdd && button("+", () => onAdd(name, property), {
       class: "quiet", "aria-label": `Add ${name} to the body`, title: "Add to the body",
     });
     return el("tr", {},
-      el("td", {}, el("code", {}, name), isRequired && el("span", { class: "required" }, " required"), " ", add || null),
+      el("td", {}, el("code", {}, name), isNeeded(name) && el("span", { class: "required" }, " required"), " ", add || null),
       typeCell(property), el("td", { class: "muted" }, limits(property)), el("td", {}, ...inline(property.description ?? "")));
   });
   const heads = ["field", "type", "limits", "meaning"].map((title) => el("th", { scope: "col" }, title));

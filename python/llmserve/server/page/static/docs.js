@@ -2,7 +2,7 @@
 
 import { send } from "./api.js";
 import { byId, el } from "./dom.js";
-import { operationView } from "./docs-operation.js";
+import { breakable, operationView } from "./docs-operation.js";
 import { schemaTable } from "./docs-schema.js";
 import { inline } from "./inline.js";
 import { remember, remembered } from "./session.js";
@@ -30,7 +30,7 @@ function showOperations(document_) {
     for (const [method, operation] of Object.entries(methods)) {
       byId("operations").append(operationView({ path, method, operation, document_, models }));
       const link = el("a", { href: `#${operation.operationId}` },
-        el("span", { class: `method ${method}` }, method.toUpperCase()), path);
+        el("span", { class: `method ${method}` }, method.toUpperCase()), el("span", {}, ...breakable(path)));
       byId("contents").append(el("li", { "data-text": `${path} ${operation.summary}`.toLowerCase() }, link));
     }
   }

@@ -92,6 +92,18 @@ async function copy(text) {
 }
 
 /**
+ * Enter submits the form of a field, Shift + Enter begins a line.
+ * @param {HTMLTextAreaElement} field
+ */
+export function submitOnEnter(field) {
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    field.form?.requestSubmit();
+  });
+}
+
+/**
  * Calls `draw` once before the next paint, however often it is asked.
  * @param {() => void} draw
  * @returns {() => void}

@@ -166,7 +166,7 @@ export class Live {
       }));
       plot.node.hidden = series.every(({ values }) => values.every((value) => value === null));
       const limit = spec.limit?.(now, now, model) || null;
-      if (!plot.node.hidden) plot.draw(series, { length: NUM_SCRAPES, limit, show: spec.show });
+      if (!plot.node.hidden) plot.draw(series, { length: NUM_SCRAPES, limit, show: spec.show, note: "2 minutes ago" });
     }
     for (const { spec, plot } of this.bars) {
       const all = now.histogram(spec.name, model);

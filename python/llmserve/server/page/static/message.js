@@ -1,6 +1,6 @@
 // One message of a conversation, and how it is changed.
 
-import { button, copyButton, el } from "./dom.js";
+import { button, copyButton, el, submitOnEnter } from "./dom.js";
 import { layOut, showJson } from "./json-view.js";
 import { showMarkdown } from "./markdown.js";
 import { showTokens } from "./tokens.js";
@@ -36,8 +36,9 @@ export class MessageView {
     this.calls = el("div", { class: "calls" });
     this.notes = el("p", { class: "notes muted" });
     this.bar = el("div", { class: "bar-actions" });
+    const footer = el("footer", {}, this.notes, this.bar);
     this.node = el("article", { class: `message ${message.role}`, "aria-label": NAMES[message.role] },
-      el("h2", {}, NAMES[message.role]), this.thoughts, this.content, this.calls, this.notes, this.bar);
+      el("h2", {}, NAMES[message.role]), this.thoughts, this.content, this.calls, footer);
     this.update();
     this.settle();
   }
@@ -53,9 +54,9 @@ export class MessageView {
     const { message } = this;
     this.node.removeAttribute("aria-busy");
     const tools = [copyButton("Copy", () => message.content)];
-    if (message.role === "user") tools.push(button("Edit", () => this.#edit(), { class: "quiet" }));
+    if (message.role === "user") tools.push(button("Edit", () => this.#edit(), { class: "quiet edit-message" }));
     if (message.role === "assistant") {
-      tools.push(button("Regenerate", () => this.actions.onRegenerate(this), { class: "quiet" }));
+      tools.push(button("Regenerate", () => this.actions.onRegenerate(this), { class: "quiet regenerate" }));
       if (message.tokens?.length) tools.push(this.#tokenSwitch());
     }
     this.bar.replaceChildren(...tools);
@@ -115,17 +116,23 @@ export class MessageView {
   }
 
   #edit() {
-    const input = el("textarea", { "aria-label": "Message", rows: "3" });
+    const input = el("textarea", { "aria-label": "Message" });
     input.value = this.message.content;
+    submitOnEnter(input);
     const onsubmit = (/** @type {Event} */ event) => {
       event.preventDefault();
       if (input.value.trim()) this.actions.onEdit(this, input.value);
     };
     const cancel = () => {
-      this.update();
       this.settle();
+      this.bar.querySelector(".edit-message")?.focus();
     };
-    const form = el("form", { class: "edit", onsubmit }, input, el("div", { class: "row end" },
+    const onkeydown = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      cancel();
+    };
+    const form = el("form", { class: "edit", onsubmit, onkeydown }, input, el("div", { class: "row end" },
       button("Cancel", cancel, { class: "quiet" }), el("button", { type: "submit", class: "primary" }, "Send again")));
     this.content.replaceChildren(form);
     this.bar.replaceChildren();

@@ -4,6 +4,7 @@ import { el } from "./dom.js";
 
 const HEIGHT_PX = 120;
 const MARGIN = { top: 8, right: 4, bottom: 4, left: 4 };
+const LABELS_PX = 14;
 
 /**
  * @typedef {{ label: string, colour: string, values: (number | null)[] }} Series `colour` is a property of the style
@@ -52,19 +53,22 @@ class Plot {
 export class LinePlot extends Plot {
   /**
    * @param {Series[]} series
-   * @param {{ length: number, limit: number | null, show: (value: number) => string }} options `length`: values from
-   *   edge to edge; `limit`: the top of the plot, if it is known
+   * @param {{ length: number, limit: number | null, show: (value: number) => string, note: string }} options `length`: values from
+   *   edge to edge; `limit`: the top of the plot, if it is known; `note`: when the left edge was
    */
-  draw(series, { length, limit, show }) {
+  draw(series, { length, limit, show, note }) {
     const latest = (/** @type {Series} */ { values }) => values.at(-1) ?? null;
     this.explain(series.map((one) => {
       const value = latest(one);
       return { label: one.label, text: value === null ? "–" : show(value), colour: one.colour };
     }));
-    const { context, box, colour } = this.begin();
+    const { context, box: whole, colour } = this.begin();
+    const box = { ...whole, bottom: whole.bottom - LABELS_PX };
     const highest = Math.max(...series.flatMap(({ values }) => values.map((value) => value ?? 0)), 0);
     const top = limit ?? niceAbove(highest);
     this.#grid(context, box, colour, show(top));
+    write(context, colour, note, whole.left, whole.bottom, "left");
+    write(context, colour, "now", whole.right, whole.bottom, "right");
     const x = (/** @type {number} */ index, /** @type {number} */ count) => box.right - ((count - 1 - index) / (length - 1)) * (box.right - box.left);
     const y = (/** @type {number} */ value) => box.bottom - (Math.min(value, top) / top) * (box.bottom - box.top);
     series.forEach(({ values, colour: name }, order) => {
@@ -116,7 +120,7 @@ export class BarPlot extends Plot {
     this.explain(entries);
     const { context, box, colour } = this.begin();
     const highest = Math.max(...counts, 1);
-    const bottom = box.bottom - 14;
+    const bottom = box.bottom - LABELS_PX;
     const step = (box.right - box.left) / counts.length;
     context.fillStyle = colour("--series-1");
     counts.forEach((count, index) => {
