@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from serving import ServerProcess, get
+from serving import ServerProcess, get, serve_in_process
 from serving.browser import OpenTab
 
 pytestmark = pytest.mark.model
@@ -71,3 +72,23 @@ def test_the_documentation_sends_parameters_and_added_fields(
         view.get_by_role("button", name="Send").click()
     assert sent.value.headers["x-llmserve-session"] == "from-docs"
     expect(view.locator(".output")).to_contain_text('"completion_tokens": 3')
+
+
+def test_the_documentation_streams_in_every_dialect(
+    tiny_model: Path, tmp_path: Path, open_tab: OpenTab
+) -> None:
+    with serve_in_process(tmp_path) as server:
+        page = open_tab(server, "/docs")
+        for operation, given, said in (
+            ("loadModel", {"path": str(tiny_model)}, "[DONE]"),
+            ("completions", {"model": str(tiny_model), "prompt": "sea"}, "[DONE]"),
+            ("initGeneration", {"modelPath": str(tiny_model)}, '"ok": true'),
+            ("stream", {"prompt": "sea", "maxTokens": 8}, '"event":"done"'),
+            ("sieGenerate", {"prompt": "sea"}, '"done":true'),
+        ):
+            view = page.locator(f"#{operation}")
+            view.locator("summary").first.click()
+            body = view.get_by_label("Body", exact=True)
+            body.fill(json.dumps({**json.loads(body.input_value()), **given}))
+            view.get_by_role("button", name="Send").click()
+            expect(view.locator(".output")).to_contain_text(said)

@@ -19,7 +19,7 @@ import { textOf } from "./stream-text.js";
  * @property {string} method
  * @property {Operation} operation
  * @property {Document} document_
- * @property {ExampleModels} models
+ * @property {() => Promise<ExampleModels>} exampleModels those that the server has now
  */
 
 /** A path whose lines end between its parts. @param {string} path */
@@ -34,14 +34,13 @@ export function operationView(described) {
     el("summary", {}, el("span", { class: `method ${method}` }, method.toUpperCase()),
       el("code", { class: "path" }, ...breakable(path)), el("span", { class: "muted" }, operation.summary)));
   // The tables of all operations together are long: each is made when it is first wanted.
-  view.addEventListener("toggle", () => {
-    if (view.childElementCount === 1) view.append(details(described));
-  });
+  const onOpen = async () => view.append(details(described, await described.exampleModels()));
+  view.addEventListener("toggle", onOpen, { once: true });
   return view;
 }
 
-/** @param {Described} described */
-function details({ path, method, operation, document_, models }) {
+/** @param {Described} described @param {ExampleModels} models */
+function details({ path, method, operation, document_ }, models) {
   const model = /embedding/i.test(operation.operationId) ? models.dense : models.text;
   const schema = operation.requestBody?.content["application/json"].schema;
   const body = schema && el("textarea", { class: "code", rows: "8", spellcheck: "false" });

@@ -9,26 +9,25 @@ import { remember, remembered } from "./session.js";
 
 /** @typedef {import("./docs-schema.js").Document} Document */
 
-/** Ids of models for examples, by what they give. @type {import("./docs-operation.js").ExampleModels} */
-const models = { text: "", dense: "" };
-
-/** Reads them; the list may need a key. */
-async function readModels() {
-  const response = await send("v1/models");
-  if (!response.ok) return;
-  const { models: listed } = await response.json();
+/**
+ * Ids of models for examples; empty where the list needs a key.
+ * @returns {Promise<import("./docs-operation.js").ExampleModels>}
+ */
+async function exampleModels() {
+  const response = await send("v1/models").catch(() => null);
+  const { models: listed } = response?.ok ? await response.json() : { models: [] };
   const first = (/** @type {string} */ output) => {
     const fitting = listed.filter((/** @type {any} */ model) => model.outputs.includes(output));
     return (fitting.find((/** @type {any} */ model) => model.loaded) ?? fitting[0])?.name ?? "";
   };
-  Object.assign(models, { text: first("text"), dense: first("dense") });
+  return { text: first("text"), dense: first("dense") };
 }
 
 /** @param {Document} document_ */
 function showOperations(document_) {
   for (const [path, methods] of Object.entries(document_.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
-      byId("operations").append(operationView({ path, method, operation, document_, models }));
+      byId("operations").append(operationView({ path, method, operation, document_, exampleModels }));
       const link = el("a", { href: `#${operation.operationId}` },
         el("span", { class: `method ${method}` }, method.toUpperCase()), el("span", {}, ...breakable(path)));
       byId("contents").append(el("li", { "data-text": `${path} ${operation.summary}`.toLowerCase() }, link));
@@ -66,9 +65,7 @@ async function main() {
   byId("key-row").hidden = !document_.security;
   byId("key").value = remembered("key");
   byId("key").addEventListener("input", () => remember("key", byId("key").value.trim()));
-  byId("key").addEventListener("change", readModels);
   byId("key-row").addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
-  if (!document_.security || remembered("key")) await readModels();
   showOperations(document_);
   showSchemas(document_);
   byId("filter").addEventListener("input", filter);
