@@ -152,6 +152,8 @@ def test_histograms_and_drafts_are_shown_where_the_server_has_them(
         f'{name}_bucket{{model="m",le="{le}"}} {count}'
         for le, count in (("0.1", 0), ("0.3", 10), ("+Inf", 10))
     ]
+    # The server's total has no label.
+    lines += [f"llmserve_requests_waiting{labels} 7" for labels in ("", '{model="m"}')]
     more = ['llmserve_draft_tokens_total{model="m"} 10', 'llmserve_accepted_tokens_total{model="m"} 5']
 
     def extend(route: Route) -> None:
@@ -163,4 +165,5 @@ def test_histograms_and_drafts_are_shown_where_the_server_has_them(
     page.goto("/#live")
     expect(page.locator(".plot", has_text="Time to first token").locator("dd").first).to_have_text("200 ms")
     expect(page.locator(".plot", has_text="Draft acceptance").locator("dd").nth(1)).to_have_text("50 %")
+    expect(page.locator(".plot", has_text="Queue").locator("dd").first).to_have_text("7")
     expect(page.locator(".plot", has_text="Gap between tokens")).to_be_hidden()

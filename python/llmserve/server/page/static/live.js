@@ -176,7 +176,7 @@ export class Live {
   }
 
   /**
-   * Shows the last minutes; before anything happened there, all that the server knows.
+   * Shows the last minutes; if nothing happened there, all that the server knows.
    * @param {BarPlot} plot
    * @param {import("./metrics.js").Histogram} recent
    * @param {import("./metrics.js").Histogram} all
@@ -187,6 +187,7 @@ export class Live {
       const value = quantile(shown, part);
       return { label: `p${part * 100}`, text: value === null ? "–" : seconds(value) };
     });
-    plot.draw(shown, entries, { show: seconds, note: shown === recent ? "last minutes" : "since the start" });
+    const isEmpty = shown.counts.every((count) => count === 0);
+    plot.draw(shown, entries, { show: seconds, note: isEmpty ? "nothing yet" : shown === recent ? "last minutes" : "since the start" });
   }
 }

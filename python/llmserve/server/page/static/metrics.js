@@ -27,12 +27,12 @@ export class Metrics {
   }
 
   /**
-   * The samples of a metric, of one model or of all.
+   * The samples of a metric, of one model or of all. One without a model is the server's total of the others.
    * @param {string} name
    * @param {string} model
    */
   of(name, model) {
-    return (this.samples.get(name) ?? []).filter(({ labels }) => !model || labels.model === model);
+    return (this.samples.get(name) ?? []).filter(({ labels }) => (model ? labels.model === model : labels.model));
   }
 
   /**
