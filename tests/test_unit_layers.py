@@ -11,7 +11,6 @@ import pytest
 SERVER = Path(__file__).parent.parent / "python" / "llmserve" / "server"
 
 LAYERS = (
-    {"cli", "command_line"},
     {"serving"},
     {"draining_server", "early_load", "http_protocol"},
     {"application"},

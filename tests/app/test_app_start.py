@@ -111,7 +111,7 @@ def imported_by(code: str, *names: str) -> set[str]:
 
 def test_the_command_line_begins_to_load_before_it_imports_the_server() -> None:
     heavy = ("asyncio", "anyio", "jinja2", "orjson", "starlette", "uvicorn", "llmserve.engine")
-    assert imported_by("from llmserve.server.cli import main", *heavy) == set()
+    assert imported_by("from llmserve.cli import main", *heavy) == set()
 
 
 def test_a_start_imports_no_more_than_the_first_request_needs() -> None:

@@ -1,0 +1,106 @@
+"""The parser of the command line. Only the module of the command that is used is imported."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+from typing import NoReturn
+
+from llmserve import __version__
+from llmserve.cli import commands
+from llmserve.cli.errors import UsageError
+
+DEFAULT_COMMAND = "serve"
+_MODEL_SUFFIX = ".gguf"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are `UsageError`."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises the error that argparse found."""
+        raise UsageError(message, f"see {self.prog} --help")
+
+    def refuse_extras(self, extras: Sequence[str]) -> None:
+        """Raises an error if something was given that the parser does not know."""
+        for word in extras:
+            if word.startswith("-"):
+                option = word.partition("=")[0]
+                hint = did_you_mean(option, self._option_string_actions)
+                raise UsageError(f"unknown option {option}", hint or f"see {self.prog} --help")
+        if extras:
+            raise UsageError(f"unexpected argument {extras[0]!r}", f"see {self.prog} --help")
+
+
+def parse(argv: Sequence[str], given: argparse.Namespace | None = None) -> argparse.Namespace:
+    """The arguments of a command; ``run`` among them is the command itself.
+
+    Raises:
+        UsageError: The command line is wrong.
+    """
+    words = with_command(argv)
+    name = words[0] if words else ""
+    if name not in commands.NAMES:
+        _refuse_unknown(name)
+        build_parser(commands.NAMES).parse_args(words or ["--help"])
+    parser = build_parser([name])
+    arguments, extras = parser.parse_known_args(words, given)
+    subparser(parser, name).refuse_extras(extras)
+    return arguments
+
+
+def with_command(argv: Sequence[str]) -> list[str]:
+    """The words with the command that they mean: ``llmserve x.gguf`` and ``llmserve -m x.gguf`` serve."""
+    words = list(argv)
+    match words:
+        case ["help"]:
+            return ["--help"]
+        case ["help", name, *_]:
+            return [name, "--help"]
+        case ["version"]:
+            return ["--version"]
+        case [first, *_] if first in ("-h", "--help", "--version") or first in commands.NAMES:
+            return words
+        case [first, *_] if first.startswith("-") or first.lower().endswith(_MODEL_SUFFIX):
+            return [DEFAULT_COMMAND, *words]
+    return words
+
+
+def build_parser(names: Iterable[str] = commands.NAMES) -> Parser:
+    """Builds the parser of these commands."""
+    parser = Parser(prog="llmserve", description="Serves GGUF language models.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"llmserve {__version__}")
+    actions = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", title="commands", parser_class=Parser
+    )
+    for name in names:
+        command = commands.load(name)
+        description = getattr(command, "DESCRIPTION", f"{command.HELP[0].upper()}{command.HELP[1:]}.")
+        # Options are not shortened: `--api-key` is looked for by its full name (`hidden_key`).
+        below = actions.add_parser(name, help=command.HELP, description=description, allow_abbrev=False)
+        command.add_arguments(below)
+        below.set_defaults(run=command.run)
+    return parser
+
+
+def subparser(parser: Parser, name: str) -> Parser:
+    """The parser of one command."""
+    (actions,) = (item for item in parser._actions if isinstance(item, argparse._SubParsersAction))
+    found = actions.choices[name]
+    assert isinstance(found, Parser)  # noqa: S101
+    return found
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """A question about the closest known name, or an empty text."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    # Two swapped letters make a short name look strange.
+    close += [other for other in known if sorted(other) == sorted(name)]
+    return f"did you mean {close[0]}?" if close else ""
+
+
+def _refuse_unknown(name: str) -> None:
+    if name and not name.startswith("-"):
+        hint = did_you_mean(name, commands.NAMES)
+        raise UsageError(f"unknown command {name!r}", hint or "see llmserve --help")
