@@ -69,6 +69,11 @@ class AnyStream(Waiting):
         """The whole result, after the last delta was received; `None` before, once closed, after a fault."""
         return self._transcript.completion if self._transcript.is_read else None
 
+    @property
+    def ended(self) -> Completion | None:
+        """The whole result as soon as it was received, even if deltas before it have not been read."""
+        return self._transcript.completion
+
     def abort(self) -> None:
         """End the request within one step.
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.cli.parser import build_parser
+from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.server.settings import VARIABLES, DraftSettings, Settings, SettingsError, parse_settings
 from llmserve.server.settings.load_options import MODEL_VARIABLES
 from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES

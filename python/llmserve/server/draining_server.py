@@ -26,6 +26,8 @@ class DrainingServer(uvicorn.Server):
     def __init__(
         self, config: uvicorn.Config, app: Application, on_listening: Callable[[], object] = lambda: None
     ) -> None:
+        # This server starts and ends the application by itself, so it can say why a start failed.
+        config.lifespan = "off"
         super().__init__(config)
         self._on_listening = on_listening
         self.exit_status = 0
@@ -37,10 +39,11 @@ class DrainingServer(uvicorn.Server):
 
     @property
     def bound_port(self) -> int | None:
-        """The port that the server listens on, once it does."""
+        """The port that the server listens on, once it does; of a UNIX socket none."""
         for server in getattr(self, "servers", []):
             for sock in server.sockets:
-                return int(sock.getsockname()[1])
+                if isinstance(name := sock.getsockname(), tuple):
+                    return int(name[1])
         return None
 
     @property
@@ -49,11 +52,25 @@ class DrainingServer(uvicorn.Server):
         return self._app.grpc_address
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
-        """Opens the listener; uvicorn calls it."""
+        """Starts the application and listens; uvicorn calls it.
+
+        Raises:
+            StartError: The application cannot start.
+        """
         self._loop = asyncio.get_running_loop()
-        await super().startup(sockets)  # type: ignore[arg-type]
+        await self._app.startup()
+        try:
+            await super().startup(sockets)  # type: ignore[arg-type]
+        except BaseException:
+            await self._app.shutdown()
+            raise
         if self.started:
             self._on_listening()
+
+    async def shutdown(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        """Closes the listener and the connections, and ends the application; uvicorn calls it."""
+        await super().shutdown(sockets)  # type: ignore[arg-type]
+        await self._app.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Takes a signal; uvicorn installs it. The signal is not raised again afterwards."""
@@ -65,7 +82,8 @@ class DrainingServer(uvicorn.Server):
         """Drains and ends the server; a second call cancels what still runs."""
         self.exit_status = self.exit_status or status
         if self._ending is None:
-            logger.info("draining: no new requests; running ones have %g s", self._grace_s)
+            if status == 0:
+                logger.info("draining: no new requests; running ones have %g s", self._grace_s)
             self._ending = asyncio.ensure_future(self._drain())
         else:
             self._hurry.set()

@@ -5,33 +5,55 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+from collections.abc import Mapping
 
 from llmserve.cli.default_model import fetch_default
+from llmserve.cli.errors import UsageError
 from llmserve.cli.hidden_key import hide_api_key
+from llmserve.cli.listening import listen
+from llmserve.cli.model_names import find_model
 from llmserve.server.download import DEFAULT_MODEL
 from llmserve.server.early_load import EarlyLoad
-from llmserve.server.logs import configure_logging
-from llmserve.server.settings import VARIABLES, SettingsError, Variable, parse_settings
+from llmserve.server.logs import ENGINE_LINES, configure_logging
+from llmserve.server.settings import GROUPS, VARIABLES, Group, Settings, Variable, parse_settings
 
 HELP = "serve a model over HTTP"
 DESCRIPTION = (
     "Serves a model over HTTP. An option overrides the environment variable in brackets after its "
-    "description."
+    "description, and both override the file that --config names. Numbers of bytes and of tokens may have a "
+    "unit: 8k, 8G, 512MiB."
 )
+
+_TITLES: Mapping[Group, str] = {
+    "model": "model",
+    "memory": "memory and context",
+    "computing": "computing",
+    "rope": "context extension (RoPE)",
+    "sampling": "sampling",
+    "drafting": "speculative decoding",
+    "server": "server",
+    "security": "security",
+    "limits": "limits",
+    "grpc": "gRPC",
+    "logging": "logging",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the model and every setting of the server."""
-    parser.add_argument(
+    """Declares the model and every setting of the server, in groups."""
+    parser.usage = "llmserve serve [MODEL] [options]"
+    groups = {group: parser.add_argument_group(_TITLES[group]) for group in GROUPS}
+    groups["model"].add_argument(
         "path",
         nargs="?",
-        metavar="PATH",
-        help=f"GGUF file to load (default: LLMSERVE_MODEL, or else, if there is no catalogue, "
+        metavar="MODEL",
+        help="GGUF file to load, or a part of the name of one that is in MODELS_DIR or was downloaded "
+        "(default: LLMSERVE_MODEL, or else, if there is neither a catalogue nor a folder of models, "
         f"{DEFAULT_MODEL.title}, which is downloaded once)",
     )
     for variable in VARIABLES:
-        if variable.name != "model":
-            _add_option(parser, variable)
+        _add_option(groups[variable.group], variable)
+    groups["model"].add_argument("-hf", "--hf-repo", metavar="REPO", help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,13 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
     settings = parse_settings(os.environ, overrides)
     if (key := arguments.api_key) is not None:
         if not settings.api_key:
-            raise SettingsError("--api-key must contain at least one key, got none")
+            raise UsageError("--api-key must contain at least one key, got none")
         if arguments.is_own_process:
             hide_api_key(key)
-    if settings.model is None and settings.catalogue is None:
-        overrides["model"] = str(fetch_default(settings))
-        settings = parse_settings(os.environ, overrides)
-    configure_logging(settings.log_level)
+    # The address comes first: a model may take minutes to load.
+    sockets = listen(settings)
+    if (model := _model(settings)) is not None:
+        settings = parse_settings(os.environ, {**overrides, "model": model})
+    configure_logging(settings.log_level, settings.log_format)
+    ENGINE_LINES.hides_failed_loads = True
     early_load = EarlyLoad.of(settings)
     # Imported late: the load goes on meanwhile, and other commands work without the server's dependencies.
     # What is imported stays: collections would take 7 % of the time, and pass over it again and again later.
@@ -55,25 +79,52 @@ def run(arguments: argparse.Namespace) -> int:
 
     gc.freeze()
     gc.enable()
-    return serve(settings, early_load)
+    return serve(settings, early_load, sockets)
 
 
-def _add_option(parser: argparse.ArgumentParser, variable: Variable) -> None:
+def _model(settings: Settings) -> str | None:
+    """The path of the model to begin with, if there is one."""
+    if settings.model is not None:
+        return str(find_model(settings.model, settings))
+    if settings.catalogue is None and settings.models_dir is None:
+        return str(fetch_default(settings))
+    return None
+
+
+def _add_option(group: argparse._ArgumentGroup, variable: Variable) -> None:
     default = f" Default: {variable.default}." if variable.default else ""
     text = f"{variable.doc}{default} [{variable.env}]".replace("%", "%%")
     if variable.kind.is_switch:
-        parser.add_argument(variable.option, action=argparse.BooleanOptionalAction, default=None, help=text)
-    else:
-        metavar = (
-            "{" + ",".join(variable.kind.choices) + "}" if variable.kind.choices else variable.kind.metavar
-        )
-        parser.add_argument(variable.option, metavar=metavar, help=text)
+        group.add_argument(*variable.options, action=argparse.BooleanOptionalAction, default=None, help=text)
+        return
+    choices = variable.kind.choices
+    metavar = "{" + ",".join(choices) + "}" if choices else variable.kind.metavar
+    # llama-server's -fa stands alone.
+    may_stand_alone = {"nargs": "?", "const": "true"} if variable.name == "flash_attention" else {}
+    group.add_argument(
+        *variable.options,
+        dest=variable.name,
+        metavar=metavar,
+        help=text,
+        **may_stand_alone,  # type: ignore[arg-type]
+    )
 
 
 def _overrides(arguments: argparse.Namespace) -> dict[str, str]:
-    """The options given on the command line, as the text of variables."""
-    given = {variable.name: getattr(arguments, variable.name, None) for variable in VARIABLES}
-    given["model"] = arguments.path
+    """The options given on the command line, as the text of variables.
+
+    Raises:
+        UsageError: The model is given twice, or as a repository.
+    """
+    if arguments.hf_repo is not None:
+        raise UsageError(
+            f"-hf does not download {arguments.hf_repo}", f"first run: llmserve pull hf:{arguments.hf_repo}"
+        )
+    if arguments.path is not None and arguments.model is not None:
+        raise UsageError(f"the model is given twice: {arguments.path} and --model {arguments.model}")
+    given = {variable.name: getattr(arguments, variable.name) for variable in VARIABLES}
+    if arguments.path is not None:
+        given["model"] = arguments.path
     return {
         name: str(value).lower() if isinstance(value, bool) else value
         for name, value in given.items()

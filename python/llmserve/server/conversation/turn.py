@@ -72,6 +72,11 @@ class Turn:
             await self._segment.stream.aclose()
 
     @property
+    def ended(self) -> TurnEnd | None:
+        """How the turn ended, once all pieces have been read."""
+        return self._end
+
+    @property
     def end(self) -> TurnEnd:
         """How the turn ended, once all pieces have been read. Raises `RuntimeError` before."""
         if self._end is None:

@@ -22,7 +22,7 @@ class ProgressLine:
         percent = min(100, max(0, int(share * 100)))
         if not self._is_terminal:
             percent -= percent % _PLAIN_STEP
-        if percent <= self._percent:
+        if percent <= self._percent or (percent == 0 and not self._is_terminal):
             return
         self._percent = percent
         if self._is_terminal:
@@ -37,6 +37,13 @@ class ProgressLine:
         """Ends the line, if one is being drawn."""
         if self._is_terminal and self._percent >= 0:
             self._stream.write("\n")
+            self._stream.flush()
+            self._percent = 101
+
+    def erase(self) -> None:
+        """Removes the line that is being drawn: the work has failed."""
+        if self._is_terminal and self._percent >= 0:
+            self._stream.write("\r\x1b[K")
             self._stream.flush()
             self._percent = 101
 

@@ -13,6 +13,19 @@ from llmserve.server.conversation import Turn, TurnPlan
 from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.models import Model, SessionCall
 from llmserve.stream import Stream
+from llmserve.types import FinishReason, Usage
+
+
+class Ended(Protocol):
+    """How an output ended: a `Completion`, or a `TurnEnd` of several."""
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """Why it ended."""
+
+    @property
+    def usage(self) -> Usage:
+        """The counts of its tokens."""
 
 
 class Running(Protocol):
@@ -28,6 +41,10 @@ class Running(Protocol):
 
     async def aclose(self) -> None:
         """Ends the output without waiting."""
+
+    @property
+    def ended(self) -> Ended | None:
+        """How it ended, once that is known."""
 
 
 R = TypeVar("R", bound=Running)

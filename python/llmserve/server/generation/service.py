@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
-from llmserve.errors import ContextExceededError, EmptyPromptError
+from llmserve.errors import ContextExceededError, EmptyPromptError, LlmserveError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import Conversation, TurnPlan, plan_turn
 from llmserve.server.generation.admission import Admission
@@ -19,6 +20,7 @@ from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.models import Registry, SessionCall, SessionTable, UsedModel
 from llmserve.server.refusals import Refusal, ServerStoppingError
+from llmserve.server.web.request_log import notes
 from llmserve.server.web.tasks import end_tasks
 from llmserve.types import FinishReason
 
@@ -112,6 +114,7 @@ class GenerationService:
             ServerStoppingError: The server stops.
             GenerationTimeoutError: A limit of the call has passed.
         """
+        notes().model = call.model.id
         async with AsyncExitStack() as stack:
             session = None
             if call.session is not None:
@@ -135,6 +138,9 @@ class GenerationService:
                 yield run
             finally:
                 await end_tasks(submission)
+                if submission.done() and not submission.cancelled() and submission.exception() is None:
+                    is_wrong = isinstance(sys.exception(), LlmserveError)
+                    _note(call, submission.result(), "error" if is_wrong else "cancelled")
 
     async def until_stop(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of work that only its own client can end otherwise, such as embeddings.
@@ -169,3 +175,18 @@ class GenerationService:
                     session.attach(output)
                 outputs.append(output)
         return outputs
+
+
+def _note(call: Call[R], outputs: Sequence[R], otherwise: str) -> None:
+    """Notes for the log how the outputs of a call ended; ``otherwise``: why some did not end by themselves."""
+    taken = notes()
+    prompts: dict[str, int] = {}
+    for index, output in enumerate(outputs):
+        if (end := output.ended) is None:
+            taken.finish_reason = otherwise
+            continue
+        # Choices of one prompt share it.
+        prompts[call.prompts[index] if call.prompts else ""] = end.usage.prompt_tokens
+        taken.completion_tokens += end.usage.completion_tokens
+        taken.finish_reason = taken.finish_reason or end.finish_reason
+    taken.prompt_tokens += sum(prompts.values())

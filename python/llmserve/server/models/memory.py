@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from llmserve.server.model_files import PART
 from llmserve.server.models.model import Model
 from llmserve.types import ModelInfo
 
-_PART = re.compile(r"(?P<name>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL | re.IGNORECASE)
 _MAX_PARTS = 1000
 
 # Bytes per value: those of a block of 32 values, divided by 32 (ggml-common.h).
@@ -26,15 +26,9 @@ _KV_BYTES: Mapping[str, float] = {
 }
 
 
-def is_later_part(name: str) -> bool:
-    """Whether a file name is that of a part of a split model other than the first."""
-    part = _PART.fullmatch(name)
-    return part is not None and int(part["number"]) != 1
-
-
 def file_bytes(path: Path) -> int:
     """The size of a model's file, or of all files of a split model; missing files count 0."""
-    part = _PART.fullmatch(path.name)
+    part = PART.fullmatch(path.name)
     if part is None:
         return _size(path)
     count = min(int(part["count"]), _MAX_PARTS)
