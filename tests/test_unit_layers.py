@@ -23,7 +23,7 @@ LAYERS = (
     {"web", "fields", "trust"},
     {"settings"},
     {"api_keys", "addresses", "attribute_docs", "callbacks", "download", "lifecycle", "refusals"},
-    {"model_files"},
+    {"kv_memory", "model_files"},
     {"rpc_counters", "signals", "stale_files"},
     {"workers"},
 )

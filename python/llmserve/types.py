@@ -36,6 +36,9 @@ __all__ = [
 ChatMessage: TypeAlias = Mapping[str, Any]
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
 
+_SHOWN_TEXT = 80
+"""How many characters of a text its `repr` has."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprobs:
@@ -109,7 +112,7 @@ class Timings:
     """From submission until the first token was drawn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Completion:
     """A finished generation."""
 
@@ -131,6 +134,14 @@ class Completion:
     is_complete: bool = True
     """Whether constrained output is complete. It always is, except for some cancelled requests, and for texts
     of a `regex` or `grammar` that the token limit cut off."""
+
+    def __repr__(self) -> str:
+        # The tokens would fill the screen.
+        text = self.text if len(self.text) <= _SHOWN_TEXT else f"{self.text[:_SHOWN_TEXT]}…"
+        return (
+            f"<Completion {text!r}, finish_reason={self.finish_reason!r}, "
+            f"tokens={self.usage.prompt_tokens}+{self.usage.completion_tokens}>"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

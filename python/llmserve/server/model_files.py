@@ -15,6 +15,21 @@ PART = re.compile(r"(?P<name>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", r
 _MAX_LINKS = 40
 """As many as Linux follows."""
 
+_MAX_PARTS = 1000
+
+
+def parts(path: Path) -> list[Path]:
+    """The files of a model: one, or all parts of a split one, whether they exist or not."""
+    part = PART.fullmatch(path.name)
+    if part is None:
+        return [path]
+    count = min(int(part["count"]), _MAX_PARTS)
+    suffix = part.string[-len(_SUFFIX) :]
+    return [
+        path.with_name(f"{part['name']}-{number:05}-of-{part['count']}{suffix}")
+        for number in range(1, count + 1)
+    ]
+
 
 def model_file(path: str | os.PathLike[str]) -> Path:
     """The path that stands for a model: a link is followed as long as it leads to a file called ``*.gguf``.

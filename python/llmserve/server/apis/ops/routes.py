@@ -62,6 +62,10 @@ _HEALTH_SCHEMA: dict[str, Any] = {
                         "description": "Layers on GPUs, the output layer among them; there once it is "
                         "loaded.",
                     },
+                    "memory_bytes": {
+                        "type": "integer",
+                        "description": "Memory of the weights and of all KV cells; there once it is loaded.",
+                    },
                     "kind": {
                         "type": "string",
                         "enum": ["embedding"],
@@ -192,6 +196,8 @@ def _shown(report: ModelReport) -> dict[str, Any]:
         shown["has_draft_head"] = report.has_draft_head
     if report.backend is not None:
         shown |= {"backend": report.backend, "num_gpu_layers": report.num_gpu_layers}
+    if report.memory_bytes is not None:
+        shown["memory_bytes"] = report.memory_bytes
     return shown
 
 

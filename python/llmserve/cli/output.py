@@ -1,0 +1,68 @@
+"""What commands print: tables and JSON, with emphasis on a terminal only."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_GAP = "  "
+
+
+def is_styled(stream: TextIO) -> bool:
+    """Whether a stream shows emphasis: a terminal does, unless `NO_COLOR` or a dumb one says otherwise."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def bold(text: str, stream: TextIO | None = None) -> str:
+    """Text that stands out on a terminal."""
+    return _wrapped(text, _BOLD, stream)
+
+
+def dim(text: str, stream: TextIO | None = None) -> str:
+    """Text that stands back on a terminal."""
+    return _wrapped(text, _DIM, stream)
+
+
+def _wrapped(text: str, style: str, stream: TextIO | None) -> str:
+    return f"{style}{text}{_PLAIN}" if is_styled(stream or sys.stdout) else text
+
+
+def print_json(value: Any) -> None:
+    """Prints a value as indented JSON."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """Prints rows below their titles; the columns in ``right`` end at the same place."""
+    widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [
+            text.rjust(width) if column in right else text.ljust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        return _GAP.join(cells).rstrip()
+
+    sys.stdout.write(bold(line(titles)) + "\n")
+    for row in rows:
+        sys.stdout.write(line(row) + "\n")
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Prints names and values, a line each."""
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        sys.stdout.write(f"{dim(name.ljust(width))}{_GAP}{value}\n")
+
+
+def shown_count(number: int) -> str:
+    """A large number in a few characters: ``135M``, ``1.2B``."""
+    for limit, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if number >= limit:
+            value = number / limit
+            return f"{value:.1f}{unit}" if value < 10 else f"{value:.0f}{unit}"
+    return str(number)
