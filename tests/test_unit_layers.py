@@ -12,7 +12,7 @@ SERVER = Path(__file__).parent.parent / "python" / "llmserve" / "server"
 
 LAYERS = (
     {"serving"},
-    {"draining_server", "early_load", "http_protocol"},
+    {"announcement", "draining_server", "early_load", "http_protocol", "load_failures"},
     {"application"},
     {"apis/*", "first_model"},
     {"apis/completions", "apis/progress", "error_shapes"},
@@ -23,9 +23,10 @@ LAYERS = (
     {"web", "fields", "trust"},
     {"settings"},
     {"api_keys", "addresses", "attribute_docs", "callbacks", "download", "lifecycle", "refusals"},
-    {"kv_memory", "model_files"},
+    {"kv_memory", "machine", "model_files"},
     {"rpc_counters", "signals", "stale_files"},
     {"workers"},
+    {"start_error"},
 )
 """From top to bottom, `*` standing for each dialect. Only dialects of one row may not import each other."""
 

@@ -33,7 +33,8 @@ def _forward_forever() -> None:
 
 def _forward(*, block: bool) -> None:
     for level, line in _core.take_log_records(block):
-        _logger.log(level, "%s", line)
+        # What llama.cpp said is below what it means.
+        _logger.log(level, "%s", "; ".join(line.splitlines()))
 
 
 def _end() -> None:

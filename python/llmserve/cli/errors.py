@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from llmserve.errors import LlmserveError
+from llmserve.errors import LlmserveError, LoadError
 from llmserve.server.download import PullError
+from llmserve.server.load_failures import described
 from llmserve.server.settings import SettingsError
+from llmserve.server.start_error import StartError
 
 FAILED = 1
 """Exit status of a command that could not do its work."""
@@ -35,6 +37,8 @@ def as_command_error(error: Exception) -> CommandError | None:
         return error
     if isinstance(error, SettingsError):
         return UsageError(str(error))
-    if isinstance(error, PullError | LlmserveError):
+    if isinstance(error, LoadError):
+        return CommandError(described(error, getattr(error, "path", None)))
+    if isinstance(error, PullError | StartError | LlmserveError):
         return CommandError(str(error))
     return None

@@ -33,7 +33,7 @@ def listen(settings: Settings) -> list[socket.socket]:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             sock = socket.socket(family, kind, protocol)
             sockets.append(sock)
-            if sockets[0].family != socket.AF_UNSPEC and port == 0 and len(sockets) > 1:
+            if port == 0 and len(sockets) > 1:
                 # All addresses of a name have one port.
                 address = (address[0], sockets[0].getsockname()[1], *address[2:])
             _bind(sock, address)
@@ -80,9 +80,7 @@ def _check_unix_socket(path: Path) -> None:
     except OSError:
         return
     if not stat.S_ISSOCK(mode):
-        raise CommandError(
-            f"cannot listen on {path}: there is a file of that name", "choose another with --uds"
-        )
+        raise CommandError(f"cannot listen on {path}: a file has this name", "choose another with --uds")
     with socket.socket(socket.AF_UNIX) as sock:
         # A server that was killed leaves its socket behind.
         if sock.connect_ex(str(path)) == 0:

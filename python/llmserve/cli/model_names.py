@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 from pathlib import Path
 
 from llmserve.cli.errors import CommandError
@@ -24,10 +25,8 @@ def find_model(given: str | os.PathLike[str], settings: Settings) -> Path:
     """
     text = os.fspath(given)
     path = Path(text).expanduser()
-    if not path.is_file() and not _is_path(text):
-        named = _named(text, settings)
-        if named is not None:
-            return named
+    if not _is_file(path) and not _is_path(text) and (named := _named(text, settings)) is not None:
+        return named
     check_file(path)
     return path
 
@@ -65,11 +64,12 @@ def check_file(path: Path) -> None:
     Raises:
         CommandError: There is no such file, it cannot be read, or it is a folder.
     """
-    if path.is_dir():
-        raise _folder(path)
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise _folder(path)
         # A pipe would wait for its other end.
-        if path.stat() and path.is_file():
+        if stat.S_ISREG(mode):
             path.open("rb").close()
     except FileNotFoundError:
         raise CommandError(f"{path}: there is no such file", _hint(str(path))) from None
@@ -77,13 +77,20 @@ def check_file(path: Path) -> None:
         raise CommandError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a folder on the way may not be entered
+        return False
+
+
 def _is_path(text: str) -> bool:
-    return (os.sep in text and not _looks_like_a_name(text)) or text.startswith(("~", "."))
+    return text.startswith(("~", ".")) or ("/" in text and not _looks_like_a_name(text))
 
 
 def _looks_like_a_name(text: str) -> bool:
     """Whether it may be ``Org/Name``."""
-    return text.count("/") == 1 and not text.startswith("/") and not Path(text).parent.is_dir()
+    return text.count("/") == 1 and not text.startswith("/") and not Path(text).exists()
 
 
 def _named(text: str, settings: Settings) -> Path | None:

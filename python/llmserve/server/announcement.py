@@ -107,8 +107,8 @@ def remarks(info: ModelInfo, config: ModelConfig) -> list[str]:
         )
     elif info.context_length > info.trained_context_length > 0 and config.rope_scaling is None:
         found.append(
-            f"the context length, {info.context_length}, exceeds the {info.trained_context_length} tokens that "
-            "the model was trained with"
+            f"the context length is {info.context_length} tokens, and the model was trained with "
+            f"{info.trained_context_length}"
         )
     if (less := _less_memory(info)) is not None:
         found.append(less)

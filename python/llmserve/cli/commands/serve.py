@@ -7,6 +7,7 @@ import gc
 import os
 from collections.abc import Mapping
 
+from llmserve.cli.certificate import check_certificate
 from llmserve.cli.default_model import fetch_default
 from llmserve.cli.errors import UsageError
 from llmserve.cli.hidden_key import hide_api_key
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("--api-key must contain at least one key, got none")
         if arguments.is_own_process:
             hide_api_key(key)
+    check_certificate(settings)
     # The address comes first: a model may take minutes to load.
     sockets = listen(settings)
     if (model := _model(settings)) is not None:

@@ -110,6 +110,11 @@ class TimedStream:
         """As `Stream.abort`."""
         self._stream.abort()
 
+    @property
+    def ended(self) -> Completion | None:
+        """The whole output, once it has been received."""
+        return self._stream.ended
+
     async def aclose(self) -> None:
         """As `Stream.aclose`."""
         await self._stream.aclose()

@@ -178,7 +178,7 @@ class GenerationService:
 
 
 def _note(call: Call[R], outputs: Sequence[R], otherwise: str) -> None:
-    """Notes for the log how the outputs of a call ended; ``otherwise``: why some did not end by themselves."""
+    """Notes for the log how outputs ended; ``otherwise``: why some did not end by themselves."""
     taken = notes()
     prompts: dict[str, int] = {}
     for index, output in enumerate(outputs):

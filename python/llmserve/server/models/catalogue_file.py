@@ -108,7 +108,7 @@ class _Reader:
         options = {key: self._option(key, value, label) for key, value in table.items() if key in _OPTIONS}
         for key in table:
             if key not in _OPTIONS and key not in _OWN_KEYS:
-                raise SettingsError(f"{label}: {_unknown(key)}")
+                raise SettingsError(f"{label}: the key {key!r} is unknown", _did_you_mean(key))
         limit = table.get("max_new_tokens")
         if limit is not None:
             limit = _parsed(token_count(1, INT31_MAX).parse, limit, f"{label}: max_new_tokens")
@@ -163,7 +163,6 @@ def _parsed(parse: Any, value: Any, label: str) -> Any:
         raise SettingsError(f"{label} {error}") from None
 
 
-def _unknown(key: str) -> str:
+def _did_you_mean(key: str) -> str:
     close = difflib.get_close_matches(key, [*_OWN_KEYS, *_OPTIONS], n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return f"the key {key!r} is unknown{hint}"
+    return f"did you mean {close[0]}?" if close else ""

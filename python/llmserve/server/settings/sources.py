@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from llmserve.server.settings.config_file import read_config_file
 from llmserve.server.settings.error import SettingsError
 from llmserve.server.settings.variable import Variable
 from llmserve.server.settings.variables import CONFIG_FILE
@@ -25,6 +24,9 @@ class Sources:
         self._path = ""
         self._file: Mapping[str, str] = {}
         if (path := self.value(CONFIG_FILE)) is not None:
+            # Imported late: most starts read no TOML.
+            from llmserve.server.settings.config_file import read_config_file
+
             self._path, self._file = str(path), read_config_file(path)
 
     def value(self, variable: Variable) -> Any:

@@ -230,7 +230,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "log_format",
         choice("text", "json"),
         "text",
-        "Log lines as text, or as a JSON object each.",
+        "Log lines as text or as JSON objects.",
         "logging",
     ),
 )
