@@ -27,13 +27,13 @@ _MAX_ITEMS = 1024
 _MAX_DIMENSIONS = 8
 _LENGTH = struct.Struct("<Q")
 
-_TENSOR_TYPES = (
+_TENSOR_TYPES = (  # noqa: SIM905 - a list of as many quotes is harder to read
     "F32 F16 Q4_0 Q4_1 - - Q5_0 Q5_1 Q8_0 Q8_1 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S "
     "IQ4_NL IQ3_S IQ2_S IQ4_XS I8 I16 I32 I64 F64 IQ1_M BF16 - - - TQ1_0 TQ2_0 - - - MXFP4"
 ).split()
 """By the number of a `ggml_type`."""
 
-_FILE_TYPES = (
+_FILE_TYPES = (  # noqa: SIM905
     "F32 F16 Q4_0 Q4_1 - - - Q8_0 Q5_0 Q5_1 Q2_K Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K "
     "IQ2_XXS IQ2_XS Q2_K_S IQ3_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ3_M IQ2_S IQ2_M IQ4_XS IQ1_M BF16 - - - TQ1_0 "
     "TQ2_0 MXFP4_MOE"
@@ -116,7 +116,7 @@ def _read(path: Path) -> _Reader:
 
 
 class _Reader:
-    """What one file says. Raises `struct.error` at its end, and `ValueError` or `KeyError` for a wrong value."""
+    """What one file says. Raises `struct.error` at its end, `ValueError` or `KeyError` for a wrong value."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data = data

@@ -47,10 +47,8 @@ def _found(what: str, revision: str) -> list[RemoteFile]:
         return files_in_repository(repository, wanted, revision)
     if what.startswith(("https://", "http://")):
         return [RemoteFile(what, _name_in(what))]
-    hint = (
-        f"hint: a model of Hugging Face: hf:{what}" if what.count("/") == 1 else "hint: hf:ORG/REPO or a URL"
-    )
-    raise PullError(f"{what!r} does not say where to download a model\n{hint}")
+    hint = f"a model of Hugging Face: hf:{what}" if what.count("/") == 1 else "hf:ORG/REPO or a URL"
+    raise PullError(f"{what!r} does not say where to download a model\nhint: {hint}")
 
 
 def _name_in(url: str) -> str:

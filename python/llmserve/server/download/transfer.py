@@ -68,7 +68,17 @@ def fetch(file: RemoteFile, folder: Path, report: Callable[[float], None]) -> Pa
 
 
 def _is_there(target: Path, file: RemoteFile) -> bool:
-    return target.is_file() and (not file.sha256 or sha256_of(target) == file.sha256)
+    if not target.is_file():
+        return False
+    if file.sha256:
+        return sha256_of(target) == file.sha256
+    request = urllib.request.Request(file.url, method="HEAD", headers={"User-Agent": USER_AGENT})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+            length = answer.headers.get("Content-Length")
+    except (urllib.error.URLError, *_BROKEN):
+        return True
+    return length is None or int(length) == target.stat().st_size
 
 
 class _Transfer:
