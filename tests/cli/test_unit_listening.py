@@ -1,4 +1,4 @@
-"""The sockets that are open before a model is loaded."""
+"""The address that is taken before a model is loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from llmserve.cli.certificate import check_certificate
 from llmserve.cli.errors import CommandError, UsageError
-from llmserve.cli.listening import listen
+from llmserve.cli.listening import take_address
 from llmserve.server.settings import Settings, parse_settings
 
 
@@ -20,16 +20,18 @@ def settings(**values: object) -> Settings:
 
 def refusal(**values: object) -> str:
     with pytest.raises(CommandError) as caught:
-        listen(settings(**values))
+        take_address(settings(**values))
     return str(caught.value)
 
 
-def test_a_port_is_open_and_others_are_told_so() -> None:
-    (sock,) = listen(settings())
+def test_a_port_is_taken_and_others_are_told_so() -> None:
+    (sock,) = take_address(settings())
     with sock:
         port = sock.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)):
-            pass
+        with socket.socket() as client:
+            # Nobody is kept waiting while the model is loaded.
+            assert client.connect_ex(("127.0.0.1", port)) != 0
+        sock.listen()
         assert refusal(port=port) == (
             f"127.0.0.1:{port} is in use by another program\n"
             "hint: choose another port with --port; 0 picks a free one"
@@ -38,7 +40,7 @@ def test_a_port_is_open_and_others_are_told_so() -> None:
 
 def test_all_addresses_of_a_name_have_one_port() -> None:
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(sock) for sock in listen(settings(host="localhost"))]
+        sockets = [stack.enter_context(sock) for sock in take_address(settings(host="localhost"))]
         assert len({sock.getsockname()[1] for sock in sockets}) == 1
 
 
@@ -49,14 +51,14 @@ def test_addresses_of_others() -> None:
 
 def test_unix_sockets_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    assert listen(settings(uds=path)) == []
+    assert take_address(settings(uds=path)) == []
     assert refusal(uds=tmp_path / "none" / "s").endswith(f"there is no folder {tmp_path / 'none'}")
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(path))
         sock.listen()
         assert refusal(uds=path).startswith(f"{path} is in use by another program")
     # Its server has ended and left it behind.
-    assert listen(settings(uds=path)) == []
+    assert take_address(settings(uds=path)) == []
     path.unlink()
     path.touch()
     assert refusal(uds=path).startswith(f"cannot listen on {path}: a file has this name")
