@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -11,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from llmserve import QueueFullError
+from llmserve import GenerationError, QueueFullError
 from llmserve.server.generation import Call, GenerationService
 from llmserve.server.generation.admission import Admission
 from llmserve.server.generation.deadlines import Deadlines, TimeLimit, TimeLimits
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.models import SessionTable
 from llmserve.server.refusals import CallCancelledError, GenerationTimeoutError, ServerStoppingError
+from llmserve.server.web.request_log import logged
+from llmserve.types import Usage
 
 
 class Fake:
@@ -31,6 +34,7 @@ class Output:
     """Is accepted, refused or aborted when a test says so."""
 
     def __init__(self, refusal: Exception | None = None, *, is_accepted: bool = True) -> None:
+        self.ended: Any = None
         self._refusal = refusal
         self._settled = asyncio.Event()
         self.is_aborted = False
@@ -60,7 +64,7 @@ class World:
         self.sessions = SessionTable(math.inf, 10)
         engine = Fake(session=lambda: Fake(is_templated=False))
         config = Fake(max_queued_requests=1)
-        self.model: Any = Fake(engine=engine, config=config, path="path", num_uses=0)
+        self.model: Any = Fake(engine=engine, config=config, path="path", num_uses=0, id="model")
         self.service = GenerationService(self, self.sessions, self.lifecycle, patience_s)  # type: ignore[arg-type]
 
     @contextmanager
@@ -289,3 +293,36 @@ def test_only_so_many_conversations_are_prepared_at_once() -> None:
             pass
     with admission.place(model):
         pass
+
+
+def test_the_log_is_told_what_a_call_used_and_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        world = World()
+        outputs = [Output() for _ in range(3)]
+        for output, prompt_tokens in zip(outputs, (5, 5, 7), strict=True):
+            usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=10)
+            output.ended = Fake(usage=usage, finish_reason="stop")
+        call = world.call(*outputs, prompts=["a", "a", "b"])
+        with logged("POST", "/path", lambda: 200):
+            async with world.service.run(call):
+                pass
+        with logged("POST", "/path", lambda: 499), pytest.raises(asyncio.CancelledError):
+            async with world.service.run(world.call(Output())):
+                raise asyncio.CancelledError
+        with logged("POST", "/path", lambda: 500), pytest.raises(GenerationError):
+            async with world.service.run(world.call(Output())):
+                raise GenerationError("broken")
+
+    with caplog.at_level(logging.INFO, "llmserve.requests"):
+        asyncio.run(scenario())
+    fields = [record.__dict__["fields"] for record in caplog.records if record.name == "llmserve.requests"]
+    for record in fields:
+        assert record.pop("seconds") >= 0
+    start = {"method": "POST", "path": "/path", "model": "model"}
+    # Choices of one prompt share its tokens.
+    tokens = {"tokens_in": 12, "tokens_out": 30}
+    assert fields == [
+        {**start, "status": 200, **tokens, "finish_reason": "stop"},
+        {**start, "status": 499, "finish_reason": "cancelled"},
+        {**start, "status": 500, "finish_reason": "error"},
+    ]

@@ -1,4 +1,7 @@
-"""Opens the server's sockets before a model is loaded: an address that is taken is said at once."""
+"""Takes the server's address before a model is loaded: one that is in use is said at once.
+
+Nobody can connect until the server listens.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from llmserve.cli.errors import CommandError
 from llmserve.server.settings import Settings
 
 
-def listen(settings: Settings) -> list[socket.socket]:
-    """The listening sockets of the settings' address; none for a UNIX socket, which is only checked.
+def take_address(settings: Settings) -> list[socket.socket]:
+    """Sockets with the settings' address; none for a UNIX socket, which is only checked.
 
     Raises:
         CommandError: The address is not available.
@@ -51,8 +54,6 @@ def _bind(sock: socket.socket, address: tuple[object, ...]) -> None:
     if sock.family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     sock.bind(address)
-    sock.listen()
-    sock.setblocking(False)
 
 
 def _failure(error: OSError, host: str, port: int) -> CommandError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from llmserve.cli.errors import CommandError
 from llmserve.server.model_files import entries
 from llmserve.server.settings import Settings
+from llmserve.server.spelling import did_you_mean
 
 _SUFFIX = ".gguf"
 _NUM_SHOWN = 5
@@ -105,8 +105,7 @@ def _named(text: str, settings: Settings) -> Path | None:
         return models[found[0]]
     if text.lower().endswith(_SUFFIX) or Path(text).exists():
         return None
-    close = difflib.get_close_matches(wanted, {name.lower(): name for name in models}, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]}?" if close else _hint(text)
+    hint = did_you_mean(text, models, cutoff=0.4) or _hint(text)
     folders = " and ".join(map(str, models_folders(settings)))
     raise CommandError(f"there is no model {text}, neither as a file nor by name in {folders}", hint)
 

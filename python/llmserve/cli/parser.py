@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from llmserve import __version__
 from llmserve.cli import commands
 from llmserve.cli.errors import UsageError
+from llmserve.server.spelling import did_you_mean
 
 DEFAULT_COMMAND = "serve"
 _MODEL_SUFFIX = ".gguf"
@@ -27,7 +27,9 @@ class Parser(argparse.ArgumentParser):
         for word in extras:
             if word.startswith("-"):
                 option = word.partition("=")[0]
-                hint = did_you_mean(option, self._option_string_actions)
+                hyphens = "--" if option.startswith("--") else "-"
+                known = [name for name in self._option_string_actions if name.startswith(hyphens)]
+                hint = did_you_mean(option, known)
                 raise UsageError(f"unknown option {option}", hint or f"see {self.prog} --help")
         if extras:
             raise UsageError(f"unexpected argument {extras[0]!r}", f"see {self.prog} --help")
@@ -90,14 +92,6 @@ def subparser(parser: Parser, name: str) -> Parser:
     found = actions.choices[name]
     assert isinstance(found, Parser)  # noqa: S101
     return found
-
-
-def did_you_mean(name: str, known: Collection[str]) -> str:
-    """A question about the closest known name, or an empty text."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    # Two swapped letters make a short name look strange.
-    close += [other for other in known if sorted(other) == sorted(name)]
-    return f"did you mean {close[0]}?" if close else ""
 
 
 def _refuse_unknown(name: str) -> None:

@@ -10,6 +10,7 @@ from types import FrameType
 import uvicorn
 
 from llmserve.server.application import Application
+from llmserve.server.start_error import StartError
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +62,9 @@ class DrainingServer(uvicorn.Server):
         await self._app.startup()
         try:
             await super().startup(sockets)  # type: ignore[arg-type]
-        except BaseException:
+        except OSError as error:
             await self._app.shutdown()
-            raise
+            raise StartError(f"cannot listen: {error.strerror or error}") from error
         if self.started:
             self._on_listening()
 

@@ -11,7 +11,7 @@ from llmserve.cli.certificate import check_certificate
 from llmserve.cli.default_model import fetch_default
 from llmserve.cli.errors import UsageError
 from llmserve.cli.hidden_key import hide_api_key
-from llmserve.cli.listening import listen
+from llmserve.cli.listening import take_address
 from llmserve.cli.model_names import find_model
 from llmserve.server.download import DEFAULT_MODEL
 from llmserve.server.early_load import EarlyLoad
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             hide_api_key(key)
     check_certificate(settings)
     # The address comes first: a model may take minutes to load.
-    sockets = listen(settings)
+    sockets = take_address(settings)
     if (model := _model(settings)) is not None:
         settings = parse_settings(os.environ, {**overrides, "model": model})
     configure_logging(settings.log_level, settings.log_format)

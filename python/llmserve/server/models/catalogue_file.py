@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from llmserve.server.settings.load_options import INT31_MAX, MODEL_VARIABLES, TE
 from llmserve.server.settings.sizes import token_count
 from llmserve.server.settings.toml_values import as_setting
 from llmserve.server.settings.variables import DRAFT_VARIABLES
+from llmserve.server.spelling import did_you_mean
 
 _LOAD_OPTIONS = {variable.name: variable.kind for variable in MODEL_VARIABLES}
 _DRAFT_OPTIONS = {variable.name: variable.kind for variable in DRAFT_VARIABLES}
@@ -108,7 +108,9 @@ class _Reader:
         options = {key: self._option(key, value, label) for key, value in table.items() if key in _OPTIONS}
         for key in table:
             if key not in _OPTIONS and key not in _OWN_KEYS:
-                raise SettingsError(f"{label}: the key {key!r} is unknown", _did_you_mean(key))
+                raise SettingsError(
+                    f"{label}: the key {key!r} is unknown", did_you_mean(key, [*_OWN_KEYS, *_OPTIONS])
+                )
         limit = table.get("max_new_tokens")
         if limit is not None:
             limit = _parsed(token_count(1, INT31_MAX).parse, limit, f"{label}: max_new_tokens")
@@ -161,8 +163,3 @@ def _parsed(parse: Any, value: Any, label: str) -> Any:
         return parse(as_setting(value))
     except ValueError as error:
         raise SettingsError(f"{label} {error}") from None
-
-
-def _did_you_mean(key: str) -> str:
-    close = difflib.get_close_matches(key, [*_OWN_KEYS, *_OPTIONS], n=1)
-    return f"did you mean {close[0]}?" if close else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from llmserve.server.settings.error import SettingsError
 from llmserve.server.settings.toml_values import as_setting
 from llmserve.server.settings.variable import GROUPS
 from llmserve.server.settings.variables import CONFIG_FILE, VARIABLES
+from llmserve.server.spelling import did_you_mean
 
 _KNOWN = {variable.name: variable for variable in VARIABLES if variable is not CONFIG_FILE}
 
@@ -33,8 +33,7 @@ def read_config_file(path: Path) -> Mapping[str, str]:
     for key, value in _items(path, document):
         name = key.replace("-", "_")
         if name not in _KNOWN:
-            close = difflib.get_close_matches(name, [*_KNOWN, *GROUPS], n=1)
-            raise SettingsError(f"{path}: {key} is unknown", f"did you mean {close[0]}?" if close else "")
+            raise SettingsError(f"{path}: {key} is unknown", did_you_mean(name, _KNOWN))
         if name in texts:
             raise SettingsError(f"{path}: {name} is given twice")
         texts[name] = _KNOWN[name].kind.based(as_setting(value), folder)
@@ -47,10 +46,7 @@ def _items(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
         if key in GROUPS and isinstance(value, dict):
             yield from value.items()
         elif isinstance(value, dict) and key.replace("-", "_") not in _KNOWN:
-            close = difflib.get_close_matches(key, GROUPS, n=1)
-            raise SettingsError(
-                f"{path}: the table [{key}] is unknown",
-                f"did you mean [{close[0]}]?" if close else f"tables are {', '.join(GROUPS)}",
-            )
+            hint = did_you_mean(key, GROUPS) or f"tables are {', '.join(GROUPS)}"
+            raise SettingsError(f"{path}: the table [{key}] is unknown", hint)
         else:
             yield key, value
