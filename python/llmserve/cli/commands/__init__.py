@@ -6,7 +6,21 @@ import argparse
 import importlib
 from typing import Protocol, cast
 
-NAMES = ("serve", "pull", "inspect")
+NAMES = (
+    "serve",
+    "run",
+    "chat",
+    "pull",
+    "list",
+    "show",
+    "rm",
+    "ps",
+    "stop",
+    "bench",
+    "devices",
+    "inspect",
+    "completion",
+)
 """In the order of `llmserve --help`. A command's module is imported when it is used or listed."""
 
 

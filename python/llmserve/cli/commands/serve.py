@@ -13,6 +13,7 @@ from llmserve.cli.errors import UsageError
 from llmserve.cli.hidden_key import hide_api_key
 from llmserve.cli.listening import take_address
 from llmserve.cli.model_names import find_model
+from llmserve.cli.run_file import run_file
 from llmserve.server.download import DEFAULT_MODEL
 from llmserve.server.early_load import EarlyLoad
 from llmserve.server.logs import ENGINE_LINES, configure_logging
@@ -81,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     gc.freeze()
     gc.enable()
-    return serve(settings, early_load, sockets)
+    with run_file(settings.cache_dir, sockets[0].getsockname()[1] if sockets else settings.port):
+        return serve(settings, early_load, sockets)
 
 
 def _model(settings: Settings) -> str | None:
