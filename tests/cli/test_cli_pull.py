@@ -186,6 +186,7 @@ def test_all_parts_of_a_split_model(site: Site, models: Path) -> None:
         ("llama3.2", "hint: hf:ORG/REPO or a URL"),
         ("https://example.com/", "is not the URL of a file NAME.gguf"),
     ],
+    ids=range(8),
 )
 def test_what_is_not_found_is_said_with_a_hint(
     site: Site, models: Path, capsys: pytest.CaptureFixture[str], what: str, message: str

@@ -107,7 +107,8 @@ class Client:
             with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
                 yield answer
         except urllib.error.HTTPError as error:
-            raise _refusal(error) from None
+            with error:
+                raise _refusal(error) from None
         except (OSError, HTTPException) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__

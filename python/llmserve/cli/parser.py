@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
@@ -13,6 +14,8 @@ from llmserve.server.spelling import did_you_mean
 
 DEFAULT_COMMAND = "serve"
 _MODEL_SUFFIX = ".gguf"
+_HELP_COLUMN = 18
+"""Where descriptions begin, so that each command has one line."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,6 +24,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises the error that argparse found."""
         raise UsageError(message, f"see {self.prog} --help")
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Also takes an optional argument that comes after options, which argparse does not."""
+        found, extras = super().parse_known_args(args, namespace)
+        for action in self._get_positional_actions():
+            is_missing = action.nargs == "?" and getattr(found, action.dest, None) is action.default
+            if is_missing and extras and not extras[0].startswith("-"):
+                setattr(found, action.dest, extras.pop(0))
+        return found, extras
 
     def refuse_extras(self, extras: Sequence[str]) -> None:
         """Raises an error if something was given that the parser does not know."""
@@ -71,7 +85,12 @@ def with_command(argv: Sequence[str]) -> list[str]:
 
 def build_parser(names: Iterable[str] = commands.NAMES) -> Parser:
     """Builds the parser of these commands."""
-    parser = Parser(prog="llmserve", description="Serves GGUF language models.", allow_abbrev=False)
+    parser = Parser(
+        prog="llmserve",
+        description="Serves GGUF language models.",
+        allow_abbrev=False,
+        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=_HELP_COLUMN),
+    )
     parser.add_argument("--version", action="version", version=f"llmserve {__version__}")
     actions = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", title="commands", parser_class=Parser

@@ -15,8 +15,8 @@ from llmserve.server.announcement import shown_bytes
 
 HELP = "list the models of a running server"
 DESCRIPTION = (
-    "Lists the models that a running server has loaded, with their memory, and how many requests run and wait "
-    "there."
+    "Lists the models that a running server has loaded, with their memory and the number of requests that "
+    "run and wait."
 )
 
 _GAUGES = {"running": "llmserve_requests_running", "waiting": "llmserve_requests_waiting"}

@@ -20,6 +20,7 @@ _HINTS: Mapping[int, str] = {
 def http_failure(url: str, error: urllib.error.URLError) -> PullError:
     """The error to raise when a URL could not be opened."""
     if isinstance(error, urllib.error.HTTPError):
+        error.close()
         hint = _HINTS.get(error.code, "")
         text = f"{url} cannot be downloaded: the server answers {error.code} {error.reason}"
         return PullError(f"{text}\nhint: {hint}" if hint else text)

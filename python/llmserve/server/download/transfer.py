@@ -72,13 +72,22 @@ def _is_there(target: Path, file: RemoteFile) -> bool:
         return False
     if file.sha256:
         return sha256_of(target) == file.sha256
-    request = urllib.request.Request(file.url, method="HEAD", headers={"User-Agent": USER_AGENT})  # noqa: S310
+    length = _length_at(file.url)
+    return length is None or length == target.stat().st_size
+
+
+def _length_at(url: str) -> int | None:
+    """The size of the file at a URL; ``None`` if it is not to be had."""
+    request = urllib.request.Request(url, method="HEAD", headers={"User-Agent": USER_AGENT})  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
             length = answer.headers.get("Content-Length")
+    except urllib.error.HTTPError as error:
+        error.close()
+        return None
     except (urllib.error.URLError, *_BROKEN):
-        return True
-    return length is None or int(length) == target.stat().st_size
+        return None
+    return None if length is None else int(length)
 
 
 class _Transfer:
@@ -125,6 +134,7 @@ class _Transfer:
             if error.code != _RANGE_NOT_SATISFIABLE or not self._partial.exists():
                 raise http_failure(self._file.url, error) from error
             # The part is not the beginning of what the server has.
+            error.close()
             self._partial.unlink()
             raise ConnectionError("the file has changed") from error
         except urllib.error.URLError as error:
