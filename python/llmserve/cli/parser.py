@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
@@ -14,8 +13,6 @@ from llmserve.server.spelling import did_you_mean
 
 DEFAULT_COMMAND = "serve"
 _MODEL_SUFFIX = ".gguf"
-_HELP_COLUMN = 18
-"""Where descriptions begin, so that each command has one line."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -83,13 +80,21 @@ def with_command(argv: Sequence[str]) -> list[str]:
     return words
 
 
+class _OneLineEach(argparse.HelpFormatter):
+    """Gives each command one line: argparse counts their names without their indentation."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = max(map(len, commands.NAMES)) + 2 * self._indent_increment
+
+
 def build_parser(names: Iterable[str] = commands.NAMES) -> Parser:
     """Builds the parser of these commands."""
     parser = Parser(
         prog="llmserve",
         description="Serves GGUF language models.",
         allow_abbrev=False,
-        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=_HELP_COLUMN),
+        formatter_class=_OneLineEach,
     )
     parser.add_argument("--version", action="version", version=f"llmserve {__version__}")
     actions = parser.add_subparsers(

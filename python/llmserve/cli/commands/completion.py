@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-HELP = "print a script with which a shell completes commands and options"
+HELP = "print completions for bash, zsh or fish"
 DESCRIPTION = (
     'Prints a script for a shell. bash: eval "$(llmserve completion bash)" in ~/.bashrc. zsh: the same in '
     "~/.zshrc, after compinit. fish: llmserve completion fish > ~/.config/fish/completions/llmserve.fish."
