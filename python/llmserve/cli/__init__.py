@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from llmserve.cli.errors import INTERRUPTED, as_command_error
+from llmserve.cli.errors import FAILED, INTERRUPTED, as_command_error
 from llmserve.cli.parser import parse
 
 
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read the output has enough. Python would complain at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return INTERRUPTED
+        return FAILED
     except Exception as error:
         if (shown := as_command_error(error)) is None:
             raise

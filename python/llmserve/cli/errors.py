@@ -41,4 +41,6 @@ def as_command_error(error: Exception) -> CommandError | None:
         return CommandError(described(error, getattr(error, "path", None)))
     if isinstance(error, PullError | StartError | LlmserveError):
         return CommandError(str(error))
+    if isinstance(error, OSError) and error.filename is not None:
+        return CommandError(f"{error.filename}: {(error.strerror or str(error)).lower()}")
     return None

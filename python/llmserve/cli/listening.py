@@ -26,7 +26,9 @@ def take_address(settings: Settings) -> list[socket.socket]:
         return []
     host, port = settings.host, settings.port
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # As text, an address would be encoded by a codec that takes a while to import.
+        name = host.encode() if host.isascii() else host
+        found = socket.getaddrinfo(name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
         raise CommandError(
             f"the host {host!r} is unknown", "give --host an address of this machine"

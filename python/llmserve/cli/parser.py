@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from llmserve import __version__
 from llmserve.cli import commands
@@ -13,10 +14,36 @@ from llmserve.server.spelling import did_you_mean
 
 DEFAULT_COMMAND = "serve"
 _MODEL_SUFFIX = ".gguf"
+_MIN_WIDTH = 40
+
+
+class _Help(argparse.HelpFormatter):
+    """Finds the width by itself: argparse would import `shutil` for it at every start."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            width = os.get_terminal_size(1).columns
+        except OSError:
+            width = 80
+        super().__init__(prog, width=max(width, _MIN_WIDTH) - 2)
+
+
+class _Commands(_Help):
+    """Gives each command one line: argparse counts their names without their indentation."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = max(map(len, commands.NAMES)) + 2 * self._indent_increment
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are `UsageError`."""
+    """A parser whose errors are `UsageError`.
+
+    Options are not shortened: `--api-key` is looked for by its full name (`hidden_key`).
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **{"formatter_class": _Help, "allow_abbrev": False, **named})
 
     def error(self, message: str) -> NoReturn:
         """Raises the error that argparse found."""
@@ -80,22 +107,9 @@ def with_command(argv: Sequence[str]) -> list[str]:
     return words
 
 
-class _OneLineEach(argparse.HelpFormatter):
-    """Gives each command one line: argparse counts their names without their indentation."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog)
-        self._action_max_length = max(map(len, commands.NAMES)) + 2 * self._indent_increment
-
-
 def build_parser(names: Iterable[str] = commands.NAMES) -> Parser:
     """Builds the parser of these commands."""
-    parser = Parser(
-        prog="llmserve",
-        description="Serves GGUF language models.",
-        allow_abbrev=False,
-        formatter_class=_OneLineEach,
-    )
+    parser = Parser(prog="llmserve", description="Serves GGUF language models.", formatter_class=_Commands)
     parser.add_argument("--version", action="version", version=f"llmserve {__version__}")
     actions = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", title="commands", parser_class=Parser
@@ -103,8 +117,7 @@ def build_parser(names: Iterable[str] = commands.NAMES) -> Parser:
     for name in names:
         command = commands.load(name)
         description = getattr(command, "DESCRIPTION", f"{command.HELP[0].upper()}{command.HELP[1:]}.")
-        # Options are not shortened: `--api-key` is looked for by its full name (`hidden_key`).
-        below = actions.add_parser(name, help=command.HELP, description=description, allow_abbrev=False)
+        below = actions.add_parser(name, help=command.HELP, description=description)
         command.add_arguments(below)
         below.set_defaults(run=command.run)
     return parser

@@ -38,11 +38,12 @@ def logged(method: str, path: str, status: Callable[[], int | str]) -> Iterator[
     """Serves a request and logs it at the end, with the status that it then has."""
     started = time.monotonic()
     taken = RequestNotes()
-    token = _current.set(taken)
+    _current.set(taken)
     try:
         yield
     finally:
-        _current.reset(token)
+        # Not `reset`: a stream that is left may end in another context.
+        _current.set(None)
         _log(method, path[:_MAX_PATH_LENGTH], status(), time.monotonic() - started, taken)
 
 
