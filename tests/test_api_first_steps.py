@@ -83,7 +83,8 @@ def test_messages_are_not_a_prompt(blocking: SyncEngine) -> None:
 
 @pytest.mark.parametrize("kind", [Engine, SyncEngine, Embedder, SyncEmbedder])
 def test_a_class_is_not_called_with_a_path(kind: Callable[..., object]) -> None:
-    for arguments in (("model.gguf",), ("model.gguf", {}), ()):
+    given: tuple[tuple[object, ...], ...] = (("model.gguf",), ("model.gguf", {}), ())
+    for arguments in given:
         with pytest.raises(TypeError, match=r"(\w+) is made by \1\.load\(path\), not by \1\(path\)"):
             kind(*arguments)
 

@@ -26,7 +26,7 @@ LAYERS = (
     {"kv_memory", "machine", "model_files"},
     {"rpc_counters", "signals", "stale_files"},
     {"workers"},
-    {"spelling", "start_error"},
+    {"spelling", "start_error", "units"},
 )
 """From top to bottom, `*` standing for each dialect. Only dialects of one row may not import each other."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from llmserve.model_config import ModelConfig
 from llmserve.server import announcement
-from llmserve.server.announcement import remarks, shown_bytes
+from llmserve.server.announcement import remarks
 from llmserve.server.machine import memory_bytes
 
 GIB = 1 << 30
@@ -35,22 +35,6 @@ class Info:
 
 def said(info: Any, config: ModelConfig | None = None) -> list[str]:
     return remarks(info, config or ModelConfig())
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0, "0 bytes"),
-        (1023, "1023 bytes"),
-        (1 << 20, "1 MiB"),
-        (98_362_432, "94 MiB"),
-        (3 * GIB // 2, "1.5 GiB"),
-        (200 * GIB, "200 GiB"),
-        (3 << 40, "3.0 TiB"),
-    ],
-)
-def test_bytes_in_a_fitting_unit(number: int, text: str) -> None:
-    assert shown_bytes(number) == text
 
 
 def test_a_cache_that_is_large_for_the_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

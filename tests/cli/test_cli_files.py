@@ -15,7 +15,6 @@ from llmserve import SyncEngine
 from llmserve.cli import main
 from llmserve.cli.errors import CommandError
 from llmserve.cli.gguf_header import read_header
-from llmserve.cli.output import shown_count
 from llmserve.server.models.memory import kv_bytes
 from synthetic import main_file
 
@@ -195,8 +194,3 @@ def test_only_what_is_in_the_cache_is_removed(
     (cache / "folder").symlink_to(tmp_path)
     assert main(["rm", str(cache / "folder" / "mine.gguf"), "--yes"]) == 1
     assert elsewhere.exists()
-
-
-def test_numbers_in_a_few_characters() -> None:
-    numbers = (999, 1000, 134_515_008, 1_235_814_432, 70_000_000_000, 10**12)
-    assert [shown_count(number) for number in numbers] == ["999", "1.0K", "135M", "1.2B", "70B", "1.0T"]

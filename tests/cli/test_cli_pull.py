@@ -331,7 +331,7 @@ def test_too_little_space_is_noticed_before_the_download(
     class Full:
         free = 1000
 
-    monkeypatch.setattr(transfer.shutil, "disk_usage", lambda folder: Full)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: Full)
     site.files["/a.gguf"] = CONTENT
     with pytest.raises(PullError, match=r"needs 0\.00 GB, and .* has 0\.00 GB left"):
         fetch(RemoteFile(f"{site.url}/a.gguf", "a.gguf"), models, quiet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -292,7 +292,7 @@ def test_commands_of_the_chat(typed: Typed) -> None:
 def test_ctrl_c_at_the_prompt_clears_the_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    inputs = iter([KeyboardInterrupt(), "one", EOFError()])
+    inputs: Iterator[str | BaseException] = iter([KeyboardInterrupt(), "one", EOFError()])
 
     def read(prompt: str) -> str:
         given = next(inputs)

@@ -23,7 +23,7 @@ _TIMEOUT_S = 600.0
 _DATA, _DONE = b"data:", b"[DONE]"
 
 
-def add_server_arguments(parser: argparse.ArgumentParser, *, default: str = "") -> None:
+def add_server_arguments(parser: argparse._ActionsContainer, *, default: str = "") -> None:
     """Declares the server's address and key; ``default`` says what is asked without them."""
     parser.add_argument(
         "--url", metavar="URL", help=f"address of a server, such as http://127.0.0.1:8082{default}"

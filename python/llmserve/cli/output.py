@@ -57,12 +57,3 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         sys.stdout.write(f"{dim(name.ljust(width))}{_GAP}{value}\n")
-
-
-def shown_count(number: int) -> str:
-    """A large number in a few characters: ``135M``, ``1.2B``."""
-    for limit, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if number >= limit:
-            value = number / limit
-            return f"{value:.1f}{unit}" if value < 10 else f"{value:.0f}{unit}"
-    return str(number)

@@ -11,6 +11,7 @@ from llmserve import __version__
 from llmserve.server.machine import memory_bytes
 from llmserve.server.models import Model
 from llmserve.server.models.memory import kv_bytes
+from llmserve.server.units import shown_bytes, shown_count
 from llmserve.types import ModelConfig, ModelInfo
 
 _LARGE_SHARE = 8
@@ -23,8 +24,10 @@ _SMALL_CONTEXT, _FEW_SEQUENCES = 4096, 2
 def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False, grpc: str = "") -> str:
     """What is served, and a first request to try; ``grpc`` is the line about the gRPC service."""
     key = '-H "Authorization: Bearer $LLMSERVE_API_KEY" ' if needs_key else ""
+    # llama.cpp's description has the size of another model that has as many layers.
+    size = f"{shown_count(info.num_parameters)} parameters"
     return (
-        f"llmserve {__version__} serves {model.id} ({info.description})\n"
+        f"llmserve {__version__} serves {model.id} ({info.architecture}, {size})\n"
         f"{_embedding_sizes(info) if model.kind == 'embedding' else _generation_sizes(info)}"
         f"{_memory(info)}"
         f"  threads         {info.num_threads}\n"
@@ -85,16 +88,6 @@ def _memory(info: ModelInfo) -> str:
         use = "at most, as cells are used" if sys.platform == "linux" else "from the start"
         text += f"  KV cache        {shown_bytes(cache)} {use}\n"
     return text
-
-
-def shown_bytes(number: int) -> str:
-    """A number of bytes in the largest fitting unit."""
-    value = float(number)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.{1 if unit == 'GiB' and value < 100 else 0}f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
 
 
 def remarks(info: ModelInfo, config: ModelConfig) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from llmserve import __version__
 from llmserve.cli.output import print_facts, print_json
-from llmserve.server.announcement import shown_bytes
 from llmserve.server.machine import memory_bytes
+from llmserve.server.units import shown_bytes
 
 HELP = "show the processor and the memory that models run on"
 DESCRIPTION = (

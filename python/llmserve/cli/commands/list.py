@@ -11,9 +11,9 @@ from typing import Any
 from llmserve.cli.errors import CommandError
 from llmserve.cli.gguf_header import read_header
 from llmserve.cli.model_names import known_models, models_folders
-from llmserve.cli.output import print_json, print_table, shown_count
-from llmserve.server.announcement import shown_bytes
+from llmserve.cli.output import print_json, print_table
 from llmserve.server.settings import parse_settings
+from llmserve.server.units import shown_bytes, shown_count
 
 HELP = "list the models on this machine"
 DESCRIPTION = (

@@ -11,7 +11,7 @@ from typing import Any
 from llmserve.cli.client import Client, add_server_arguments, client_of
 from llmserve.cli.errors import CommandError
 from llmserve.cli.output import print_json, print_table
-from llmserve.server.announcement import shown_bytes
+from llmserve.server.units import shown_bytes
 
 HELP = "list the models of a running server"
 DESCRIPTION = (

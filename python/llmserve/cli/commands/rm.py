@@ -9,9 +9,9 @@ from pathlib import Path
 
 from llmserve.cli.errors import CommandError
 from llmserve.cli.model_names import find_model
-from llmserve.server.announcement import shown_bytes
 from llmserve.server.model_files import parts
 from llmserve.server.settings import parse_settings
+from llmserve.server.units import shown_bytes
 
 HELP = "remove a downloaded model"
 DESCRIPTION = "Removes a model from the cache folder, after a question. Files elsewhere are not touched."

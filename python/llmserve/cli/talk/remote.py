@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llmserve.cli.client import Client
@@ -25,29 +25,30 @@ class RemoteTalker:
     def reply(self, messages: Sequence[Message], sampling: Mapping[str, Any], show: Show) -> Reply:
         """The assistant's answer to messages."""
         body = {"messages": list(messages), **sampling}
-        return self._shown("/v1/chat/completions", body, lambda choice: choice.get("delta") or {}, show)
+        return self._shown(
+            "/v1/chat/completions", body, lambda choice: (choice.get("delta") or {}).get("content"), show
+        )
 
     def complete(self, prompt: str, sampling: Mapping[str, Any], show: Show) -> Reply:
         """What follows a text."""
-        return self._shown(
-            "/v1/completions",
-            {"prompt": prompt, **sampling},
-            lambda choice: {"content": choice.get("text")},
-            show,
-        )
+        body = {"prompt": prompt, **sampling}
+        return self._shown("/v1/completions", body, lambda choice: choice.get("text"), show)
 
     def close(self) -> None:
         """There is nothing to free."""
 
-    def _shown(self, path: str, body: Mapping[str, Any], delta_of: Any, show: Show) -> Reply:
+    def _shown(
+        self, path: str, body: Mapping[str, Any], text_of: Callable[[Any], str | None], show: Show
+    ) -> Reply:
         options = {"model": self.name, "stream": True, "stream_options": {"include_usage": True}}
         texts: list[str] = []
-        finish_reason, usage = "", {}
+        finish_reason = ""
+        usage: Mapping[str, int] = {}
         for event in self._client.stream(path, {**options, **body}):
             usage = event.get("usage") or usage
             for choice in event.get("choices") or ():
                 finish_reason = choice.get("finish_reason") or finish_reason
-                for text in _texts(delta_of(choice)):
+                if text := text_of(choice):
                     texts.append(text)
                     show(text)
         return Reply(
@@ -56,11 +57,6 @@ class RemoteTalker:
             prompt_tokens=usage.get("prompt_tokens", 0),
             completion_tokens=usage.get("completion_tokens", 0),
         )
-
-
-def _texts(delta: Mapping[str, Any]) -> Iterator[str]:
-    if text := delta.get("content"):
-        yield text
 
 
 def _first_model(client: Client) -> str:

@@ -76,5 +76,6 @@ def parsed(name: str, text: str) -> int | float:
     except ValueError:
         kind = "a whole number" if PARAMETERS[name] is int else "a number"
         raise UsageError(f"{name} must be {kind}, got {text!r}") from None
-    SamplingParams(**{name: value})
+    named: dict[str, Any] = {name: value}
+    SamplingParams(**named)
     return value

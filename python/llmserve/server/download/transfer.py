@@ -111,7 +111,7 @@ class _Transfer:
                 num_failures = 0 if self._size() > before else num_failures + 1
                 if num_failures >= _MAX_FAILURES:
                     raise PullError(
-                        f"{self._file.url} broke off: {error or type(error).__name__}\n"
+                        f"{self._file.url} broke off: {str(error) or type(error).__name__}\n"
                         "hint: the same command goes on where it ended"
                     ) from error
                 time.sleep(_PAUSE_S * num_failures)
