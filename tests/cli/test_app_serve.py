@@ -37,8 +37,7 @@ def cache(tiny_model: Path, tmp_path: Path) -> Path:
 
 def test_a_model_is_served_by_a_part_of_its_name(cache: Path, tmp_path: Path) -> None:
     with serve(tmp_path, Path("tiny-s"), "-c", "1k", env={"LLMSERVE_CACHE_DIR": str(cache)}) as server:
-        server.wait_until_ready()
-        assert "context length  1024 tokens per sequence" in server.log
+        wait_until(lambda: "context length  1024 tokens per sequence" in server.log)
 
 
 def test_the_models_id_can_be_chosen(tiny_model: Path, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_the_list(
     (cache / ".partial-1").write_bytes(b"GGUF")
     lines = shown(capsys, "list").splitlines()
     assert lines[0].split() == ["NAME", "SIZE", "QUANT", "PARAMS", "ARCHITECTURE"]
-    assert lines[1].split() == ["Tiny", "515", "KiB", "F32", "130K", "llama"]
+    assert lines[1].split() == ["Tiny", "515", "KiB", "F32", "129.9K", "llama"]
     assert lines[2].startswith("broken")
     assert "is not a GGUF file" in lines[2]
     assert lines[3].split()[0] == "org/other"
@@ -134,7 +134,7 @@ def test_a_model_is_shown(tiny_models: Path, capsys: pytest.CaptureFixture[str])
     text = shown(capsys, "show", str(tiny_models / "llama.gguf"))
     facts = dict(line.split(maxsplit=1) for line in text.splitlines()[:5])
     assert facts["architecture"] == "llama"
-    assert facts["parameters"] == "130K"
+    assert facts["parameters"] == "129.9K"
     assert "\x1b" not in text
     assert "Memory for one sequence" in text
     assert "does not follow" in shown(capsys, "show", str(tiny_models / "recurrent.gguf"))

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from llmserve.cli import main
+from llmserve.cli.commands import serve
 from llmserve.cli.model_names import known_models
 from llmserve.server.download import PullError, transfer
 from llmserve.server.download.sources import files_of
@@ -149,6 +150,12 @@ def test_a_quantization_of_a_repository(site: Site, models: Path, capsys: pytest
     site.seen.clear()
     assert main(["pull", f"hf:{REPOSITORY}:Tiny-Q4_K_S.gguf"]) == 0
     assert [path for _, path, _ in site.seen] == [f"/api/models/{REPOSITORY}/revision/main?blobs=true"]
+
+
+def test_a_repository_is_served(site: Site, models: Path) -> None:
+    site.add_repository("Tiny-Q4_K_M.gguf", "Tiny-Q8_0.gguf")
+    settings = parse_settings(os.environ)
+    assert serve._model(settings, f"{REPOSITORY}:Q8_0") == str(models / "org" / "Tiny-Q8_0.gguf")
 
 
 @pytest.mark.parametrize(

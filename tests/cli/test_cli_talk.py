@@ -136,7 +136,7 @@ def test_the_key_of_a_server(
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["run", "MODEL", "hi", "--temperature", "-1"], 1, "temperature"),
+        (["run", "MODEL", "hi", "--temperature", "-1"], 2, "--temperature must be a number of at least 0"),
         (["run", "MODEL", "hi", "--top-k", "many"], 2, "invalid int value: 'many'"),
         (["run", "MODEL", ""], 2, "the prompt is empty"),
         (["run", "MODEL", "hi", "--raw", "--system", "x"], 2, "there is no --system"),

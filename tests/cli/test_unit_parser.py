@@ -85,12 +85,12 @@ def test_an_option_is_not_shortened() -> None:
 def test_errors_are_lines_and_an_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--prt", "1"]) == 2
     assert main(["serve", "-m", "a", "b"]) == 2
-    assert main(["serve", "-hf", "org/name"]) == 2
+    assert main(["serve", "-hf", "org/name", "-m", "b"]) == 2
     assert main(["inspect", "/nowhere"]) == 1
     assert capsys.readouterr().err == (
         "llmserve: unknown option --prt\nhint: did you mean --port?\n"
         "llmserve: the model is given twice: b and --model a\n"
-        "llmserve: -hf does not download org/name\nhint: first run: llmserve pull hf:org/name\n"
+        "llmserve: the model is given twice: --model b and -hf org/name\n"
         "llmserve: /nowhere: there is no such session file\n"
     )
 

@@ -27,7 +27,7 @@ def find_model(given: str | os.PathLike[str], settings: Settings) -> Path:
     path = Path(text).expanduser()
     if not _is_file(path) and not _is_path(text) and (named := _named(text, settings)) is not None:
         return named
-    check_file(path)
+    check_file(path, text)
     return path
 
 
@@ -58,8 +58,8 @@ def models_folders(settings: Settings) -> list[Path]:
     ]
 
 
-def check_file(path: Path) -> None:
-    """Refuses what cannot be a model, before anything is loaded.
+def check_file(path: Path, shown: str) -> None:
+    """Refuses what cannot be a model, before anything is loaded; ``shown`` is how errors name it.
 
     Raises:
         CommandError: There is no such file, it cannot be read, or it is a folder.
@@ -67,14 +67,14 @@ def check_file(path: Path) -> None:
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise _folder(path)
+            raise _folder(path, shown)
         # A pipe would wait for its other end.
         if stat.S_ISREG(mode):
             path.open("rb").close()
     except FileNotFoundError:
-        raise CommandError(f"{path}: there is no such file", _hint(str(path))) from None
+        raise CommandError(f"{shown}: there is no such file", _hint(shown)) from None
     except OSError as error:
-        raise CommandError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise CommandError(f"{shown} cannot be read: {(error.strerror or str(error)).lower()}") from None
 
 
 def _is_file(path: Path) -> bool:
@@ -116,15 +116,15 @@ def _hint(text: str) -> str:
     return "llmserve list shows the models that are there"
 
 
-def _folder(path: Path) -> CommandError:
+def _folder(path: Path, shown: str) -> CommandError:
     try:
         names = {file.suffix.lower() for file in path.iterdir()}
     except OSError:
         names = set()
     if ".safetensors" in names and _SUFFIX not in names:
         return CommandError(
-            f"{path} is a folder with a model in safetensors, and llmserve needs a GGUF file",
+            f"{shown} is a folder with a model in safetensors, and llmserve needs a GGUF file",
             "convert it with llama.cpp's convert_hf_to_gguf.py, or get its GGUF file",
         )
-    hint = f"name a file in it, or serve all of them: llmserve serve --models-dir {path}"
-    return CommandError(f"{path} is a folder, not a GGUF file", hint if _SUFFIX in names else "")
+    hint = f"name a file in it, or serve all of them: llmserve serve --models-dir {shown}"
+    return CommandError(f"{shown} is a folder, not a GGUF file", hint if _SUFFIX in names else "")

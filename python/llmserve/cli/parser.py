@@ -27,6 +27,13 @@ class _Help(argparse.HelpFormatter):
             width = 80
         super().__init__(prog, width=max(width, _MIN_WIDTH) - 2)
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """An option's names with its value once, as in Python 3.13, and not after each name."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
 
 class _Commands(_Help):
     """Gives each command one line: argparse counts their names without their indentation."""
@@ -102,14 +109,23 @@ def with_command(argv: Sequence[str]) -> list[str]:
             return ["--version"]
         case [first, *_] if first in ("-h", "--help", "--version") or first in commands.NAMES:
             return words
-        case [first, *_] if first.startswith("-") or first.lower().endswith(_MODEL_SUFFIX):
+        case [first, *_] if first.startswith("-") or first.lower().endswith(_MODEL_SUFFIX) or _exists(first):
             return [DEFAULT_COMMAND, *words]
     return words
 
 
+def _exists(word: str) -> bool:
+    return bool(word) and os.path.exists(word)  # noqa: PTH110 - names that no path can have are not there
+
+
 def build_parser(names: Iterable[str] = commands.NAMES) -> Parser:
     """Builds the parser of these commands."""
-    parser = Parser(prog="llmserve", description="Serves GGUF language models.", formatter_class=_Commands)
+    parser = Parser(
+        prog="llmserve",
+        description="Serves GGUF language models.",
+        epilog="llmserve COMMAND --help describes a command. llmserve MODEL.gguf serves the model.",
+        formatter_class=_Commands,
+    )
     parser.add_argument("--version", action="version", version=f"llmserve {__version__}")
     actions = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", title="commands", parser_class=Parser

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from llmserve.cli.errors import UsageError
 from llmserve.cli.model_names import find_model
 from llmserve.cli.output import print_json, print_table
+from llmserve.cli.setting_options import add_setting, given_settings
 from llmserve.server.download.progress import ProgressLine
-from llmserve.server.settings import VARIABLES, parse_settings
+from llmserve.server.settings import parse_settings
+from llmserve.server.units import shown_count
 
 if TYPE_CHECKING:
     from llmserve.engine import SyncEngine
@@ -28,7 +30,7 @@ DESCRIPTION = (
     "number is the mean over the repetitions, after one round that does not count."
 )
 
-_OPTIONS = ("threads", "gpu_layers", "kv_type_k", "kv_type_v", "batch_size", "ubatch_size")
+_SETTINGS = ("threads", "gpu_layers", "kv_type_k", "kv_type_v", "batch_size", "ubatch_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-r", "--repetitions", type=int, default=3, metavar="N", help="rounds that count (default: 3)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    for variable in VARIABLES:
-        if variable.name in _OPTIONS:
-            parser.add_argument(
-                *variable.options,
-                dest=variable.name,
-                metavar=variable.kind.metavar,
-                help=variable.doc.replace("%", "%%"),
-            )
+    for name in _SETTINGS:
+        add_setting(parser, name)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,8 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name in ("prompt_tokens", "answer_tokens", "repetitions"):
         if getattr(arguments, name) < 1:
             raise UsageError(f"--{name.replace('_', '-')} must be at least 1")
-    given = {name: value for name in _OPTIONS if (value := getattr(arguments, name)) is not None}
-    settings = parse_settings(os.environ, given)
+    settings = parse_settings(os.environ, given_settings(arguments, _SETTINGS))
     path = find_model(arguments.model, settings)
     # Imported late: parsers of all commands are built to show what there is.
     from llmserve.engine import SyncEngine
@@ -91,7 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(
             {
                 "model": path.stem,
-                "description": info.description,
+                "architecture": info.architecture,
+                "parameters": info.num_parameters,
                 "backend": info.backend,
                 "threads": info.num_threads,
                 "prompt_tokens": arguments.prompt_tokens,
@@ -102,8 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     sys.stdout.write(
-        f"{path.stem} ({info.description}), {info.backend}, {info.num_threads} threads, prompts of "
-        f"{arguments.prompt_tokens} tokens, answers of {arguments.answer_tokens}\n"
+        f"{path.stem} ({info.architecture}, {shown_count(info.num_parameters)} parameters), {info.backend}, "
+        f"{info.num_threads} threads, prompts of {arguments.prompt_tokens} tokens, answers of "
+        f"{arguments.answer_tokens}\n"
     )
     print_table(
         ("STREAMS", "PREFILL t/s", "DECODE t/s", "FIRST TOKEN ms"),

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from llmserve.cli.setting_options import choices_of
+
 HELP = "print completions for bash, zsh or fish"
 DESCRIPTION = (
     'Prints a script for a shell. bash: eval "$(llmserve completion bash)" in ~/.bashrc. zsh: the same in '
@@ -69,9 +71,8 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[_Option]:
         if action.help != argparse.SUPPRESS:
             text = (action.help or "").partition(". ")[0].replace("%%", "%").replace("\n", " ")
             takes_value = action.nargs != 0
-            yield _Option(
-                tuple(action.option_strings), text, takes_value, tuple(map(str, action.choices or ()))
-            )
+            choices = tuple(map(str, action.choices or choices_of(action.dest)))
+            yield _Option(tuple(action.option_strings), text, takes_value, choices)
 
 
 def _bash(commands: list[_Command]) -> str:

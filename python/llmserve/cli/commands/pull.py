@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
-from llmserve.cli.default_model import fetch_default
+from llmserve.cli.downloads import fetch_default, fetch_named
 from llmserve.cli.errors import UsageError
 from llmserve.server.download import DEFAULT_MODEL
-from llmserve.server.download.progress import ProgressLine
-from llmserve.server.settings import Settings, parse_settings
+from llmserve.server.settings import parse_settings
 
 HELP = "download a model"
 DESCRIPTION = (
@@ -42,19 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     settings = parse_settings(os.environ)
     if arguments.what is None and (arguments.sha256 or arguments.revision != "main"):
         raise UsageError("--sha256 and --revision are for a model that is named")
-    path = fetch_default(settings) if arguments.what is None else _fetch(arguments, settings)
+    if arguments.what is None:
+        path = fetch_default(settings)
+    else:
+        path = fetch_named(arguments.what, settings, sha256=arguments.sha256, revision=arguments.revision)
     sys.stdout.write(f"{path}\n")
     return 0
-
-
-def _fetch(arguments: argparse.Namespace, settings: Settings) -> Path:
-    # Imported late: the default model needs none of it.
-    from llmserve.server.download.sources import files_of
-    from llmserve.server.download.transfer import fetch
-
-    files = files_of(arguments.what, sha256=arguments.sha256, revision=arguments.revision)
-    fetched = []
-    for file in files:
-        with ProgressLine(f"download {file.name}", sys.stderr) as line:
-            fetched.append(fetch(file, settings.cache_dir / "models", line.show))
-    return fetched[0]

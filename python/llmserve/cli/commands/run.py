@@ -62,12 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
             conversation = Conversation(arguments.system)
             conversation.ask(prompt)
             reply = talker.reply(conversation.messages, sampling, show)
+    except KeyboardInterrupt:
+        # The shell's prompt begins a line.
+        show("\n")
+        raise
     finally:
         talker.close()
+    show("\n")
     if arguments.json:
         print_json({"model": talker.name, **dataclasses.asdict(reply)})
-    else:
-        sys.stdout.write("\n")
     return 0
 
 

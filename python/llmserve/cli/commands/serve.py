@@ -8,16 +8,17 @@ import os
 from collections.abc import Mapping
 
 from llmserve.cli.certificate import check_certificate
-from llmserve.cli.default_model import fetch_default
+from llmserve.cli.downloads import fetch_default, fetch_named
 from llmserve.cli.errors import UsageError
 from llmserve.cli.hidden_key import hide_api_key
 from llmserve.cli.listening import take_address
 from llmserve.cli.model_names import find_model
 from llmserve.cli.run_file import run_file
+from llmserve.cli.setting_options import add_setting, given_settings
 from llmserve.server.download import DEFAULT_MODEL
 from llmserve.server.early_load import EarlyLoad
 from llmserve.server.logs import ENGINE_LINES, configure_logging
-from llmserve.server.settings import GROUPS, VARIABLES, Group, Settings, Variable, parse_settings
+from llmserve.server.settings import GROUPS, VARIABLES, Group, Settings, parse_settings
 
 HELP = "serve a model over HTTP"
 DESCRIPTION = (
@@ -53,9 +54,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: LLMSERVE_MODEL, or else, if there is neither a catalogue nor a folder of models, "
         f"{DEFAULT_MODEL.title}, which is downloaded once)",
     )
+    groups["model"].add_argument(
+        "-hf",
+        "--hf-repo",
+        metavar="REPO",
+        help="repository of Hugging Face to download the model from, as for llmserve pull: ORG/REPO, or "
+        "ORG/REPO:Q4_K_M for a quantization",
+    )
     for variable in VARIABLES:
-        _add_option(groups[variable.group], variable)
-    groups["model"].add_argument("-hf", "--hf-repo", metavar="REPO", help=argparse.SUPPRESS)
+        add_setting(groups[variable.group], variable.name)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_certificate(settings)
     # The address comes first: a model may take minutes to load.
     sockets = take_address(settings)
-    if (model := _model(settings)) is not None:
+    if (model := _model(settings, arguments.hf_repo)) is not None:
         settings = parse_settings(os.environ, {**overrides, "model": model})
     configure_logging(settings.log_level, settings.log_format)
     ENGINE_LINES.hides_failed_loads = True
@@ -86,8 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
         return serve(settings, early_load, sockets)
 
 
-def _model(settings: Settings) -> str | None:
-    """The path of the model to begin with, if there is one."""
+def _model(settings: Settings, repository: str | None) -> str | None:
+    """The path of the model to begin with, if there is one; ``repository`` is one of Hugging Face."""
+    if repository is not None:
+        return str(fetch_named(f"hf:{repository}", settings))
     if settings.model is not None:
         return str(find_model(settings.model, settings))
     if settings.catalogue is None and settings.models_dir is None:
@@ -95,42 +104,15 @@ def _model(settings: Settings) -> str | None:
     return None
 
 
-def _add_option(group: argparse._ArgumentGroup, variable: Variable) -> None:
-    default = f" Default: {variable.default}." if variable.default else ""
-    text = f"{variable.doc}{default} [{variable.env}]".replace("%", "%%")
-    if variable.kind.is_switch:
-        group.add_argument(*variable.options, action=argparse.BooleanOptionalAction, default=None, help=text)
-        return
-    choices = variable.kind.choices
-    metavar = "{" + ",".join(choices) + "}" if choices else variable.kind.metavar
-    # llama-server's -fa stands alone.
-    may_stand_alone = {"nargs": "?", "const": "true"} if variable.name == "flash_attention" else {}
-    group.add_argument(
-        *variable.options,
-        dest=variable.name,
-        metavar=metavar,
-        help=text,
-        **may_stand_alone,  # type: ignore[arg-type]
-    )
-
-
 def _overrides(arguments: argparse.Namespace) -> dict[str, str]:
     """The options given on the command line, as the text of variables.
 
     Raises:
-        UsageError: The model is given twice, or as a repository.
+        UsageError: The model is given twice.
     """
-    if arguments.hf_repo is not None:
-        raise UsageError(
-            f"-hf does not download {arguments.hf_repo}", f"first run: llmserve pull hf:{arguments.hf_repo}"
-        )
-    if arguments.path is not None and arguments.model is not None:
-        raise UsageError(f"the model is given twice: {arguments.path} and --model {arguments.model}")
-    given = {variable.name: getattr(arguments, variable.name) for variable in VARIABLES}
-    if arguments.path is not None:
-        given["model"] = arguments.path
-    return {
-        name: str(value).lower() if isinstance(value, bool) else value
-        for name, value in given.items()
-        if value is not None
-    }
+    ways = {"": arguments.path, "--model ": arguments.model, "-hf ": arguments.hf_repo}
+    models = [f"{option}{model}" for option, model in ways.items() if model is not None]
+    if len(models) > 1:
+        raise UsageError(f"the model is given twice: {models[0]} and {models[1]}")
+    given = given_settings(arguments, (variable.name for variable in VARIABLES))
+    return given if arguments.path is None else {**given, "model": arguments.path}

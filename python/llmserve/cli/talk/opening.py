@@ -7,28 +7,23 @@ import os
 from typing import cast
 
 from llmserve.cli.client import add_server_arguments, client_of
-from llmserve.cli.default_model import fetch_default
+from llmserve.cli.downloads import fetch_default
 from llmserve.cli.errors import UsageError
 from llmserve.cli.model_names import find_model
+from llmserve.cli.setting_options import add_setting, given_settings
 from llmserve.cli.talk.talker import Talker
-from llmserve.server.settings import VARIABLES, parse_settings
+from llmserve.server.settings import parse_settings
 
-_LOAD_OPTIONS = ("context_length", "threads", "gpu_layers", "kv_type_k", "kv_type_v")
+_SETTINGS = ("context_length", "threads", "gpu_layers", "kv_type_k", "kv_type_v")
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares how a model is loaded, or where the server is that has it."""
     group = parser.add_argument_group(
-        "model in this process (further options: the environment, as for serve)"
+        "model in this process (further settings by the environment, as for serve)"
     )
-    for variable in VARIABLES:
-        if variable.name in _LOAD_OPTIONS:
-            group.add_argument(
-                *variable.options,
-                dest=variable.name,
-                metavar=variable.kind.metavar,
-                help=variable.doc.replace("%", "%%"),
-            )
+    for name in _SETTINGS:
+        add_setting(group, name)
     add_server_arguments(parser.add_argument_group("model on a server"))
 
 
@@ -39,7 +34,7 @@ def open_talker(arguments: argparse.Namespace) -> Talker:
         CommandError: There is no such model or server.
         LoadError: The model cannot be loaded.
     """
-    given = {name: value for name in _LOAD_OPTIONS if (value := getattr(arguments, name)) is not None}
+    given = given_settings(arguments, _SETTINGS)
     # Imported late: each needs what the other does not.
     if arguments.url is not None:
         from llmserve.cli.talk.remote import RemoteTalker

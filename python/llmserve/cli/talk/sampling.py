@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from llmserve.cli.errors import UsageError
+from llmserve.errors import InvalidParameterError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.attribute_docs import docs_of
 
@@ -30,11 +31,19 @@ _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"max_tokens": ("-n", "--n-predict"), "temperature": ("--temp",), "seed": ("-s",)}
 )
 
+_DOCS: Mapping[str, str] = MappingProxyType(
+    {
+        "max_tokens": "Maximum number of tokens to generate. By default as many as the context holds.",
+        "seed": "Seed of the draws: the same one gives the same answer. By default it is random.",
+    }
+)
+"""Where the Python API's description is about Python."""
+
 
 def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares an option for each parameter."""
     group = parser.add_argument_group("sampling")
-    docs = docs_of(SamplingParams)
+    docs = {**docs_of(SamplingParams), **_DOCS}
     for name, kind in PARAMETERS.items():
         group.add_argument(
             f"--{name.replace('_', '-')}",
@@ -53,11 +62,14 @@ def sampling_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The parameters that were given.
 
     Raises:
-        InvalidParameterError: One is out of range.
+        UsageError: One is out of range.
     """
     names = (*PARAMETERS, "stop")
     given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
-    SamplingParams(**given)
+    try:
+        SamplingParams(**given)
+    except InvalidParameterError as error:
+        raise UsageError(f"--{error.field.replace('_', '-')} {error.reason}") from None
     return given
 
 

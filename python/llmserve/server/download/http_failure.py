@@ -24,8 +24,9 @@ def http_failure(url: str, error: urllib.error.URLError) -> PullError:
         hint = _HINTS.get(error.code, "")
         text = f"{url} cannot be downloaded: the server answers {error.code} {error.reason}"
         return PullError(f"{text}\nhint: {hint}" if hint else text)
+    reason = getattr(error.reason, "strerror", None) or error.reason
     return PullError(
-        f"{url} cannot be downloaded: {error.reason}\n"
+        f"{url} cannot be downloaded: {reason}\n"
         "hint: check the connection; a proxy is set by HTTPS_PROXY, a mirror of Hugging Face by HF_ENDPOINT"
     )
 

@@ -1,4 +1,4 @@
-"""Fetches the default model, with its progress on standard error."""
+"""Downloads models into the cache, with their progress on standard error."""
 
 from __future__ import annotations
 
@@ -33,3 +33,20 @@ def fetch_default(settings: Settings) -> Path:
     finally:
         for line in lines.values():
             line.close()
+
+
+def fetch_named(what: str, settings: Settings, *, sha256: str = "", revision: str = "main") -> Path:
+    """The file of a model of Hugging Face or at a URL, downloaded unless it is there; of a split one, its
+    first part.
+
+    Raises:
+        PullError: It could not be fetched.
+    """
+    from llmserve.server.download.sources import files_of
+    from llmserve.server.download.transfer import fetch
+
+    fetched = []
+    for file in files_of(what, sha256=sha256, revision=revision):
+        with ProgressLine(f"download {file.name}", sys.stderr) as line:
+            fetched.append(fetch(file, settings.cache_dir / "models", line.show))
+    return fetched[0]
