@@ -187,5 +187,10 @@ def test_https(tiny_model: Path, tmp_path: Path) -> None:
 def test_under_a_path_of_a_proxy(tiny_model: Path, tmp_path: Path) -> None:
     with serve(tmp_path, tiny_model, "--root-path", "/llm/") as server:
         server.wait_until_ready()
-        assert f"documentation   http://127.0.0.1:{server.port}/llm/docs\n" in server.log
-        assert get(server.port, "/v1/models").status == 200
+        wait_until(lambda: f"documentation   http://127.0.0.1:{server.port}/llm/docs\n" in server.log)
+        # Proxies remove the path or leave it.
+        paths = ("/v1/models", "/llm/v1/models")
+        assert [get(server.port, path).status for path in paths] == [200, 200]
+        wait_until(lambda: all(f"GET {path} 200" in server.log for path in paths))
+        assert get(server.port, "/llm/nope").status == 404
+        assert get(server.port, "/llmv1/models").status == 404

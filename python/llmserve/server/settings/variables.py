@@ -43,7 +43,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "root_path",
         kinds.TEXT,
         "",
-        "Path under which a proxy serves this server and which it removes (`llmserve serve` only).",
+        "Path under which a proxy serves this server, whether it removes it from requests or not (`llmserve "
+        "serve` only).",
         "server",
     ),
     Variable(

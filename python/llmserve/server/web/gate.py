@@ -31,7 +31,7 @@ from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import current_request_id, request_id
 from llmserve.server.web.request_log import logged
 from llmserve.server.web.sse import AnswerFailedError, StreamLimits
-from llmserve.server.web.table import EndpointTable
+from llmserve.server.web.table import EndpointTable, own_path
 from llmserve.server.web.uploads import Upload
 from llmserve.server.web.writing import ClientStalledError
 
@@ -100,7 +100,7 @@ class Gate:
         # Whoever probes a server does so every few seconds.
         if endpoint.is_probe:
             return nullcontext()
-        return logged(scope["method"], scope["path"], lambda: answer.status)
+        return logged(scope["method"], own_path(scope), lambda: answer.status)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Answer = scope[_ANSWER]
