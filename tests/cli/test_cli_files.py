@@ -61,7 +61,7 @@ def test_no_cut_of_a_header_is_read(tiny_model: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.gguf"
     for length in range(4, end_of_header, 97):
         path.write_bytes(content[:length])
-        with pytest.raises(CommandError, match=r"the header of .*cut\.gguf is damaged"):
+        with pytest.raises(CommandError, match=r"cut\.gguf (ends inside|is damaged)"):
             read_header(path)
 
 

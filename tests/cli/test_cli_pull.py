@@ -155,7 +155,7 @@ def test_a_quantization_of_a_repository(site: Site, models: Path, capsys: pytest
 def test_a_repository_is_served(site: Site, models: Path) -> None:
     site.add_repository("Tiny-Q4_K_M.gguf", "Tiny-Q8_0.gguf")
     settings = parse_settings(os.environ)
-    assert serve._model(settings, f"{REPOSITORY}:Q8_0") == str(models / "org" / "Tiny-Q8_0.gguf")
+    assert serve._model(settings, None, f"{REPOSITORY}:Q8_0") == str(models / "org" / "Tiny-Q8_0.gguf")
 
 
 @pytest.mark.parametrize(

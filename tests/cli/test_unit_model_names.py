@@ -89,6 +89,7 @@ def test_what_is_not_found(settings: Settings, given: str, message: str) -> None
 def test_hints(settings: Settings) -> None:
     for given, hint in (
         ("qwem3", "did you mean Qwen3?"),
+        ("smolm2-135m", "did you mean SmolLM2-135M.Q4_1?"),
         ("ggml-org/gemma", "to download it from Hugging Face: llmserve pull hf:ggml-org/gemma"),
     ):
         with pytest.raises(CommandError) as caught:

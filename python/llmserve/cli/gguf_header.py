@@ -111,7 +111,9 @@ def _read(path: Path) -> _Reader:
                 return _Reader(data)
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    except (struct.error, ValueError, KeyError, IndexError, OverflowError) as error:
+    except struct.error:
+        raise CommandError(f"{path} ends inside its header", "get the file again") from None
+    except (ValueError, KeyError, IndexError, OverflowError) as error:
         raise CommandError(f"the header of {path} is damaged: {error}", "get the file again") from None
 
 

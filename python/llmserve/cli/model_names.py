@@ -9,7 +9,7 @@ from pathlib import Path
 from llmserve.cli.errors import CommandError
 from llmserve.server.model_files import entries
 from llmserve.server.settings import Settings
-from llmserve.server.spelling import did_you_mean
+from llmserve.server.spelling import closest
 
 _SUFFIX = ".gguf"
 _NUM_SHOWN = 5
@@ -105,7 +105,10 @@ def _named(text: str, settings: Settings) -> Path | None:
         return models[found[0]]
     if text.lower().endswith(_SUFFIX) or Path(text).exists():
         return None
-    hint = did_you_mean(text, models, cutoff=0.4) or _hint(text)
+    # Only the beginning of a name is typed.
+    begins = {name[: len(text)]: name for name in models}
+    near = closest(text, begins)
+    hint = f"did you mean {begins[near]}?" if near else _hint(text)
     folders = " and ".join(map(str, models_folders(settings)))
     raise CommandError(f"there is no model {text}, neither as a file nor by name in {folders}", hint)
 

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_certificate(settings)
     # The address comes first: a model may take minutes to load.
     sockets = take_address(settings)
-    if (model := _model(settings, arguments.hf_repo)) is not None:
+    if (model := _model(settings, overrides.get("model"), arguments.hf_repo)) is not None:
         settings = parse_settings(os.environ, {**overrides, "model": model})
     configure_logging(settings.log_level, settings.log_format)
     ENGINE_LINES.hides_failed_loads = True
@@ -93,12 +93,15 @@ def run(arguments: argparse.Namespace) -> int:
         return serve(settings, early_load, sockets)
 
 
-def _model(settings: Settings, repository: str | None) -> str | None:
-    """The path of the model to begin with, if there is one; ``repository`` is one of Hugging Face."""
+def _model(settings: Settings, name: str | None, repository: str | None) -> str | None:
+    """The path of the model to begin with, if there is one.
+
+    ``name`` is the model as it was typed, and ``repository`` is one of Hugging Face.
+    """
     if repository is not None:
         return str(fetch_named(f"hf:{repository}", settings))
     if settings.model is not None:
-        return str(find_model(settings.model, settings))
+        return str(find_model(name or settings.model, settings))
     if settings.catalogue is None and settings.models_dir is None:
         return str(fetch_default(settings))
     return None
