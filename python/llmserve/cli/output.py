@@ -6,29 +6,25 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
 
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _GAP = "  "
 
 
-def is_styled(stream: TextIO) -> bool:
-    """Whether a stream shows emphasis: a terminal does, unless `NO_COLOR` or a dumb one says otherwise."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def bold(text: str, stream: TextIO | None = None) -> str:
+def bold(text: str) -> str:
     """Text that stands out on a terminal."""
-    return _wrapped(text, _BOLD, stream)
+    return _styled(text, _BOLD)
 
 
-def dim(text: str, stream: TextIO | None = None) -> str:
+def dim(text: str) -> str:
     """Text that stands back on a terminal."""
-    return _wrapped(text, _DIM, stream)
+    return _styled(text, _DIM)
 
 
-def _wrapped(text: str, style: str, stream: TextIO | None) -> str:
-    return f"{style}{text}{_PLAIN}" if is_styled(stream or sys.stdout) else text
+def _styled(text: str, style: str) -> str:
+    is_plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if is_plain or not text else f"{style}{text}{_PLAIN}"
 
 
 def print_json(value: Any) -> None:
