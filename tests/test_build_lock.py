@@ -23,7 +23,7 @@ REQUIREMENTS = [
 
 def test_the_requirements_were_found() -> None:
     assert {"anyio", "starlette", "pytest", "maturin"} <= set(REQUIREMENTS)
-    assert {"dev", "clients", "sie-sdk"} == set(LOCKS)
+    assert {"dev", "clients", "lm-eval", "sie-sdk"} == set(LOCKS)
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)

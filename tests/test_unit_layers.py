@@ -17,6 +17,7 @@ LAYERS = (
     {"apis/*", "first_model"},
     {"apis/completions", "apis/progress", "error_shapes"},
     {"services"},
+    {"page"},
     {"generation"},
     {"conversation", "models"},
     {"grammars", "logs", "paths"},

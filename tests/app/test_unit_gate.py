@@ -156,9 +156,9 @@ def test_what_the_server_declares() -> None:
     assert {found.path for found in served if found.access == "open"} == {
         "/health",
         "/openapi.json",
+        "/",
         "/docs",
-        "/docs/docs.css",
-        "/docs/docs.js",
+        "/page/{file}",
     }
     # A route that is not supported is refused in a shape that its clients can read.
     assert all(route.endpoint.dialect is not PLAIN for route in unsupported.routes(None))  # type: ignore[arg-type]

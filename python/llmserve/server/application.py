@@ -23,6 +23,7 @@ from llmserve.server.apis.sie import routes as sie
 from llmserve.server.apis.unsupported import routes as unsupported
 from llmserve.server.first_model import FirstModel, StartObserver
 from llmserve.server.logs import configure_logging
+from llmserve.server.page import routes as page
 from llmserve.server.services import Services
 from llmserve.server.settings import Settings
 from llmserve.server.signals import SignalChain
@@ -45,7 +46,7 @@ _DIALECTS = (
     sie.routes,
     unsupported.routes,
 )
-"""The dialects that are served beside health, metrics and documentation."""
+"""The dialects that are served beside health, metrics and the pages."""
 
 
 class Application:
@@ -143,6 +144,6 @@ class Application:
 
 def _routes(services: Services) -> list[Route]:
     ops = OpsApi(services)
-    routes = [*ops.routes(), *(route for dialect in _DIALECTS for route in dialect(services))]
+    routes = [*ops.routes(), *page.routes(), *(route for dialect in _DIALECTS for route in dialect(services))]
     ops.describe(routes)
     return routes

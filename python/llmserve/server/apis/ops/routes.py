@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache, cached_property
-from importlib import resources
+from functools import cached_property
 from typing import Any
 
 from llmserve import __version__
 from llmserve.server.apis.ops import metrics
 from llmserve.server.apis.ops.openapi import build_document
 from llmserve.server.models import ModelReport
+from llmserve.server.page.assets import accepts_html, send_asset
 from llmserve.server.services import Services
+from llmserve.server.trust.keys import KeyRule
 from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.errors import PLAIN
 from llmserve.server.web.exchange import Exchange
 
 _DOCUMENT = Endpoint(path="/openapi.json", method="GET", dialect=PLAIN, access="open")
-"""Needs no key, like the page: it reveals nothing, and a browser cannot send a key for a page."""
-
-_PAGE_FILES: Mapping[str, tuple[str, str]] = {
-    "/docs": ("docs.html", "text/html; charset=utf-8"),
-    "/docs/docs.css": ("docs.css", "text/css; charset=utf-8"),
-    "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
-}
-
-# The page may talk to this server only.
-_PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
-    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-cache",
-}
+"""Needs no key, like the pages: it reveals nothing."""
 
 _HEALTH_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -132,8 +119,7 @@ class OpsApi:
         """All routes."""
         is_open = self._services.settings.metrics_open
         metrics = replace(_METRICS, access="open") if is_open else _METRICS
-        pages = [_page(path, *file) for path, file in _PAGE_FILES.items()]
-        return [*routes_of(self), Route(metrics, self.metrics), *pages]
+        return [*routes_of(self), Route(metrics, self.metrics)]
 
     @_HEALTH
     async def health(self, exchange: Exchange) -> None:
@@ -157,9 +143,15 @@ class OpsApi:
         text = metrics.render(services.registry, services.http_counters, services.rpc_counters)
         await exchange.send_bytes(text.encode(), metrics.MEDIA_TYPE)
 
-    @Endpoint(path="/", method="GET", dialect=PLAIN)
+    @Endpoint(path="/", method="GET", dialect=PLAIN, access="open")
     async def index(self, exchange: Exchange) -> None:
-        """`GET /`: where to go from here, and what is loaded."""
+        """`GET /`: the page for browsers; for programs, where to go from here, and what is loaded."""
+        scope = exchange.request.scope
+        if accepts_html(scope):
+            await send_asset(exchange, "index.html", vary="Accept")
+            return
+        # Only the page is open.
+        KeyRule(self._services.settings.api_key)(scope, "key")
         await exchange.send_json(
             {
                 "name": "llmserve",
@@ -168,7 +160,8 @@ class OpsApi:
                 "openapi": _DOCUMENT.path,
                 "health": _HEALTH.path,
                 "models": [_shown(report) for report in self._services.registry.states()],
-            }
+            },
+            headers={"Vary": "Accept"},
         )
 
     @_DOCUMENT
@@ -177,15 +170,6 @@ class OpsApi:
         root = exchange.request.scope.get("root_path", "")
         servers = [{"url": root or "/", "description": "This server"}]
         await exchange.send_json({**self._document, "servers": servers})
-
-
-def _page(path: str, name: str, media_type: str) -> Route:
-    """`GET /docs`, or a part of the page."""
-
-    async def serve(exchange: Exchange) -> None:
-        await exchange.send_bytes(_page_file(name), media_type, headers=_PAGE_HEADERS)
-
-    return Route(Endpoint(path=path, method="GET", dialect=PLAIN, access="open"), serve)
 
 
 def _shown(report: ModelReport) -> dict[str, Any]:
@@ -199,8 +183,3 @@ def _shown(report: ModelReport) -> dict[str, Any]:
     if report.memory_bytes is not None:
         shown["memory_bytes"] = report.memory_bytes
     return shown
-
-
-@cache
-def _page_file(name: str) -> bytes:
-    return resources.files("llmserve.server.apis.ops").joinpath("page").joinpath(name).read_bytes()
