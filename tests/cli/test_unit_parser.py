@@ -23,6 +23,8 @@ from llmserve.server.settings import VARIABLES
         (["version"], ["--version"]),
         (["--version"], ["--version"]),
         (["smollm2"], ["smollm2"]),
+        # Folders are refused with a reason, which needs the command.
+        (["/"], ["serve", "/"]),
         ([], []),
     ],
 )
@@ -45,6 +47,7 @@ def test_the_command_may_be_left_out(words: list[str], meant: list[str]) -> None
         (["--n-gpu-layers", "99"], "gpu_layers", "99"),
         (["-b", "4"], "batch_size", "4"),
         (["-ub", "4"], "ubatch_size", "4"),
+        (["-hf", "org/name"], "hf_repo", "org/name"),
         (["-fa"], "flash_attention", "true"),
         (["-fa", "off", "x.gguf"], "flash_attention", "off"),
         (["-ctk", "q8_0"], "kv_type_k", "q8_0"),
