@@ -127,7 +127,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "prestop_s",
         number(0, 86400),
         "0",
-        "How long new requests are still served after SIGTERM, in seconds, while `/ready` answers 503 already: "
+        "How long new requests are still served after SIGTERM, in seconds, while `/ready` answers 503: "
         "whatever distributes the requests has this long to notice (`llmserve serve` only).",
     ),
     Variable(

@@ -100,7 +100,8 @@ class Snapshot:
 
     def total(self, field: str) -> float:
         """The sum of a counter or gauge over all models."""
-        return sum(getattr(stats, field) for _, stats in self.living)
+        total: float = sum(getattr(stats, field) for _, stats in self.living)
+        return total
 
 
 def kv_usage(num_running_cells: float, num_cells: float) -> float:
@@ -130,10 +131,12 @@ def engine_lines(snapshot: Snapshot) -> Iterator[str]:
         (({"model": model.id}, model.load_s) for model in snapshot.models if model.load_s is not None),
     )
     for field, metric in STATS_METRICS.items():
-        whole = [({}, snapshot.total(field))] if field in _SERVER_WIDE else []
-        yield from metric_lines(
-            metric, [*whole, *(({"model": name}, getattr(stats, field)) for name, stats in living)]
-        )
+        samples: list[tuple[Labels, float]] = [
+            ({"model": name}, getattr(stats, field)) for name, stats in living
+        ]
+        if field in _SERVER_WIDE:
+            samples.insert(0, ({}, snapshot.total(field)))
+        yield from metric_lines(metric, samples)
     usage = kv_usage(snapshot.total("num_running_cells"), snapshot.total("num_cells"))
     by_model = (({"model": n}, kv_usage(stats.num_running_cells, stats.num_cells)) for n, stats in living)
     yield from metric_lines(_KV_USAGE, [({}, usage), *by_model])
