@@ -6,10 +6,14 @@ from collections.abc import Mapping
 
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from serving.client import get
 
 Labels = Mapping[str, str]
+
+_SUFFIXES = {"gauge": ("",), "counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
+"""Type of a family -> what is added to its name."""
 
 
 class Exposition:
@@ -22,7 +26,15 @@ class Exposition:
 
     @property
     def sample_names(self) -> set[str]:
-        return {sample.name for family in self.families.values() for sample in family.samples}
+        """The names of all samples that there can be: a family may have none yet."""
+        return {
+            family.name + suffix for family in self.families.values() for suffix in _SUFFIXES[family.type]
+        }
+
+    def samples(self, name: str) -> list[Sample]:
+        """The samples with a name."""
+        every = (sample for family in self.families.values() for sample in family.samples)
+        return [sample for sample in every if sample.name == name]
 
     def value(self, name: str, **labels: str) -> float:
         """The only sample with a name and exactly these labels."""
@@ -34,9 +46,7 @@ class Exposition:
         return sample.labels, sample.value
 
     def _values(self, name: str) -> dict[tuple[tuple[str, str], ...], float]:
-        samples = [
-            sample for family in self.families.values() for sample in family.samples if sample.name == name
-        ]
+        samples = self.samples(name)
         values = {tuple(sorted(sample.labels.items())): sample.value for sample in samples}
         assert len(values) == len(samples), f"{name} has a sample twice"
         return values
