@@ -12,7 +12,6 @@ from llmserve.types import Stats
 BLOCK_SIZE = 16
 """Cells in a block, as routers count. The engine itself allocates single cells."""
 
-
 STATS_METRICS: Mapping[str, Metric] = {
     "num_preparing": gauge(
         "llmserve_requests_preparing",
@@ -62,8 +61,10 @@ STATS_METRICS: Mapping[str, Metric] = {
     ),
     "decode_seconds": counter("llmserve_decode_seconds", "Seconds spent in llama.cpp."),
     "overhead_seconds": counter("llmserve_overhead_seconds", "Seconds spent in steps outside llama.cpp."),
-    "constraints": counter("llmserve_constraints", "Constraints that were compiled for requests."),
-    "constraint_seconds": counter("llmserve_constraint_seconds", "Seconds spent on compiling constraints."),
+    "constraints": counter(
+        "llmserve_constraints", "Requests whose constraint was compiled or found compiled."
+    ),
+    "constraint_seconds": counter("llmserve_constraint_seconds", "Seconds that compiling constraints took."),
 }
 """Field of :class:`llmserve.types.Stats` -> metric."""
 
