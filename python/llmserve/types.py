@@ -290,6 +290,8 @@ class Stats:
     """Requests whose constraint was compiled or found compiled."""
     constraint_seconds: float
     """Seconds that their compilation took."""
+    load_seconds: float
+    """Seconds that the load of the model took."""
 
     @property
     def acceptance(self) -> float | None:

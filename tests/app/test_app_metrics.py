@@ -19,22 +19,22 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required"
 
 @pytest.fixture(scope="module")
 def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that has answered two streams and one whole request, two choices and a refusal."""
     env = {"LLMSERVE_VLLM_METRICS": "true", "LLMSERVE_CONTEXT_LENGTH": "30000"}
     with serve_in_process(tmp_path_factory.mktemp("server"), tiny_model, env=env) as running:
-        native = {"prompt": PROMPT, "n_predict": NUM_TOKENS, "ignore_eos": True}
-        for is_stream in (True, True, False):
-            assert post(running.port, "/completion", {**native, "stream": is_stream}).status == 200
-        choices = {"prompt": PROMPT, "max_tokens": NUM_TOKENS, "ignore_eos": True, "n": 2}
-        assert post(running.port, "/v1/completions", {"model": tiny_model.stem, **choices}).status == 200
-        path = {"model": str(tiny_model), "prompt": PROMPT, "max_tokens": NUM_TOKENS}
-        assert post(running.port, "/completions", path).status == 200
-        assert post(running.port, "/v1/completions", b"{").status == 400
         yield running
 
 
-@pytest.fixture
-def shown(served: Server) -> Exposition:
+@pytest.fixture(scope="module", autouse=True)  # before any test's own requests
+def shown(served: Server, tiny_model: Path) -> Exposition:
+    """The metrics after two streams and one whole request, two choices, a request by path and a refusal."""
+    native = {"prompt": PROMPT, "n_predict": NUM_TOKENS, "ignore_eos": True}
+    for is_stream in (True, True, False):
+        assert post(served.port, "/completion", {**native, "stream": is_stream}).status == 200
+    choices = {"prompt": PROMPT, "max_tokens": NUM_TOKENS, "ignore_eos": True, "n": 2}
+    assert post(served.port, "/v1/completions", {"model": tiny_model.stem, **choices}).status == 200
+    path = {"model": str(tiny_model), "prompt": PROMPT, "max_tokens": NUM_TOKENS}
+    assert post(served.port, "/completions", path).status == 200
+    assert post(served.port, "/v1/completions", b"{").status == 400
     return scrape(served.port)
 
 
@@ -122,8 +122,12 @@ def test_vllm_names_show_the_same(shown: Exposition) -> None:
         shown.value("llmserve_requests_length_total", model="llama")
     )
     labels = {"model_name": "llama", "dialect": "openai"}
-    for name in ("time_to_first_token_seconds", "request_queue_time_seconds", "request_prompt_tokens"):
-        assert shown.value(f"vllm:{name}_count", **labels) == count(shown, "queue_time_seconds", "openai")
+    for kind, name in (
+        ("time_to_first_token_seconds", "time_to_first_token_seconds"),
+        ("queue_time_seconds", "request_queue_time_seconds"),
+        ("request_prompt_tokens", "request_prompt_tokens"),
+    ):
+        assert shown.value(f"vllm:{name}_count", **labels) == count(shown, kind, "openai") > 0
     config = {"model_name": "llama", "block_size": "16"}
     assert any(
         config.items() <= sample.labels.items() for sample in shown.families["vllm:cache_config_info"].samples

@@ -53,6 +53,8 @@ def test_not_ready_while_the_first_model_is_being_loaded(tiny_model: Path, tmp_p
         answer = get(server.port, READY).json
         assert answer["status"] == "loading"
         assert answer["reason"].startswith("llama is being loaded: ")
+        server.signal(signal.SIGTERM)
+        assert server.wait() == -signal.SIGTERM
 
 
 def test_not_ready_when_the_first_model_has_failed(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_new_requests_are_served_for_a_while_after_the_signal(tiny_model: Path, 
 
 
 @pytest.mark.slow
-def test_then_they_are_refused_and_running_ones_end(tiny_model: Path, tmp_path: Path) -> None:
+def test_then_they_are_refused_while_running_ones_go_on(tiny_model: Path, tmp_path: Path) -> None:
     options = ("--prestop-s", "0.1", "--grace-s", "1000", "--context-length", "30000")
     with serve(tmp_path, tiny_model, *options) as server:
         server.wait_until_ready()
@@ -139,5 +141,7 @@ def test_then_they_are_refused_and_running_ones_end(tiny_model: Path, tmp_path: 
             assert refused.status == 503
             assert refused.header("connection") == "close"
             assert refused.header("retry-after") == "5"
-            assert list(lines)[-1] == "data: [DONE]"
+            next(lines)
+            server.signal(signal.SIGTERM)
+            assert "the server is stopping" in list(lines)[-1]
         assert server.wait() == 0

@@ -49,6 +49,7 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
             overhead_seconds,
             constraints,
             constraint_seconds,
+            load_seconds,
         ]
     ))
 }

@@ -65,6 +65,8 @@ pub struct Stats {
     pub constraints: u64,
     /// Seconds that their compilation took.
     pub constraint_seconds: f64,
+    /// Seconds that the load of the model took.
+    pub load_seconds: f64,
 }
 
 impl Stats {

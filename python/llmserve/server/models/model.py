@@ -41,8 +41,6 @@ class Model:
         """What was loaded."""
         self.loaded_at = 0.0
         """When the model was loaded, in seconds of the monotonic clock; 0 before."""
-        self.load_s: float | None = None
-        """How long the load took, in seconds; not known before its end."""
         self.failure: BaseException | None = None
         self.failed_at = 0.0
         self.last_used = time.monotonic()

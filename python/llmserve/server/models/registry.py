@@ -216,7 +216,6 @@ class Registry:
         if self.before_load is not None:
             await self.before_load(model)
         model.has_begun = True
-        begun_at = time.monotonic()
         handle = await self.load_model(model.path, model.config, on_progress)
         if isinstance(handle, Engine):
             try:
@@ -224,7 +223,6 @@ class Registry:
             except BaseException:
                 await handle.close()
                 raise
-        model.load_s = time.monotonic() - begun_at
         return handle
 
     def _on_load_end(

@@ -65,6 +65,7 @@ STATS_METRICS: Mapping[str, Metric] = {
         "llmserve_constraints", "Requests whose constraint was compiled or found compiled."
     ),
     "constraint_seconds": counter("llmserve_constraint_seconds", "Seconds that compiling constraints took."),
+    "load_seconds": gauge("llmserve_model_load_seconds", "Seconds that the load of a model took."),
 }
 """Field of :class:`llmserve.types.Stats` -> metric."""
 
@@ -73,7 +74,6 @@ _SERVER_WIDE = ("num_waiting", "num_running")
 
 _MODEL_STATE = gauge("llmserve_model_state", "1 for the current state of a model.")
 _MODEL_STATES = ("loading", "ready", "busy", "failed")
-_LOAD_SECONDS = gauge("llmserve_model_load_seconds", "Seconds that the load of a model took.")
 _ACCEPTANCE = gauge(
     "llmserve_draft_acceptance_ratio",
     "Share of proposed tokens that were accepted; absent until one is proposed.",
@@ -126,10 +126,6 @@ def engine_lines(snapshot: Snapshot) -> Iterator[str]:
             for current in (model.state,)
             for state in _MODEL_STATES
         ),
-    )
-    yield from metric_lines(
-        _LOAD_SECONDS,
-        (({"model": model.id}, model.load_s) for model in snapshot.models if model.load_s is not None),
     )
     for field, metric in STATS_METRICS.items():
         samples: list[tuple[Labels, float]] = [
