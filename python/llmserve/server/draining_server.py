@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 from types import FrameType
 
 import uvicorn
@@ -61,7 +62,8 @@ class DrainingServer(uvicorn.Server):
         """Takes a signal; uvicorn installs it. The signal is not raised again afterwards."""
         if self._loop is None:
             raise KeyboardInterrupt
-        self._loop.call_soon_threadsafe(self.end)
+        # The signal may come amid a request, whose id is not to be in the log of the end.
+        self._loop.call_soon_threadsafe(self.end, context=Context())
 
     def end(self, status: int = 0) -> None:
         """Drains and ends the server; a second call cancels what still runs."""
