@@ -35,6 +35,7 @@ class Settings:
     model_memory_bytes: int | None
     api_key: ApiKeys
     metrics_open: bool
+    vllm_metrics: bool
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int
@@ -42,6 +43,7 @@ class Settings:
     body_timeout_s: float
     sse_ping_s: float
     stall_s: float
+    prestop_s: float
     grace_s: float
     allowed_hosts: tuple[str, ...]
     cors_origins: tuple[str, ...]

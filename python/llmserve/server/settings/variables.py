@@ -70,6 +70,13 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "Serve `/metrics` to everyone without an API key. Local requests never need a key there.",
     ),
     Variable(
+        "vllm_metrics",
+        kinds.SWITCH,
+        "false",
+        "Show the usual metrics in `/metrics` under vLLM's names, too, for dashboards and routers that know "
+        "these.",
+    ),
+    Variable(
         "sessions_dir",
         kinds.PATH,
         "",
@@ -115,6 +122,13 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "A client that stops reading is cut off: once its connection has taken no more bytes for this many"
         " seconds, its request is aborted and its connection is reset. Until then, what is sent fills the"
         " network buffers on both sides.",
+    ),
+    Variable(
+        "prestop_s",
+        number(0, 86400),
+        "0",
+        "How long new requests are still served after SIGTERM, in seconds, while `/ready` answers 503: "
+        "whatever distributes the requests has this long to notice (`llmserve serve` only).",
     ),
     Variable(
         "grace_s", number(0, 86400), "10", "How long running requests may continue after SIGTERM, in seconds."
