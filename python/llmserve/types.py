@@ -250,6 +250,8 @@ class Stats:
     """Total number of KV cells of all sequences."""
     num_used_cells: int
     """KV cells in use, including cached tokens."""
+    num_running_cells: int
+    """KV cells of the sequences in the batch."""
     context_length: int
     """Maximum number of tokens in one sequence."""
     num_threads: int
@@ -289,10 +291,18 @@ class Stats:
     """Number of steps."""
     rows: int
     """Number of rows in all steps."""
+    prefill_rows: int
+    """Number of rows of prompts among them."""
     decode_seconds: float
     """Seconds spent in llama.cpp."""
     overhead_seconds: float
     """Seconds spent in steps outside llama.cpp."""
+    constraints: int
+    """Requests whose constraint was compiled or found compiled."""
+    constraint_seconds: float
+    """Seconds that their compilation took."""
+    load_seconds: float
+    """Seconds that the load of the model took."""
 
     @property
     def acceptance(self) -> float | None:

@@ -11,21 +11,9 @@ from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import Turn, TurnPlan
 from llmserve.server.generation.deadlines import Deadlines
+from llmserve.server.metrics import Ended
 from llmserve.server.models import Model, SessionCall
 from llmserve.stream import Stream
-from llmserve.types import FinishReason, Usage
-
-
-class Ended(Protocol):
-    """How an output ended: a `Completion`, or a `TurnEnd` of several."""
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """Why it ended."""
-
-    @property
-    def usage(self) -> Usage:
-        """The counts of its tokens."""
 
 
 class Running(Protocol):
@@ -45,6 +33,9 @@ class Running(Protocol):
     @property
     def ended(self) -> Ended | None:
         """How it ended, once that is known."""
+
+    def observe(self, on_output: Callable[[], object]) -> None:
+        """Has a function called whenever new tokens are received."""
 
 
 R = TypeVar("R", bound=Running)

@@ -115,6 +115,10 @@ class TimedStream:
         """The whole output, once it has been received."""
         return self._stream.ended
 
+    def observe(self, on_output: Callable[[], object]) -> None:
+        """As `Stream.observe`."""
+        self._stream.observe(on_output)
+
     async def aclose(self) -> None:
         """As `Stream.aclose`."""
         await self._stream.aclose()

@@ -15,9 +15,10 @@ from llmserve.errors import ContextExceededError, EmptyPromptError, LlmserveErro
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import Conversation, TurnPlan, plan_turn
 from llmserve.server.generation.admission import Admission
-from llmserve.server.generation.call import Call, R
+from llmserve.server.generation.call import Call, R, Running
 from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.metrics import OutputMetrics, RequestMetrics
 from llmserve.server.models import Registry, SessionCall, SessionTable, UsedModel
 from llmserve.server.refusals import Refusal, ServerStoppingError
 from llmserve.server.web.request_log import notes
@@ -76,12 +77,18 @@ class GenerationService:
     """Owns what is between a call and its outputs."""
 
     def __init__(
-        self, registry: Registry, sessions: SessionTable, lifecycle: Lifecycle, patience_s: float
+        self,
+        registry: Registry,
+        sessions: SessionTable,
+        lifecycle: Lifecycle,
+        metrics: RequestMetrics,
+        patience_s: float,
     ) -> None:
         """`patience_s` is how long the head of a stream waits for the engine's acceptance."""
         self._registry = registry
         self._sessions = sessions
         self._lifecycle = lifecycle
+        self._metrics = metrics
         self._patience_s = patience_s
         self.admission = Admission()
         """For what dialects render themselves."""
@@ -168,8 +175,12 @@ class GenerationService:
                 held = stack if call.holds_session else submission
                 await held.enter_async_context(session.submitting())
             for start in call.starts:
+                measured = self._metrics.begin(call.model.id, call.dialect)
                 output = await start(engine, session)
+                stack.callback(_measure_end, measured, output)
                 stack.push_async_callback(output.aclose)
+                if call.is_stream:
+                    output.observe(measured.on_output)
                 stack.enter_context(self._lifecycle.running(output.abort))
                 if session is not None:
                     session.attach(output)
@@ -190,3 +201,7 @@ def _note(call: Call[R], outputs: Sequence[R], otherwise: str) -> None:
         taken.completion_tokens += end.usage.completion_tokens
         taken.finish_reason = taken.finish_reason or end.finish_reason
     taken.prompt_tokens += sum(prompts.values())
+
+
+def _measure_end(measured: OutputMetrics, output: Running) -> None:
+    measured.end(output.ended)

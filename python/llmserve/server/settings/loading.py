@@ -37,6 +37,7 @@ class Settings:
     ssl_certfile: Path | None
     ssl_keyfile: Path | None
     metrics_open: bool
+    vllm_metrics: bool
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int
@@ -44,6 +45,7 @@ class Settings:
     body_timeout_s: float
     sse_ping_s: float
     stall_s: float
+    prestop_s: float
     grace_s: float
     allowed_hosts: tuple[str, ...]
     cors_origins: tuple[str, ...]

@@ -127,6 +127,14 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "security",
     ),
     Variable(
+        "vllm_metrics",
+        kinds.SWITCH,
+        "false",
+        "Show the usual metrics in `/metrics` under vLLM's names, too, for dashboards and routers that know "
+        "these.",
+        "server",
+    ),
+    Variable(
         "sessions_dir",
         kinds.PATH,
         "",
@@ -175,6 +183,14 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         " seconds, its request is aborted and its connection is reset. Until then, what is sent fills the"
         " network buffers on both sides.",
         "limits",
+    ),
+    Variable(
+        "prestop_s",
+        number(0, 86400),
+        "0",
+        "How long new requests are still served after SIGTERM, in seconds, while `/ready` answers 503: "
+        "whatever distributes the requests has this long to notice (`llmserve serve` only).",
+        "server",
     ),
     Variable(
         "grace_s",

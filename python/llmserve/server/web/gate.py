@@ -118,9 +118,11 @@ class Gate:
             logger.warning("request %s: cut off, its client stopped reading", current_request_id())
             raise
         except AnswerFailedError as failed:
+            self._counters.note_error(failed.error)
             self._note(failed.error, dialect)
         except Exception as error:
             fault = fault_of(error, dialect.name)
+            self._counters.note_error(error)
             if answer.has_begun:
                 self._note(error, dialect)
             else:
