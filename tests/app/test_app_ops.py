@@ -65,9 +65,11 @@ def test_health(server: ServerProcess, model_path: Path) -> None:
                 "has_draft_head": False,
                 "backend": "CPU",
                 "num_gpu_layers": 0,
+                "memory_bytes": answer.json["models"][0]["memory_bytes"],
             }
         ],
     }
+    assert answer.json["models"][0]["memory_bytes"] > 0.9 * model_path.stat().st_size
 
 
 def test_health_says_busy_and_answers_during_a_long_prompt(server: ServerProcess, model_path: Path) -> None:

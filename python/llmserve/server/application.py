@@ -28,9 +28,10 @@ from llmserve.server.services import Services
 from llmserve.server.settings import Settings
 from llmserve.server.signals import SignalChain
 from llmserve.server.stale_files import remove_stale_files
+from llmserve.server.start_error import StartError
 from llmserve.server.web.endpoint import Route
 from llmserve.server.web.gate import Gate
-from llmserve.server.workers import OneWorkerLock, SeveralWorkersError
+from llmserve.server.workers import OneWorkerLock
 
 if TYPE_CHECKING:
     from llmserve.server.apis.grpc.server import GrpcServer
@@ -84,7 +85,7 @@ class Application:
             SeveralWorkersError: This process is one of several workers.
             GrpcStartError: The gRPC service cannot begin.
         """
-        configure_logging(self.services.settings.log_level)
+        configure_logging(self.services.settings.log_level, self.services.settings.log_format)
         for notice in self.services.settings.notices:
             logger.log(notice.level, "%s", notice.text)
         self._lock.acquire()
@@ -132,7 +133,7 @@ class Application:
         await receive()
         try:
             await self.startup()
-        except (SeveralWorkersError, GrpcStartError) as error:
+        except StartError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
