@@ -51,10 +51,11 @@ def main() -> int:
 def _install(wheel: Path, target: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     pip += ["--target", str(target), "--python-version", PYTHON, "--only-binary=:all:", "--no-deps"]
-    subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "serve.lock")], check=True)
-    subprocess.run([*pip, str(wheel)], check=True)
-    # Scripts of packages, whose first line names this machine's interpreter.
-    shutil.rmtree(target / "bin", ignore_errors=True)
+    locked = ["--require-hashes", "-r", str(ROOT / "requirements" / "serve.lock")]
+    for what in (locked, [str(wheel)]):
+        subprocess.run([*pip, *what], check=True)
+        # Scripts of packages, whose first line names this machine's interpreter.
+        shutil.rmtree(target / "bin", ignore_errors=True)
 
 
 def _make_root(added: Path, target: Path, user: str) -> None:
@@ -69,7 +70,8 @@ def _make_root(added: Path, target: Path, user: str) -> None:
     ]
     subprocess.run(
         [
-            *("mmdebstrap", "--quiet", "--variant=essential", "--include=python3-minimal,libpython3-stdlib,ca-certificates"),
+            *("mmdebstrap", "--quiet", "--variant=essential"),
+            "--include=python3-minimal,libpython3-stdlib,ca-certificates",
             *options,
             *(f"--customize-hook={hook}" for hook in hooks),
             *(SUITE, str(target)),

@@ -14,13 +14,15 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from llmserve.server.settings.table import SETTINGS
+from llmserve.server.settings.variables import VARIABLES
 from oci import read_settings, write_archive
 from toolchain import ROOT
 
 CONTAINERFILE = (ROOT / "Containerfile").read_text()
 MANIFESTS = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
-RESOURCES = {path.stem: yaml.safe_load(path.read_text()) for path in MANIFESTS if path.stem != "kustomization"}
+RESOURCES = {
+    path.stem: yaml.safe_load(path.read_text()) for path in MANIFESTS if path.stem != "kustomization"
+}
 
 
 def test_settings_of_the_image() -> None:
@@ -113,7 +115,7 @@ def test_pods_are_confined() -> None:
 
 
 def test_every_variable_is_a_setting() -> None:
-    known = {setting.variable for setting in SETTINGS}
+    known = {variable.env for variable in VARIABLES}
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["llmserve"]
     named = set(compose["environment"]) | {entry["name"] for entry in _pod()["containers"][0]["env"]}
     named |= {pair.partition("=")[0] for pair in read_settings(CONTAINERFILE)["Env"]}

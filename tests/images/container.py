@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# What engines set where an image does not.
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Arguments: the root file system, the models' folder, user, group, and the command.
 _ENTER = """
 root=$1 models=$2 user=$3 group=$4; shift 4
@@ -72,11 +74,14 @@ def running(
     """Starts what an image's settings say, with more variables."""
     user, group = settings["User"].split(":")
     pairs = (pair.partition("=") for pair in settings["Env"])
-    environment = {"PATH": "/usr/bin:/bin", **{name: value for name, _, value in pairs}, **environ}
+    environment = {"PATH": _PATH, **{name: value for name, _, value in pairs}, **environ}
     command = ["unshare", *_NAMESPACES, "sh", "-euc", _ENTER, "enter", str(root), str(models), user, group]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, *settings["Entrypoint"], *settings["Cmd"]], env=environment, stdout=output, stderr=output
+            [*command, *settings["Entrypoint"], *settings["Cmd"]],
+            env=environment,
+            stdout=output,
+            stderr=output,
         )
     try:
         yield Container(process, environment, log)
