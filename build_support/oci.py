@@ -1,7 +1,7 @@
 """Write a container image as an archive of the OCI image layout.
 
-Formats: https://github.com/opencontainers/image-spec (image-layout, manifest, config). ``Healthcheck`` in the config
-is Docker's extension.
+Formats: https://github.com/opencontainers/image-spec (image-layout, manifest, config). ``Healthcheck`` in the
+config is Docker's extension.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _MEDIA = "application/vnd.oci.image"
 def read_settings(containerfile: str) -> dict[str, Any]:
     """The configuration that the last stage of a Containerfile gives its image.
 
-    Read are ``CMD``, ``ENTRYPOINT`` and ``HEALTHCHECK`` in their JSON form, ``ENV``, ``EXPOSE``, ``LABEL`` and ``USER``.
+    ``CMD``, ``ENTRYPOINT`` and ``HEALTHCHECK`` are read in their JSON form, besides ``ENV``, ``EXPOSE``,
+    ``LABEL`` and ``USER``.
     """
     settings: dict[str, Any] = {"Env": []}
     for name, rest in _instructions(containerfile):

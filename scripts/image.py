@@ -1,8 +1,8 @@
 """Build a container image of a wheel from Debian's packages, without a registry or a container engine.
 
-``python scripts/image.py dist/llmserve-*.whl`` writes ``dist/llmserve-image.tar``, an archive of the OCI layout that
-``podman load``, ``docker load`` and ``skopeo copy oci-archive:`` read. It needs Debian's ``mmdebstrap``, and root or
-user namespaces.
+``python scripts/image.py dist/llmserve-*.whl`` writes ``dist/llmserve-image.tar``, an archive of the OCI
+layout, which ``podman load``, ``docker load`` and ``skopeo copy oci-archive:`` read. It needs Debian's
+``mmdebstrap``, and root or user namespaces.
 """
 
 from __future__ import annotations

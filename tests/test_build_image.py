@@ -1,4 +1,4 @@
-"""What describes the container image and its surroundings: Containerfile, OCI archive, compose file, manifests."""
+"""The container image and its surroundings: Containerfile, OCI archive, compose file, manifests."""
 
 from __future__ import annotations
 

@@ -195,12 +195,8 @@ def test_with_models_dir_it_is_looked_for_there(tmp_path: Path) -> None:
     target = tmp_path / DEFAULT_MODEL.file_name
     with target.open("wb") as file:
         file.truncate(DEFAULT_MODEL.file_size)
-    env = {
-        **os.environ,
-        "LLMSERVE_CACHE_DIR": "/dev/null/cache",
-        "MODELS_DIR": str(tmp_path),
-        "PIP_NO_INDEX": "1",
-    }
+    folders = {"LLMSERVE_CACHE_DIR": "/dev/null/cache", "MODELS_DIR": str(tmp_path)}
+    env = {**os.environ, **folders, "PIP_NO_INDEX": "1"}
     command = [sys.executable, "-m", "llmserve", "pull"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert done.stdout == f"{target}\n"

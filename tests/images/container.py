@@ -24,7 +24,8 @@ mount --bind "$models" "$root/models"
 mount -o remount,bind,ro "$root/models"
 mount -o remount,bind,ro "$root"
 cd "$root"
-exec setpriv --no-new-privs --bounding-set=-sys_admin,-dac_override chroot --userspec="$user:$group" "$root" "$@"
+exec setpriv --no-new-privs --bounding-set=-sys_admin,-dac_override \\
+    chroot --userspec="$user:$group" "$root" "$@"
 """
 _NAMESPACES = ("--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child")
 
