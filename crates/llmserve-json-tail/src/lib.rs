@@ -35,6 +35,8 @@ mod shape;
 mod source;
 mod text;
 mod threads;
+mod unique;
+mod variants;
 mod walk;
 mod witness;
 

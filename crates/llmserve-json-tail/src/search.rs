@@ -116,7 +116,8 @@ impl Search {
             self.orders.pop();
             self.fuel = self.share;
             self.used = [0; 256];
-            if let Some(tail) = tail.filter(|tail| judge.accepts(tail)) {
+            let mut is_spoiled = |tail: &[u8]| walk.as_deref_mut().is_some_and(|walk| walk.spoils(tail));
+            if let Some(tail) = tail.filter(|tail| judge.accepts(tail) && !is_spoiled(tail)) {
                 return Progress::Found(tail);
             }
         }
@@ -244,7 +245,10 @@ impl Nearest {
     fn step(&mut self, judge: &mut dyn ByteJudge, in_text: bool, fuel: &mut usize) -> Step {
         let Some(text) = self.level.pop() else {
             self.depth += 1;
-            self.next.truncate(BREADTH);
+            // Of one byte there are few texts, and one of them may be enough.
+            if self.depth > 1 {
+                self.next.truncate(BREADTH);
+            }
             self.level.extend(self.next.drain(..).rev());
             return if self.depth < DEPTH && !self.level.is_empty() { Step::GoesOn } else { Step::Ends };
         };

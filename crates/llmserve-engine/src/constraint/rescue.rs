@@ -107,8 +107,9 @@ impl Constraint {
     /// Takes a sampled token that the mask allows, or, where no document could come of it, what completes
     /// the document instead. `left` is the number of tokens that may still be generated, this one included.
     pub(crate) fn settle(&mut self, sampled: TokenId, left: usize) -> Result<Settled, Error> {
-        let is_spoiled = self.spoils(sampled);
-        if is_spoiled {
+        let is_spoiled = self.spoils(&[sampled]);
+        // Among unique items a token may leave no others.
+        if is_spoiled || self.is_among_unique() {
             self.rescue.num_unchecked = 0;
         }
         self.rescue.settling = Some(Settling { sampled, left, is_spoiled, is_consumed: false, before: None });
@@ -165,7 +166,7 @@ impl Constraint {
     /// Takes the tokens that must come next whatever the model says, as many as leave room for a tail.
     pub(crate) fn take_forced(&mut self, left: usize) -> Result<Vec<TokenId>, Error> {
         let forced = self.forced();
-        if forced.is_empty() || forced.len() > left {
+        if forced.is_empty() || forced.len() > left || self.is_among_unique() && self.spoils(&forced) {
             return Ok(Vec::new());
         }
         let Look::Done(before) = self.tail_before(left) else {
@@ -198,11 +199,17 @@ impl Constraint {
         (tail.len() <= left && self.follow(&tail).is_ok()).then_some(tail)
     }
 
-    /// Whether after this token no text would be a valid document, though the token is allowed.
-    pub(super) fn spoils(&mut self, token: TokenId) -> bool {
+    /// Whether after these tokens no text would be a valid document, though they are allowed.
+    pub(super) fn spoils(&mut self, tokens: &[TokenId]) -> bool {
         self.forget_look();
-        let bytes = u32::try_from(token.0).map(|id| self.grammar.environment().bytes(id)).unwrap_or_default();
-        self.written.walk().is_some_and(|walk| walk.spoils(bytes))
+        let environment = self.grammar.environment();
+        let bytes = tokens.iter().filter_map(|token| Some(environment.bytes(u32::try_from(token.0).ok()?)));
+        let bytes: Vec<u8> = bytes.flatten().copied().collect();
+        self.written.walk().is_some_and(|walk| walk.spoils(&bytes))
+    }
+
+    fn is_among_unique(&mut self) -> bool {
+        self.written.walk().is_some_and(|walk| walk.is_among_unique())
     }
 
     fn follow(&mut self, tail: &[TokenId]) -> Result<(), Error> {
