@@ -6,7 +6,8 @@
 //!    finds each place's shortest document.
 //! 2. [`Walk`] follows a document along the places while it is written ([`Walk::feed`], [`Walk::rollback`]);
 //!    [`Walk::closings`] guesses how it could end. That costs what the document's depth and the schema
-//!    ask, however long the document is.
+//!    ask, however long the document is. `unique` knows which items an array has already, and `variants` writes
+//!    values that differ from each other.
 //! 3. The caller's matcher judges the guesses. If it accepts none, a [`Search`] asks it byte by byte
 //!    ([`ByteJudge`]). For grammars other than JSON there is only the search.
 //!

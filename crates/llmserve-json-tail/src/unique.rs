@@ -25,7 +25,8 @@ fn sorted(value: Value) -> Value {
         Value::Number(number) => Value::Number(plain(number)),
         Value::Array(items) => items.into_iter().map(sorted).collect(),
         Value::Object(members) => {
-            let mut members: Vec<_> = members.into_iter().map(|(name, member)| (name, sorted(member))).collect();
+            let mut members: Vec<_> =
+                members.into_iter().map(|(name, member)| (name, sorted(member))).collect();
             members.sort_by(|one, other| one.0.cmp(&other.0));
             Value::Object(Map::from_iter(members))
         }
@@ -82,12 +83,15 @@ impl Walk {
         let Some((id, start)) = self.open_item(thread) else { return BTreeSet::new() };
         let begun = &self.text()[start..];
         let new = match thread.expect {
-            Expect::Value(node) | Expect::FirstItem(node) if thread.top == Some(id) => self.new_constants(node, id),
+            Expect::Value(node) | Expect::FirstItem(node) if thread.top == Some(id) => {
+                self.new_constants(node, id)
+            }
             _ => Vec::new(),
         };
         let mut texts = BTreeSet::new();
         for item in items(self.frames(), id).map(str::as_bytes).filter(|item| item.starts_with(begun)) {
-            let is_given_up = |&len: &usize| !new.iter().any(|value| value.as_bytes().starts_with(&item[..len]));
+            let is_given_up =
+                |&len: &usize| !new.iter().any(|value| value.as_bytes().starts_with(&item[..len]));
             let first = if new.is_empty() { item.len() } else { begun.len() + 1 };
             match (first..=item.len()).find(is_given_up) {
                 Some(len) if len < item.len() || !item.last().is_some_and(u8::is_ascii_digit) => {
@@ -132,7 +136,9 @@ impl Walk {
                     values.extend(rule.literals.iter().flatten().map(|text| canonical(text.as_bytes())));
                 }
                 Shape::Text(rule) if rule.literals.is_some() => {
-                    values.extend(rule.literals.iter().flatten().map(|text| Value::from(text.as_str()).to_string()));
+                    values.extend(
+                        rule.literals.iter().flatten().map(|text| Value::from(text.as_str()).to_string()),
+                    );
                 }
                 Shape::Number(_) | Shape::Text(_) | Shape::List(_) | Shape::Record(_) => return Vec::new(),
             }

@@ -69,7 +69,11 @@ impl TextRule {
                 ending.push(b'"');
                 ending
             });
-            return if content.escape.is_empty() { quoted.collect() } else { self.endings(patterns, content) };
+            return if content.escape.is_empty() {
+                quoted.collect()
+            } else {
+                self.endings(patterns, content)
+            };
         }
         let mut found: Vec<Vec<u8>> = Vec::new();
         for round in 0..MAX_ROUNDS {

@@ -212,7 +212,9 @@ impl Writer<'_> {
         match &self.nodes.shapes[node][index] {
             Shape::List(list) if list.unique && list.min > 1 => {
                 let items = self.items(list, 0..list.min, &mut HashSet::new());
-                parts.push(items.map_or(Part::Nothing, |items| Part::Bytes([b"[", &items[..], b"]"].concat())));
+                parts.push(
+                    items.map_or(Part::Nothing, |items| Part::Bytes([b"[", &items[..], b"]"].concat())),
+                );
             }
             Shape::List(list) => {
                 parts.push(Part::Bytes(b"[".to_vec()));

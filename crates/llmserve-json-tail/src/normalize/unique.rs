@@ -25,7 +25,9 @@ impl<'s> Rewriter<'s> {
         };
         if is_asked && sent.count("maxItems").is_none_or(|max| max > 1) {
             out.insert("uniqueItems".to_owned(), json!(true));
-            parts.extend(self.num_values(sent).map(|count| self.object(sent.path, json!({"maxItems": count}))));
+            parts.extend(
+                self.num_values(sent).map(|count| self.object(sent.path, json!({"maxItems": count}))),
+            );
         }
         Ok(())
     }

@@ -49,6 +49,20 @@ fn branches_that_only_seem_to_exclude_each_other() {
     assert!(judge.accepts(b"1") && judge.accepts(b"\"a\"") && !judge.accepts(b"1.5"));
 }
 
+/// A branch that others exclude by their members alone is left out, the others are not.
+#[test]
+fn branches_that_fail_by_unnamed_members() {
+    let kind = |name: &str, open: bool| {
+        let more = if open { json!(true) } else { json!(false) };
+        json!({"type": "object", "properties": {name: {"type": "integer"}}, "additionalProperties": more})
+    };
+    let schema = json!({"oneOf": [kind("a", false), kind("b", true), {"type": "null"}]});
+    let mut judge = super::rescue::judge(&schema).unwrap();
+    assert!(judge.accepts(b"null") && judge.accepts(b"{\"a\":\"x\"}"));
+    assert!(!judge.accepts(b"{}") && !judge.accepts(b"{\"a\":1}"));
+    assert_refused(&json!({"not": {"additionalProperties": false}}), "not", "");
+}
+
 #[test]
 fn keywords_that_ask_for_nothing() {
     for schema in [

@@ -72,6 +72,15 @@ fn grammars_are_completed_from_anywhere() {
 }
 
 #[test]
+fn a_text_of_one_byte_is_found_among_many_beginnings() {
+    let factory = ByteMatcher::factory().unwrap();
+    let grammar = "start: /[^ab]/* \"a\" | \"(\" start \")\"";
+    let grammar = TopLevelGrammar::from_lark(grammar.to_owned());
+    let mut judge = ByteMatcher::new(&factory, GrammarInit::Serialized(grammar)).unwrap();
+    assert_eq!(find_tail(&mut judge, None, 3000, &mut || true).unwrap(), b"a");
+}
+
+#[test]
 fn a_search_leaves_the_judge_where_it_was() {
     let factory = ByteMatcher::factory().unwrap();
     let mut judge =
