@@ -208,7 +208,7 @@ impl Constraint {
         self.written.walk().is_some_and(|walk| walk.spoils(&bytes))
     }
 
-    fn is_among_unique(&mut self) -> bool {
+    pub(super) fn is_among_unique(&mut self) -> bool {
         self.written.walk().is_some_and(|walk| walk.is_among_unique())
     }
 

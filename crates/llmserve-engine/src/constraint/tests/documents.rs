@@ -70,6 +70,11 @@ pub(super) fn walk(
             break;
         }
         constraint.consume(token).unwrap();
+        // As with a token that is settled: one that leaves no new item is not taken.
+        if constraint.is_among_unique() && constraint.tail().is_none() {
+            constraint.rollback(1).unwrap();
+            break;
+        }
     }
     let tail = constraint.tail().expect("there is a tail");
     assert_eq!(constraint.num_valid(&tail), tail.len());
