@@ -12,6 +12,8 @@ PYTHON ?= python3
 ARGS ?=
 # Cargo features of the build: cuda, metal or vulkan.
 FEATURES ?= $(LLMSERVE_CARGO_FEATURES)
+# VERBOSE=1 shows all output of the setup, which is otherwise in target/logs only.
+export VERBOSE
 export PYTHON
 export LLMSERVE_CARGO_FEATURES := $(FEATURES)
 
@@ -100,14 +102,15 @@ $(DEPENDENCIES): requirements/dev.lock
 		echo "llmserve: creating .venv" >&2; \
 		"$$PYTHON" -m venv --clear .venv; \
 	fi
-	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --requirement requirements/dev.lock
+	@scripts/quietly pip "installing build tools and Python packages (a minute or two)" \
+		$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --requirement requirements/dev.lock
 	@printf '%s' "$$CHECKOUT" > .venv/.path
 	@touch $@
 
 $(BUILD): $(DEPENDENCIES) $(NATIVE_SOURCES)
 	@$(BIN)/python build_support/native_build.py
-	@echo "llmserve: installing into .venv" >&2
-	@$(BIN)/python build_support/run.py python -m pip install --quiet --disable-pip-version-check \
+	@scripts/quietly install "installing llmserve into .venv" \
+		$(BIN)/python build_support/run.py python -m pip install --disable-pip-version-check \
 		--no-deps --no-build-isolation --editable .
 	@printf '%s' "$$LLMSERVE_CARGO_FEATURES" > .venv/.features
 	@touch $@

@@ -2,11 +2,13 @@
 
 ``make build`` runs this before pip installs the package: cargo alone says nothing during the minutes
 in which llama.cpp is compiled. On a terminal the last line moves each second; elsewhere a line comes
-every 15 seconds.
+every 15 seconds. cargo's lines about each crate go to a log only, unless ``VERBOSE=1``.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,7 +20,10 @@ from progress import ProgressReporter
 from run import build_environment
 from toolchain import ROOT, BuildSetupError
 
+LOG = Path("target", "logs", "cargo.log")
+
 _ERASE_LINE = "\r\x1b[K"
+_ABOUT_A_CRATE = re.compile(r"(\x1b\[[\d;]*m|\s)*(Compiling|Downloading|Downloaded)\b")
 
 
 class Terminal:
@@ -63,6 +68,8 @@ def build(features: tuple[str, ...], env: dict[str, str]) -> int:
     """Run cargo; returns its exit status."""
     terminal = Terminal(sys.stderr)
     env = {**env, "CARGO_TERM_PROGRESS_WHEN": "never"}
+    is_verbose = os.environ.get("VERBOSE", "") not in ("", "0")
+    (ROOT / LOG).parent.mkdir(parents=True, exist_ok=True)
     if terminal.is_interactive:
         env.setdefault("CARGO_TERM_COLOR", "always")
     interval_s = 1.0 if terminal.is_interactive else 15.0
@@ -71,13 +78,17 @@ def build(features: tuple[str, ...], env: dict[str, str]) -> int:
     )
     with (
         process,
+        (ROOT / LOG).open("w") as log,
         ProgressReporter(Path(env["CARGO_TARGET_DIR"]), interval_s=interval_s, write=terminal.status),
     ):
-        if process.stderr is not None:
-            for line in process.stderr:
+        for line in process.stderr or ():
+            log.write(line)
+            if is_verbose or not _ABOUT_A_CRATE.match(line):
                 terminal.line(line.rstrip("\n"))
         status = process.wait()
     terminal.clear_status()
+    if status != 0:
+        terminal.line(f"llmserve: the build failed\nhint: all output is in {LOG}")
     return status
 
 

@@ -25,8 +25,6 @@ class NativeBuild:
         """Such as "llama.cpp: 17 of 345 files"."""
         if self.total == 0:
             return "llama.cpp: preparing" if self.done == 0 else f"llama.cpp: {self.done} files"
-        if self.done >= self.total:
-            return f"llama.cpp: {self.total} files, linking"
         return f"llama.cpp: {self.done} of {self.total} files"
 
 
@@ -34,7 +32,8 @@ def running_build(target: Path) -> NativeBuild | None:
     """The build of llama.cpp that goes on in a target directory, if there is one.
 
     cargo writes `root-output` when a build script has ended (`output` has the time of its start), so
-    a script whose build has done something since is at work.
+    a script whose build has done something since is at work. Once all objects are there, linking takes a
+    second, and what goes on is Rust.
     """
     for script in (target / "release" / "build").glob("llama-cpp-sys-2-*"):
         build = script / "out" / "build"
@@ -42,7 +41,9 @@ def running_build(target: Path) -> NativeBuild | None:
             continue
         ninja = build / "build.ninja"
         total = len(_OBJECT_EDGE.findall(ninja.read_text(errors="replace"))) if ninja.exists() else 0
-        return NativeBuild(done=sum(1 for _ in build.rglob("*.o")), total=total)
+        found = NativeBuild(done=sum(1 for _ in build.rglob("*.o")), total=total)
+        if found.total == 0 or found.done < found.total:
+            return found
     return None
 
 
@@ -84,7 +85,7 @@ class ProgressReporter:
     def line(self) -> str:
         """The line to write now."""
         build = running_build(self._target)
-        what = build.describe() if build else "compiling"
+        what = build.describe() if build else "compiling Rust"
         return f"llmserve: {what}, {elapsed(time.monotonic() - self._started_s)}"
 
     def _run(self) -> None:

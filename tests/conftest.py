@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,9 @@ import anyio
 import pytest
 from hypothesis import settings
 
-from llmserve import Engine, ModelConfig
+from engines import loaded
+from llmserve import Engine
+from loops import PATIENCE_S
 from synthetic import main_file, write_all
 
 DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -19,9 +20,6 @@ DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # No test is timed. In CI, examples are always the same.
 settings.register_profile("llmserve", database=None, deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("llmserve")
-
-# Generous: these limits end a hanging test, they time nothing.
-PATIENCE_S = 120
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -63,11 +61,15 @@ def tiny_model(tiny_models: Path) -> Path:
 @pytest.fixture(scope="module")
 def engine(model_path: Path) -> Iterator[Engine]:
     """The default model. Belongs to no event loop."""
-    # One thread: compute threads that wait for each other are slow on a busy machine.
-    config = ModelConfig(context_length=2048, max_sequences=16, threads=1)
-    engine = asyncio.run(Engine.load(model_path, config))
-    yield engine
-    asyncio.run(engine.close())
+    with loaded(model_path) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_model: Path) -> Iterator[Engine]:
+    """A model of random weights: it writes whatever it may, which leads into every corner of a constraint."""
+    with loaded(tiny_model) as engine:
+        yield engine
 
 
 @pytest.fixture

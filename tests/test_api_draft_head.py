@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,12 @@ import anyio
 import pytest
 
 from draft_models import config, is_as_simulated, prompt
+from engines import loaded
 from llmserve import Completion, Drafting, Engine, EngineClosedError, InvalidParameterError, SyncEngine
+from loops import Eventually
 from synthetic import DRAFT_HEAD_FILE, MISSING_HEAD_FILE
 
 pytestmark = pytest.mark.anyio
-
-Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 
 PROMPT = prompt(3, 24)
 MAX_TOKENS = 40
@@ -32,9 +32,8 @@ def model(tiny_models: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(model: Path) -> Iterator[Engine]:
-    engine = asyncio.run(Engine.load(model, config()))
-    yield engine
-    asyncio.run(engine.close())
+    with loaded(model, config()) as engine:
+        yield engine
 
 
 @pytest.fixture(autouse=True)

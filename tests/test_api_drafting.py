@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engines import loaded
 from llmserve import (
     Completion,
     Drafting,
@@ -30,9 +30,8 @@ BAD_LENGTHS = [0, 9, -1, 2.5, True, "3", None]
 
 @pytest.fixture(scope="module")
 def tiny(tiny_model: Path) -> Iterator[Engine]:
-    engine = asyncio.run(Engine.load(tiny_model, CONFIG))
-    yield engine
-    asyncio.run(engine.close())
+    with loaded(tiny_model, CONFIG) as engine:
+        yield engine
 
 
 @pytest.fixture(autouse=True)

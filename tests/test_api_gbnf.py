@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from engines import loaded
 from gbnf_reference import matches
 from llmserve import Engine, ModelConfig
 from llmserve.server.grammars.translation import gbnf_to_lark
@@ -46,9 +47,8 @@ LIST = 'root ::= item{2,4}\nitem ::= "- " [^\\n]{1,30} "\\n"'
 @pytest.fixture(scope="module")
 def tiny(tiny_model: Path) -> Iterator[Engine]:
     """Random weights: it writes whatever it may."""
-    engine = asyncio.run(Engine.load(tiny_model, ModelConfig(context_length=256, max_sequences=4, threads=1)))
-    yield engine
-    asyncio.run(engine.close())
+    with loaded(tiny_model, ModelConfig(context_length=256, max_sequences=4, threads=1)) as engine:
+        yield engine
 
 
 def samples(engine: Engine, gbnf: str, prompt: str, count: int, **params: Any) -> list[tuple[str, bool]]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -22,7 +19,6 @@ from llmserve import (
     ContextExceededError,
     Engine,
     InvalidParameterError,
-    ModelConfig,
     SamplingParams,
 )
 from loops import one_loop
@@ -31,15 +27,6 @@ pytestmark = pytest.mark.anyio
 
 # What is left beyond the shortest document.
 SURPLUSES = (0, 1, 2, 3, 5, 8, 13, 21, 40)
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_models: Path) -> Iterator[Engine]:
-    """A model that writes at random, which leads into every corner of a schema."""
-    config = ModelConfig(context_length=2048, max_sequences=16, threads=1)
-    engine = asyncio.run(Engine.load(tiny_models / "llama.gguf", config))
-    yield engine
-    asyncio.run(engine.close())
 
 
 def check(schema: Any, completion: Completion) -> Any:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network
-from pathlib import Path
 from typing import Annotated, Literal
 from uuid import UUID
 
 import pydantic
 import pytest
 
-from llmserve import BudgetTooSmallError, Engine, ModelConfig, SamplingParams
+from llmserve import BudgetTooSmallError, Engine, SamplingParams
 
 pytestmark = pytest.mark.anyio
 
@@ -57,14 +54,6 @@ class Node(pydantic.BaseModel):
 
     value: int | list[Event | bool] | dict[str, Amount | None]
     child: Node | None = None
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_models: Path) -> Iterator[Engine]:
-    """A model that writes at random."""
-    engine = asyncio.run(Engine.load(tiny_models / "llama.gguf", ModelConfig(context_length=2048, threads=1)))
-    yield engine
-    asyncio.run(engine.close())
 
 
 @pytest.mark.parametrize("model", [Event, Host, Node])

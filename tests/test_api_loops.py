@@ -6,30 +6,29 @@ import asyncio
 import gc
 import selectors
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+from engines import loaded
 from llmserve import Completion, Engine, EngineClosedError, ModelConfig
 from llmserve._binding import wakeups
 from llmserve._binding.transcript import PIECE, Transcript
-
-# Generous: it ends a hanging test, it times nothing.
-PATIENCE_S = 120
+from loops import PATIENCE_S, Eventually
 
 PROMPT = list(range(20, 60))
 CONFIG = ModelConfig(context_length=512, max_sequences=8, threads=1)
 
-Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 Main = Callable[[], Coroutine[Any, Any, Any]]
 
 
 @pytest.fixture(scope="module")
-def tiny(tiny_model: Path) -> Engine:
-    return asyncio.run(Engine.load(tiny_model, CONFIG))
+def tiny(tiny_model: Path) -> Iterator[Engine]:
+    with loaded(tiny_model, CONFIG) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")

@@ -31,9 +31,7 @@ from llmserve import (
     SyncStream,
     sync,
 )
-
-# Generous: it ends a hanging test, it times nothing.
-PATIENCE_S = 120
+from loops import PATIENCE_S
 
 PROMPT = list(range(20, 60))
 CONFIG = ModelConfig(context_length=512, max_sequences=4, threads=1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+import native_build
 from native_build import Terminal, cargo_command
 from progress import NativeBuild, ProgressReporter, elapsed, running_build
 
@@ -49,7 +51,6 @@ def test_objects_are_counted(tmp_path: Path, script: Path) -> None:
     _compile(script, "a.c.o", "b.cpp.o")
     assert running_build(tmp_path) == NativeBuild(done=2, total=3)
     assert NativeBuild(2, 3).describe() == "llama.cpp: 2 of 3 files"
-    assert NativeBuild(3, 3).describe() == "llama.cpp: 3 files, linking"
 
 
 def test_a_build_without_ninja_has_no_total(tmp_path: Path, script: Path) -> None:
@@ -61,9 +62,15 @@ def test_a_build_without_ninja_has_no_total(tmp_path: Path, script: Path) -> Non
 
 
 def test_a_finished_build_is_not_running(tmp_path: Path, script: Path) -> None:
-    _compile(script, "a.c.o", "b.cpp.o", "c.cpp.o")
+    _compile(script, "a.c.o", "b.cpp.o")
     (script / "root-output").touch()
     assert running_build(tmp_path) is None
+
+
+def test_with_all_objects_rust_is_what_is_compiled(tmp_path: Path, script: Path) -> None:
+    _compile(script, "a.c.o", "b.cpp.o", "c.cpp.o")
+    assert running_build(tmp_path) is None
+    assert ProgressReporter(tmp_path).line() == "llmserve: compiling Rust, 0 s"
 
 
 def test_a_build_that_is_done_again_is_running(tmp_path: Path, script: Path) -> None:
@@ -93,7 +100,7 @@ def test_the_reporter_writes_until_its_block_ends(tmp_path: Path, script: Path) 
 
 
 def test_the_reporter_names_other_work_too(tmp_path: Path) -> None:
-    assert ProgressReporter(tmp_path).line() == "llmserve: compiling, 0 s"
+    assert ProgressReporter(tmp_path).line() == "llmserve: compiling Rust, 0 s"
 
 
 @pytest.mark.parametrize(
@@ -132,3 +139,25 @@ def test_cargo_is_called_as_maturin_calls_it() -> None:
     plain = ["cargo", "build", "--release", "--locked", "--package", "llmserve-python", "--lib"]
     assert cargo_command(()) == plain
     assert cargo_command(("cuda", "vulkan")) == [*plain, "--features", "cuda,vulkan"]
+
+
+@pytest.mark.parametrize("verbose", ["", "0", "1"])
+def test_what_cargo_says_of_each_crate_is_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verbose: str
+) -> None:
+    said = [
+        "    Blocking waiting for file lock on build directory",
+        "   \x1b[1mCompiling\x1b[0m a v1.0.0",
+        "  Downloaded b v1.0.0",
+        "error: Compiling is not possible",
+    ]
+    code = "import sys; sys.stderr.write(sys.argv[1]); sys.exit(101)"
+    text = "".join(f"{line}\n" for line in said)
+    monkeypatch.setattr(native_build, "ROOT", tmp_path)
+    monkeypatch.setattr(native_build, "cargo_command", lambda features: [sys.executable, "-c", code, text])
+    monkeypatch.setenv("VERBOSE", verbose)
+    assert native_build.build((), {**os.environ, "CARGO_TARGET_DIR": str(tmp_path)}) == 101
+    assert (tmp_path / native_build.LOG).read_text() == text
+    *shown, failure, hint = capsys.readouterr().err.splitlines()
+    assert shown == (said if verbose == "1" else [said[0], said[3]])
+    assert (failure, hint) == ("llmserve: the build failed", "hint: all output is in target/logs/cargo.log")

@@ -1,7 +1,8 @@
-"""`scripts/ensure-system`: system packages are installed where we may, and named where not."""
+"""Setting up: system packages are installed where we may, and named where not; a step is one line."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ def programs(tmp_path: Path) -> Path:
     """All of PATH: what the script itself needs, a Rust toolchain, no C++ compiler, no apt-get."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("bash", "dirname", "env", "touch", "chmod"):
+    for name in ("bash", "dirname", "env", "touch", "chmod", "mkdir", "tail", "tee"):
         found = shutil.which(name)
         assert found is not None
         (folder / name).symlink_to(found)
@@ -91,3 +92,44 @@ def test_missing_rust_is_named(programs: Path) -> None:
     result = _ensure(programs)
     assert result.returncode == 1
     assert result.stderr.startswith("llmserve: `cargo` was not found: ")
+
+
+def _quietly(checkout: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs it in a checkout of its own."""
+    script = checkout / "scripts" / "quietly"
+    if not script.exists():
+        script.parent.mkdir()
+        shutil.copy(ROOT / "scripts" / "quietly", script)
+    env = {**os.environ, "VERBOSE": "", **variables}
+    return subprocess.run(
+        [script, "step", "doing it", *command], env=env, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_step_is_one_line_and_its_output_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "target" / "logs" / "step.log"
+    for said in ("first", "second"):
+        result = _quietly(tmp_path, "sh", "-c", f"echo {said}; echo more >&2")
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", "llmserve: doing it\n")
+        assert log.read_text() == f"{said}\nmore\n"
+
+
+def test_the_end_of_a_failed_step_is_shown(tmp_path: Path) -> None:
+    result = _quietly(tmp_path, "sh", "-c", "seq 100; exit 3")
+    assert (result.returncode, result.stdout) == (3, "")
+    assert result.stderr.splitlines() == [
+        "llmserve: doing it",
+        *map(str, range(81, 101)),
+        "llmserve: this failed (exit status 3)",
+        "hint: all output is in target/logs/step.log",
+    ]
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_verbose_step_shows_all(tmp_path: Path, status: int) -> None:
+    result = _quietly(tmp_path, "sh", "-c", f"seq 100; exit {status}", VERBOSE="1")
+    assert result.returncode == status
+    assert result.stderr.splitlines() == ["llmserve: doing it", *map(str, range(1, 101))]
+    assert (tmp_path / "target" / "logs" / "step.log").read_text().splitlines() == list(
+        map(str, range(1, 101))
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,10 @@ import pytest
 
 from draft_models import LENGTHS, PROMPTS, Choice, complete, config, counts, expected, ids, prompt, text_of
 from llmserve import Completion, Drafting, Engine
+from loops import Eventually
 from synthetic import DRAFT_HEAD_FILE, EOS, MISSING_HEAD_FILE, VOCABULARY
 
 pytestmark = pytest.mark.anyio
-
-Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 
 OBJECT = {
     "type": "object",
@@ -80,6 +79,12 @@ def total(pairs: list[tuple[Completion, Completion]]) -> tuple[int, int]:
         {"temperature": 1.3, "top_k": 20, "min_p": 0.02},
         {"temperature": 0.9, "repetition_penalty": 1.3, "frequency_penalty": 0.4, "presence_penalty": 0.3},
         {"repetition_penalty": 1.5},
+        {"repetition_penalty": 1.5, "repeat_last_n": 20},
+        {"temperature": 1.0, "mirostat": 1, "mirostat_tau": 2.0},
+        {"temperature": 1.0, "mirostat": 2, "mirostat_tau": 2.0, "mirostat_eta": 0.5},
+        {"temperature": 0.8, "xtc_probability": 0.3, "xtc_threshold": 0.05},
+        {"temperature": 0.9, "typical_p": 0.8, "dynatemp_range": 0.5},
+        {"dry_multiplier": 0.8, "dry_allowed_length": 1, "dry_penalty_last_n": 100},
         {"no_repeat_ngram_size": 1},
     ],
     ids=lambda params: "-".join(params),

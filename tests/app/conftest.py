@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,3 +28,13 @@ def client(server: ServerProcess) -> Iterator[openai.OpenAI]:
     url = f"http://127.0.0.1:{server.port}/v1"
     with openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=300) as client:
         yield client
+
+
+@pytest.fixture
+def folder(tiny_model: Path, tmp_path: Path) -> Path:
+    """A models folder with a, b and c."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for name in "abc":
+        shutil.copy(tiny_model, folder / f"{name}.gguf")
+    return Path(os.path.realpath(folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from llmserve.server.conversation import (
     TurnPlan,
     Words,
 )
+from llmserve.server.conversation.call_price import CallPrice, price_calls
 from llmserve.server.conversation.checking import check_tools
 from llmserve.server.conversation.reasoning import ReasoningTags
 from llmserve.server.conversation.segments import find_cues
@@ -44,7 +46,13 @@ FORMAT = ToolFormat(
 async def plan(engine: Engine, **fields: Any) -> TurnPlan:
     params = {"seed": 1, "max_tokens": 60, **fields.pop("params", {})}
     prompt = await engine.chat_prompt([{"role": "user", "content": "Say hello"}])
-    return TurnPlan(prompt=prompt, params=SamplingParams(**params), **fields)
+    prices = await price(engine) if fields.get("mode") == "required" else {}
+    return TurnPlan(prompt=prompt, params=SamplingParams(**params), prices=prices, **fields)
+
+
+async def price(engine: Engine) -> Mapping[str, CallPrice]:
+    lengths = await check_tools(engine, TOOLS)
+    return await price_calls(engine, TOOLS, FORMAT, documents=lengths, between_tags={})
 
 
 def run(engine: Engine, **fields: Any) -> tuple[list[Piece], Turn]:
@@ -125,24 +133,20 @@ def test_a_turn_that_waits_for_a_place_in_the_queue_is_aborted_too(
 
 
 @pytest.mark.parametrize("max_tokens", range(3, 30, 4))
-def test_calls_are_whole_or_told_as_cut(engine: Engine, max_tokens: int) -> None:
-    params = {"max_tokens": max_tokens}
-    if max_tokens < 4:
-        # They do not hold the name.
+def test_required_calls_are_whole_at_every_limit_that_is_taken(engine: Engine, max_tokens: int) -> None:
+    fields = {"tools": TOOLS, "mode": "required", "format": FORMAT, "params": {"max_tokens": max_tokens}}
+    least = min(of_tool.whole for of_tool in asyncio.run(price(engine)).values())
+    assert 3 < least < 27
+    if max_tokens < least:
         with pytest.raises(BudgetTooSmallError):
-            run(engine, tools=TOOLS, mode="required", format=FORMAT, params=params)
+            run(engine, **fields)
         return
-    pieces, turn = run(engine, tools=TOOLS, mode="required", format=FORMAT, params=params)
-    begun = [piece for piece in pieces if isinstance(piece, CallBegin)]
+    pieces, turn = run(engine, **fields)
+    (begun,) = [piece for piece in pieces if isinstance(piece, CallBegin)]
+    assert begun.name in ("run", "run_all")
     arguments = "".join(piece.text for piece in pieces if isinstance(piece, CallArguments))
-    assert len(begun) == turn.end.num_calls
+    assert json.loads(arguments) == {"a": "b"}
     assert turn.end.usage.completion_tokens <= max_tokens
-    assert begun
-    if arguments:
-        assert json.loads(arguments) == {"a": "b"}
-    else:
-        # Its name was chosen, and the rest does not fit.
-        assert turn.end.finish_reason == "length"
 
 
 def test_schemas_are_checked(engine: Engine) -> None:

@@ -18,7 +18,7 @@ GBNF = 'root ::= "Paris" | "Rome"'
 CITY = re.compile("Paris|Rome")
 ODD = ["a|b", "c.d", "(e)*", "f\\g", "1-2 & 3~4 #5"]
 
-OPTIONS = {"temperature": 2, "seed": 3, "max_tokens": 30}
+OPTIONS: dict[str, Any] = {"temperature": 2, "seed": 3, "max_tokens": 30}
 
 
 def native(server: ServerProcess, **body: Any) -> str:
@@ -26,11 +26,11 @@ def native(server: ServerProcess, **body: Any) -> str:
 
 
 def completed(server: ServerProcess, **body: Any) -> str:
-    return text_of(complete(server, **OPTIONS, **body))
+    return text_of(complete(server, **{**OPTIONS, **body}))
 
 
 def chatted(server: ServerProcess, **body: Any) -> str:
-    return text_of(chat(server, **OPTIONS, **body))
+    return text_of(chat(server, **{**OPTIONS, **body}))
 
 
 def responded(server: ServerProcess, **body: Any) -> str:
@@ -126,6 +126,50 @@ def test_choices_are_literal(server: ServerProcess) -> None:
     assert completed(server, structured_outputs={"choice": ODD}) in ODD
 
 
+# A space begins a tag, so the model soon writes one.
+TAGS = {
+    "type": "structural_tag",
+    "structures": [{"begin": " <city>", "schema": SCHEMA, "end": "</city>"}],
+    "triggers": [" "],
+}
+UNKNOWN = {"begin": " ", "schema": {"type": "color"}, "end": ""}
+TAGGED = re.compile(r"[^ ]*( <city>(\{[^<]*\})</city>[^ ]*)+")
+
+
+@pytest.mark.parametrize("ask", [completed, chatted, native])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"response_format": TAGS},
+        {"structured_outputs": {"structural_tag": json.dumps(TAGS)}},
+        {"structural_tag": json.dumps(TAGS)},
+    ],
+    ids=["format", "vllm", "sglang"],
+)
+def test_structural_tags(server: ServerProcess, ask: Any, body: dict[str, Any]) -> None:
+    made = ask(server, **body, stop="</city>", temperature=0, max_tokens=60) + "</city>"
+    found = TAGGED.fullmatch(made)
+    assert found, made
+    assert json.loads(found[2])["city"] in ("Paris", "Rome")
+
+
+def test_the_newer_form_of_structural_tags(server: ServerProcess) -> None:
+    closed = {**SCHEMA, "additionalProperties": False}
+    city = {"type": "tag", "begin": "<c>", "content": {"type": "json_schema", "json_schema": closed}}
+    tags = [
+        {**city, "end": "</c>"},
+        {"type": "tag", "begin": "<t>", "content": {"type": "any_text"}, "end": "!"},
+    ]
+    kind = {"type": "triggered_tags", "triggers": ["<"], "tags": tags}
+    only = {**kind, "at_least_one": True, "stop_after_first": True}
+    given = {"type": "structural_tag", "format": only}
+    assert re.fullmatch(
+        "<c>.*</c>|<t>[^!]*!", chatted(server, response_format=given, max_tokens=200), re.DOTALL
+    )
+    made = responded(server, text={"format": given}, max_output_tokens=200)
+    assert re.fullmatch("<c>.*</c>|<t>[^!]*!", made, re.DOTALL)
+
+
 @pytest.mark.parametrize(
     ("body", "param", "words"),
     [
@@ -141,12 +185,18 @@ def test_choices_are_literal(server: ServerProcess) -> None:
             "structured_outputs.regex",
             "cannot be used with structured_outputs.json",
         ),
-        ({"structured_outputs": {"structural_tag": "{}"}}, "structured_outputs.structural_tag", "tools"),
+        (
+            {"structured_outputs": {"structural_tag": "{}"}},
+            "structured_outputs.structural_tag.format",
+            "must be an object",
+        ),
         ({"structured_outputs": {"choice": []}}, "structured_outputs.choice", "at least one"),
         ({"structured_outputs": {"regex": "("}}, "structured_outputs.regex", ""),
         ({"response_format": {"type": "regex", "pattern": "("}}, "response_format", ""),
         ({"response_format": {"type": "regex"}}, "response_format.pattern", "is required"),
-        ({"response_format": {"type": "structural_tag"}}, "response_format.type", "structural_tag"),
+        ({"response_format": {"type": "structural_tag"}}, "response_format.format", "must be an object"),
+        ({"response_format": {"type": "xml"}}, "response_format.type", "structural_tag"),
+        ({"structural_tag": {**TAGS, "structures": [UNKNOWN]}}, "structural_tag", ""),
         ({"guided_regex": "("}, "guided_regex", ""),
         ({"guided_json": "{"}, "guided_json", "is not valid JSON"),
         ({"guided_choice": ["a", 5]}, "guided_choice[1]", "must be a string"),

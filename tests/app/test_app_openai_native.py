@@ -50,6 +50,23 @@ def test_a_stream_ends_with_its_last_event(server: ServerProcess) -> None:
     assert only["stop"]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_time_limit_ends_a_text_that_has_a_line_end(server: ServerProcess, stream: bool) -> None:
+    line = {"grammar": 'root ::= "a\\n" [a-z]*', "temperature": 1, "seed": 1, "ignore_eos": True}
+    *_, last = parts(ask(server, n_predict=800, t_max_predict_ms=1, stream=True, **line))
+    if not stream:
+        last = ask(server, n_predict=800, t_max_predict_ms=1, **line).json
+        assert last["content"].startswith("a\n")
+    assert (last["stop_type"], last["has_new_line"]) == ("limit", True)
+    assert last["tokens_predicted"] < 800
+
+
+def test_a_time_limit_waits_for_a_line_end(server: ServerProcess) -> None:
+    line = {"grammar": "root ::= [a-z]*", "ignore_eos": True}
+    assert ask(server, n_predict=90, t_max_predict_ms=1, **line).json["tokens_predicted"] == 90
+    assert ask(server, n_predict=9, t_max_predict_ms=-1).json["tokens_predicted"] == 9
+
+
 def test_constraints_and_seeds(server: ServerProcess) -> None:
     made = ask(server, grammar='root ::= "yes" | "no"', n_predict=9).json
     assert made["content"] in ("yes", "no")

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from serving import Server, events, post, serve_folder
-from serving.templated import write_with_template
+from serving import Server, events, post, serve_in_process
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 
@@ -53,13 +52,21 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 
 @pytest.fixture(scope="module")
 def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the default model under several templates, loaded on demand."""
+    """A server with the default model under several templates, which share its weights."""
     folder = tmp_path_factory.mktemp("templated")
-    templates = {name: (TEMPLATES / f"{name}.jinja").read_text() for name in CALLING}
-    for name, template in {**templates, "thinking": THINKING, "thinking-tight": TIGHT}.items():
-        write_with_template(model_path, template, folder / f"{name}.gguf")
-    with serve_folder(folder, folder) as server:
+    files = {name: TEMPLATES / f"{name}.jinja" for name in CALLING}
+    for name, template in {"thinking": THINKING, "thinking-tight": TIGHT}.items():
+        files[name] = folder / f"{name}.jinja"
+        files[name].write_text(template)
+    catalogue = folder / "catalogue.toml"
+    catalogue.write_text("".join(_entry(name, model_path, file) for name, file in files.items()))
+    env = {"LLMSERVE_CATALOGUE": str(catalogue), "LLMSERVE_LOAD_WAIT_S": "120"}
+    with serve_in_process(folder, env=env) as server:
         yield server
+
+
+def _entry(name: str, model: Path, template: Path) -> str:
+    return f"[[models]]\nid = '{name}'\npath = '{model}'\nchat_template_file = '{template}'\n"
 
 
 def tool(name: str) -> dict[str, Any]:
@@ -247,19 +254,6 @@ def test_a_call_that_does_not_fit_is_told_as_cut(models: Server, max_tokens: int
     assert choice["usage"]["prompt_tokens"] > 10
 
 
-def test_a_tool_that_was_chosen_is_shown_without_its_arguments(models: Server) -> None:
-    name = "get_the_weather_of_tomorrow_and_the_day_after_in_a_city"
-    needed = {key: {"type": "integer"} for key in ("latitude", "longitude", "altitude", "days")}
-    parameters = {"type": "object", "properties": needed, "required": list(needed)}
-    function = {"name": name, "parameters": parameters}
-    tools = [{"type": "function", "function": {**function, "name": f"{name}_{n}"}} for n in range(3)]
-    body = {"tools": tools, "tool_choice": "required", "max_tokens": 32}
-    choice = chat(models, "qwen-3", calling(1), **body)
-    ((called, arguments),) = shown(choice)[2]
-    assert (called.startswith(name), arguments, choice["finish_reason"]) == (True, "", "length")
-    assert 10 < choice["usage"]["completion_tokens"] <= 32
-
-
 @pytest.mark.parametrize(
     ("path", "conversation", "field"),
     [
@@ -304,6 +298,45 @@ def test_reasoning_is_split_from_the_answer(models: Server, opens: bool, is_docu
     answer = '{"city":"Paris"}' if is_document else "Paris is a city."
     assert shown(choice) == (answer, "They ask about Paris.", [], "stop")
     assert 5 < choice["usage"]["completion_tokens_details"]["reasoning_tokens"] < 12
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_reasoning_between_its_tags(models: Server, opens: bool) -> None:
+    body = {"chat_template_kwargs": {"opens": opens}}
+    # The template has written the tag itself.
+    whole = f"{'' if opens else '<think>'}They ask about Paris.</think>Paris is a city."
+    choice = chat(models, "thinking", thinking(), reasoning_format="none", **body)
+    assert shown(choice) == (whole, "", [], "stop")
+    choice = chat(models, "thinking", thinking(), reasoning_format="deepseek-legacy", **body)
+    assert shown(choice) == (whole, "They ask about Paris.", [], "stop")
+    for same in ("auto", "deepseek"):
+        choice = chat(models, "thinking", thinking(), reasoning_format=same, **body)
+        assert shown(choice) == ("Paris is a city.", "They ask about Paris.", [], "stop")
+
+
+def test_a_tag_in_an_answer_is_text(models: Server) -> None:
+    messages = thinking()
+    for message in messages:
+        if message["role"] == "assistant":
+            message["content"] = "Write <think> before it."
+    choice = chat(models, "thinking", messages, reasoning_effort="none")
+    content, *rest = shown(choice)
+    assert (content.strip(), *rest) == ("Write <think> before it.", "", [], "stop")
+
+
+@pytest.mark.parametrize("model", CALLING)
+def test_a_limit_without_room_for_a_long_name_is_refused(models: Server, model: str) -> None:
+    tools = [tool(f"get_{'_'.join(['weather'] * 12)}_{number}") for number in range(2)]
+    body = {"model": model, "messages": calling(1)[:1], "tools": tools, "tool_choice": "required"}
+    answer = post(models.port, "/v1/chat/completions", {**body, "max_completion_tokens": 13})
+    error = answer.json["error"]
+    assert (answer.status, error["param"]) == (400, "max_completion_tokens")
+    least = int(error["message"].split(" tokens")[0].rsplit(maxsplit=1)[1])
+    assert least > 20
+    choice = post(models.port, "/v1/chat/completions", {**body, "max_tokens": least}).json["choices"][0]
+    (call,) = choice["message"]["tool_calls"]
+    assert call["function"]["name"] in [item["function"]["name"] for item in tools]
+    assert list(json.loads(call["function"]["arguments"])) == ["city"]
 
 
 def test_reasoning_before_a_required_call(models: Server) -> None:

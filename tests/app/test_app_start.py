@@ -38,7 +38,7 @@ def test_serve_prints_what_it_serves(tiny_model: Path, tmp_path: Path) -> None:
     with serve(tmp_path, tiny_model, "--context-length", "1024", "--max-sequences", "3") as server:
         server.wait_until_ready()
         assert f"loading {tiny_model.name}: 100 %" in server.log
-        assert re.search(rf"serves {tiny_model.stem} \(.+\)\n", server.log)
+        assert re.search(rf"serves {tiny_model.stem} \(llama, \d+\.\dK parameters\)\n", server.log)
         for line in (
             r"context length +1024 tokens",
             r"KV cells +3072 \(per_sequence, f16/f16\)",

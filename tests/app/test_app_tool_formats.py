@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 from llmserve import BudgetTooSmallError, Engine, ModelConfig, SamplingParams
 from llmserve.server.conversation import CallArguments, CallBegin, Tool, Turn, TurnPlan
+from llmserve.server.conversation.call_price import price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
 from llmserve.server.conversation.tool_formats import (
     DEEPSEEK,
@@ -61,15 +62,6 @@ EITHER = Tool(
 )
 
 
-@pytest.fixture(scope="module")
-def tiny(tiny_model: Path) -> Iterator[Engine]:
-    """Random weights: arguments are as odd as the schemas allow."""
-    config = ModelConfig(context_length=1024, max_sequences=4, threads=1)
-    engine = asyncio.run(Engine.load(tiny_model, config))
-    yield engine
-    asyncio.run(engine.close())
-
-
 @dataclass
 class Called:
     """What a turn has called, and how it ended."""
@@ -88,8 +80,9 @@ async def call(
     is_parallel: bool = False,
     **params: Any,
 ) -> Called:
-    await check_tools(engine, tools)
+    lengths = await check_tools(engine, tools)
     tags = tool_format.tags
+    between_tags = await price_arguments(engine, tools, tags) if tags is not None else {}
     plan = TurnPlan(
         prompt=await engine.chat_prompt([{"role": "user", "content": "How is the weather in Paris?"}]),
         params=SamplingParams(**{"seed": 1, "temperature": 1.0, **params}),
@@ -97,7 +90,8 @@ async def call(
         mode="required",
         is_parallel=is_parallel,
         format=tool_format,
-        arguments=await price_arguments(engine, tools, tags) if tags is not None else {},
+        arguments=between_tags,
+        prices=await price_calls(engine, tools, tool_format, documents=lengths, between_tags=between_tags),
     )
     turn, called = Turn(engine, plan), Called()
     await turn.begin()

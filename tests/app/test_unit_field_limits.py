@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llmserve import BudgetTooSmallError, Drafting, InvalidParameterError
+from llmserve import BudgetTooSmallError, Drafting, InvalidParameterError, SamplingParams
 from llmserve.drafting import DraftingOptions
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamatik.schema import ParamsFields, PromptRequest
@@ -16,6 +16,7 @@ from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.sie.schema import GenerateRequest
+from llmserve.server.fields.sampling import SAMPLING
 from llmserve.server.grammars.requested import MAX_GRAMMAR_BYTES
 from llmserve.server.refusals import FieldError, FieldTooLongError
 from llmserve.server.web.field_kinds import MESSAGES, text_of_at_most
@@ -109,3 +110,22 @@ def test_a_reason_may_hold_what_looks_like_a_field() -> None:
     error = InvalidParameterError("a: is in it", field="a", limit=2)
     assert (str(error), error.reason, error.limit) == ("a: a: is in it", "a: is in it", 2)
     assert str(error.named("b")) == "b: a: is in it"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, known in SAMPLING.items() if known.field.maximum is not None]
+)
+def test_the_ranges_are_those_of_the_python_api(name: str) -> None:
+    field = SAMPLING[name].field
+    assert field.minimum is not None
+    assert field.maximum is not None
+
+    def make(value: Any) -> None:
+        SamplingParams(**{name: value})
+
+    # Each API has -1 for a random seed, and 0 of `top_p` for the likeliest token.
+    least = field.minimum + (name in ("seed", "top_p"))
+    for bound, beyond in ((least, least - 1), (field.maximum, field.maximum + 1)):
+        make(bound)
+        with pytest.raises(InvalidParameterError):
+            make(beyond)

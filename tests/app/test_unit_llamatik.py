@@ -26,6 +26,7 @@ from llmserve.server.apis.llamatik.schema import (
     AnyGenerationRequest,
     ChatTemplateRequest,
     ContextRequest,
+    ContinueRequest,
     JsonContextRequest,
     JsonPromptRequest,
     MtpInitRequest,
@@ -122,7 +123,7 @@ def test_other_seeds_are_refused(seed: object) -> None:
         ({"maxTokens": 0}, "maxTokens must be at least 1, got 0"),
         ({"maxTokens": -1}, "maxTokens must be at least 1, got -1"),
         ({"maxTokens": 1.5}, "maxTokens must be an integer, got the number 1.5"),
-        ({"maxTokens": 2**31}, "maxTokens must be at most 2147483647, got 2147483648"),
+        ({"maxTokens": 2**32}, "maxTokens must be at most 4294967295, got 4294967296"),
         ({"topP": 1.5}, "topP must be at most 1, got 1.5"),
         ({"topK": "40"}, "topK must be an integer, got a string"),
         ({"topK": -1}, "topK must be at least 0, got -1"),
@@ -348,3 +349,19 @@ def test_answers_and_frames() -> None:
     assert delta.decode() == 'data: {"event":"delta","text":"né\\n"}\n\n'
     assert convert.delta_frame(Delta(text="", tokens=())) == b""
     assert convert.error_frame("no").decode() == 'data: {"event":"error","message":"no"}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "given", "field"),
+    [
+        (PromptRequest, {"prompt": "a", "systemPrompt": "b"}, "systemPrompt"),
+        (ContinueRequest, {"prompt": "a", "contextBlock": "b"}, "contextBlock"),
+        (JsonPromptRequest, {"prompt": "a", "userPrompt": "b"}, "userPrompt"),
+        (ContextRequest, {"userPrompt": "a", "prompt": "b"}, "prompt"),
+        (JsonContextRequest, {"userPrompt": "a", "prompt": "b"}, "prompt"),
+    ],
+)
+def test_texts_of_other_routes_are_refused(body: type, given: dict[str, Any], field: str) -> None:
+    with pytest.raises(FieldError, match=f"^{field} is not supported: use "):
+        read(body, given)
+    assert read(body, {**given, field: ""}).unknown == ()

@@ -5,41 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 from llmserve import InvalidParameterError, SamplingParams, Token
-from llmserve.server.apis.openai import answers, conversations, logprobs, responses_input
+from llmserve.server.apis.openai import answers, conversations, logprobs
 from llmserve.server.apis.openai.chat_schema import ChatRequest
-from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraints import with_constraint
-from llmserve.server.apis.openai.responses_items import OutputItems
-from llmserve.server.apis.openai.responses_schema import ResponsesRequest
+from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
+from llmserve.server.apis.openai.prompt_logprobs import Offsets
 from llmserve.server.apis.openai.sampling import ignored_fields
-from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Words
 from llmserve.server.conversation.json_formats import json_schema_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
-from llmserve.server.generation import merged
 from llmserve.server.refusals import FieldError
+from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import read
 from llmserve.server.web.wire_names import in_wire_names
 from llmserve.types import Timings, TokenLogprobs, Usage
-
-USER = {"role": "user", "content": "hi"}
-
-
-def chat(**body: Any) -> ChatRequest:
-    return read(ChatRequest, {"model": "m", "messages": [USER], **body}).value
-
-
-def completion(**body: Any) -> OpenAiCompletionRequest:
-    return read(OpenAiCompletionRequest, {"model": "m", "prompt": "p", **body}).value
-
-
-def responses(**body: Any) -> ResponsesRequest:
-    return read(ResponsesRequest, {"model": "m", "input": "hi", **body}).value
+from serving.openai_wire import USER, chat, completion, responses
 
 
 def params_of(request: ChatRequest) -> SamplingParams:
@@ -56,7 +40,6 @@ def test_the_defaults_are_openais() -> None:
     assert params == SamplingParams(temperature=1.0, seed=5)
     assert completion().num_tokens_wanted == 16
     assert completion(n_predict=3).num_tokens_wanted == 3
-    assert completion(n_predict=3, max_tokens=4).num_tokens_wanted == 4
 
 
 def test_every_sampling_field_is_passed_on() -> None:
@@ -100,9 +83,38 @@ def test_every_sampling_field_is_passed_on() -> None:
     )
     assert conversations.chat_params(chat(repetition_penalty=2.0)).repetition_penalty == 2.0
     assert conversations.chat_params(chat(top_k=-1)).top_k == 0
+    assert conversations.chat_params(chat(top_n_sigma=-1)).top_n_sigma == 0
+    assert conversations.chat_params(chat(repeat_last_n=-1)).repeat_last_n == 2**31 - 1
+    assert conversations.chat_params(chat(dry_penalty_last_n=-1)).dry_penalty_last_n == 2**31 - 1
+    assert conversations.chat_params(chat(samplers="kyt")).samplers == ("top_k", "typ_p", "temperature")
+    assert conversations.chat_params(chat(samplers=["typ", "minp"])).samplers == ("typ_p", "min_p")
     assert conversations.chat_params(chat(max_tokens=-1)).max_tokens is None
     assert conversations.chat_params(chat(top_p=0)).top_p > 0
     assert conversations.chat_params(chat(logprobs=True)).logprobs == 0
+
+
+def test_one_limit_counts_and_is_named() -> None:
+    limits = {"n_predict": 1, "max_completion_tokens": 2, "max_tokens": 3}
+    while limits:
+        name, limit = next(iter(limits.items()))
+        request = chat(**limits)
+        assert conversations.chat_params(request).max_tokens == limit
+        assert wire_name(request, "max_tokens") == name
+        del limits[name]
+    both = {"n_predict": 1, "max_tokens": 3}
+    assert completion(**both).num_tokens_wanted == 1
+    native = read(NativeCompletionRequest, {"prompt": "a", **both}).value
+    assert (native.num_tokens_wanted, wire_name(native, "max_tokens")) == (1, "n_predict")
+
+
+@pytest.mark.parametrize("name", ["n_predict", "max_completion_tokens", "max_tokens"])
+def test_a_field_is_compared_with_the_clients_limit(name: str) -> None:
+    request = chat(min_tokens=9, **{name: 5})
+    with pytest.raises(InvalidParameterError) as refused:
+        conversations.chat_params(request)
+    error = in_wire_names(refused.value, request)
+    assert str(error) == f"min_tokens: must be at most {name} (5), got 9"
+    assert (error.field, error.limit) == ("min_tokens", 5)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +157,7 @@ def test_random_seeds_are_drawn() -> None:
         ({"seed": 1.5}, "seed must be an integer, got the number 1.5"),
         ({"temperature": "hot"}, "temperature must be a number, got a string"),
         ({"max_tokens": -2}, "max_tokens must be at least -1, got -2"),
-        ({"max_tokens": 2**31}, "max_tokens must be at most 2147483647, got 2147483648"),
+        ({"max_tokens": 2**32}, "max_tokens must be at most 4294967295, got 4294967296"),
         ({"n": 0}, "n must be at least 1, got 0"),
         ({"n": 129}, "n must be at most 128, got 129"),
         ({"logit_bias": {"": 5}}, "logit_bias must have token ids or texts as keys, got an empty text"),
@@ -302,107 +314,6 @@ def test_effort_goes_to_the_template() -> None:
     assert made.variables == {"add_generation_prompt": False, "continue_final_message": True}
 
 
-def test_input_items_are_messages() -> None:
-    items = [
-        {"role": "developer", "content": "D"},
-        {"role": "user", "content": [{"type": "input_text", "text": "U"}]},
-        {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "T"}], "summary": []},
-        {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
-        {"type": "function_call", "call_id": "2", "name": "g", "arguments": None},
-        {"type": "function_call_output", "call_id": "1", "output": "R"},
-        {"type": "function_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "S"}]},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A"}]},
-    ]
-    messages = responses_input.messages_of(responses(input=items, instructions="I"))
-    assert [message["role"] for message in messages] == [
-        "system",
-        "developer",
-        "user",
-        "assistant",
-        "tool",
-        "tool",
-        "assistant",
-    ]
-    assert messages[3]["reasoning_content"] == "T"
-    assert [call["function"]["name"] for call in messages[3]["tool_calls"]] == ["f", "g"]
-    assert messages[4] == {"role": "tool", "tool_call_id": "1", "content": "R", "name": "f"}
-    assert messages[5]["content"] == "S"
-    assert messages[6]["content"] == [{"type": "text", "text": "A"}]
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (
-            {"previous_response_id": "r"},
-            "previous_response_id is not supported, because responses are not stored",
-        ),
-        ({"conversation": "c"}, "conversation is not supported, because responses are not stored"),
-        ({"background": True}, "background must be false"),
-        ({"input": []}, "input must have at least one item"),
-        ({"input": [{"type": "item_reference"}]}, "input[0].type must be message"),
-        (
-            {"input": [{"role": "tool", "content": "x"}]},
-            "input[0].role must be user, assistant, system or developer",
-        ),
-        ({"input": [{"role": "user"}]}, "input[0].content must be a string or an array, got null"),
-        ({"input": [{"type": "function_call", "name": "f"}]}, "input[0].call_id is required"),
-        (
-            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-            "input[0].content[0].type must be text",
-        ),
-        ({"tools": [{}]}, "tools[0].name is required"),
-        ({"tools": [{"type": "file_search"}]}, "tools[0].type must be function, got 'file_search'"),
-    ],
-)
-def test_wrong_responses_are_refused(body: dict[str, Any], message: str) -> None:
-    with pytest.raises(FieldError) as caught:
-        responses_input.conversation_of(responses(**body))
-    assert str(caught.value).startswith(message)
-
-
-def test_text_formats_of_responses() -> None:
-    given = {"type": "json_schema", "name": "n", "schema": {"type": "array"}}
-    assert responses_input.chat_format(given) == {"type": "json_schema", "json_schema": given}
-    with pytest.raises(FieldError, match=r"^text\.format\.schema is required$"):
-        responses_input.chat_format({"type": "json_schema"})
-
-
-def test_events_build_items() -> None:
-    items = OutputItems()
-    pieces: list[Piece] = [
-        Reasoning("T"),
-        Words("A", ()),
-        Words("", ()),
-        Words("B", ()),
-        CallBegin(0, "id1", "f"),
-    ]
-    pieces += [CallArguments(0, "{"), CallArguments(0, "}"), CallBegin(1, "id2", "g")]
-    events = [event for piece in pieces for event in items.add(piece)]
-    events += items.close("incomplete")
-    assert [item["type"] for item in items.items] == [
-        "reasoning",
-        "message",
-        "function_call",
-        "function_call",
-    ]
-    assert items.items[0]["content"] == [{"type": "reasoning_text", "text": "T"}]
-    assert items.items[1]["content"][0]["text"] == "AB"
-    assert (items.items[2]["call_id"], items.items[2]["arguments"]) == ("id1", "{}")
-    assert [item["status"] for item in items.items] == ["completed"] * 3 + ["incomplete"]
-    kinds = [event["type"].removeprefix("response.") for event in events]
-    assert kinds == [
-        *("output_item.added", "content_part.added", "reasoning_text.delta", "reasoning_text.done"),
-        *("content_part.done", "output_item.done"),
-        *("output_item.added", "content_part.added", "output_text.delta", "output_text.delta"),
-        *("output_text.done", "content_part.done", "output_item.done"),
-        *("output_item.added", "function_call_arguments.delta", "function_call_arguments.delta"),
-        *("function_call_arguments.done", "output_item.done"),
-        *("output_item.added", "function_call_arguments.done", "output_item.done"),
-    ]
-    assert [event["output_index"] for event in events] == [0] * 6 + [1] * 7 + [2] * 5 + [3] * 3
-
-
 def token(number: int, data: bytes, text: str, logprob: float = -1.0) -> Token:
     top = ((number, logprob), (9, -math.inf))
     return Token(id=number, bytes=data, text=text, logprobs=TokenLogprobs(logprob=logprob, top=top))
@@ -438,6 +349,20 @@ def test_log_probabilities_are_json() -> None:
     assert logprobs.LegacyLogprobs(0).render(tokens, texts)["top_logprobs"] is None
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces", "expected"),
+    [
+        ("a b", [b"a", b" b"], [0, 1]),
+        ("a b", [b"<s>", b" a", b" b"], [0, 0, 1]),
+        ("ä😀b", ["ä".encode(), b"\xf0\x9f", b"\x98", b"\x80b", b""], [0, 1, 1, 1, 3]),
+        ("", [b"<s>"], [0]),
+    ],
+)
+def test_offsets_of_an_echoed_prompt(text: str, pieces: list[bytes], expected: list[int]) -> None:
+    offsets = Offsets(text)
+    assert [offsets.next(piece) for piece in pieces] == expected
+
+
 def test_usage_counts_each_prompt_once() -> None:
     def counts(prompt: int) -> Usage:
         return Usage(
@@ -461,34 +386,3 @@ def test_usage_counts_each_prompt_once() -> None:
     assert "draft_n" not in timed
     drafted = answers.timings(counts(10), Timings())
     assert (drafted["draft_n"], drafted["draft_n_accepted"]) == (4, 3)
-
-
-async def count(limit: int) -> AsyncGenerator[int, None]:
-    for number in range(limit):
-        await asyncio.sleep(0)
-        yield number
-
-
-async def fail() -> AsyncGenerator[int, None]:
-    yield 0
-    raise ValueError("broken")
-
-
-@pytest.mark.parametrize("limits", [[3], [3, 0, 5], [1] * 20])
-def test_merged_sources_lose_nothing(limits: list[int]) -> None:
-    async def scenario() -> list[tuple[int, int | None]]:
-        return [item async for item in merged([count(limit) for limit in limits])]
-
-    got = asyncio.run(scenario())
-    assert len(got) == sum(limits) + len(limits)
-    for index, limit in enumerate(limits):
-        assert [number for source, number in got if source == index] == [*range(limit), None]
-
-
-def test_a_source_that_fails_ends_all() -> None:
-    async def scenario() -> None:
-        async for _ in merged([count(10**9), fail()]):
-            pass
-
-    with pytest.raises(ValueError, match="broken"):
-        asyncio.run(scenario())

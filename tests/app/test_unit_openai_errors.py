@@ -41,8 +41,8 @@ def test_a_prompt_over_the_context_is_told_in_the_words_that_clients_look_for() 
     shown = render(fault_of(error, DIALECT))
     assert shown == {
         "error": {
-            "message": "This model's maximum context length is 8 tokens: a prompt of 9 tokens leaves no "
-            "room for output (context_length_exceeded)",
+            "message": "This model's maximum context length is 8 tokens: the prompt is too long, 9 tokens "
+            "leave no room for output",
             "type": "invalid_request_error",
             "param": None,
             "code": "context_length_exceeded",
@@ -63,8 +63,7 @@ def test_an_input_over_the_context_is_told_likewise() -> None:
     error = errors.InputTooLongError("x", prompt_tokens=9, context_length=8, index=3)
     assert render(fault_of(error, DIALECT)) == {
         "error": {
-            "message": "This model's maximum context length is 8 tokens: input[3] has 9 "
-            "(context_length_exceeded)",
+            "message": "This model's maximum context length is 8 tokens: input[3] has 9",
             "type": "invalid_request_error",
             "param": "input[3]",
             "code": "context_length_exceeded",

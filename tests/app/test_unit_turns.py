@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from llmserve.chat import ChatPrompt
+from llmserve.errors import BudgetTooSmallError
 from llmserve.sampling_params import SamplingParams
-from llmserve.server.conversation import CallBegin, Piece, Reasoning, Tool, Turn, TurnPlan, Words
+from llmserve.server.conversation import CallBegin, Piece, Reasoning, Tag, Tool, Turn, TurnPlan, Words
+from llmserve.server.conversation.call_price import CallPrice, affordable
 from llmserve.server.conversation.reasoning import ReasoningTags
 from llmserve.server.conversation.tool_formats import HERMES, PLAIN, ToolFormat
 from serving.scripted import PROMPT, scripted
@@ -23,8 +26,8 @@ def run(*script: str, opens: bool = False, **fields: Any) -> tuple[list[Piece], 
     async def scenario() -> tuple[list[Piece], Turn]:
         params = SamplingParams(seed=1, **fields.pop("params", {}))
         prompt = ChatPrompt(text=PROMPT, marked=PROMPT)
-        continued = "<think>" if opens else ""
-        plan = TurnPlan(prompt=prompt, params=params, **{"tags": TAGS, "continued": continued, **fields})
+        fields.setdefault("continued", "<think>" if opens else "")
+        plan = TurnPlan(prompt=prompt, params=params, **{"tags": TAGS, **fields})
         turn = Turn(scripted(*script), plan)
         await turn.begin()
         return [piece async for piece in turn.pieces()], turn
@@ -62,16 +65,19 @@ def test_what_that_token_holds_is_shown_at_the_end_of_the_budget_too() -> None:
 @pytest.mark.parametrize(
     ("raw", "opens", "expected"),
     [
-        ("a</think>b<think>c</think>d", True, "a|b|c|d"),
+        ("a</think>b<think>c</think>d", True, "a|b<think>c</think>d"),
         ("a<think>b</think>c", True, "ab|c"),
-        ("a</think>b", False, "|ab"),
-        ("<think>a</think>b</think>c", False, "a|bc"),
+        ("a</think>b", False, "|a</think>b"),
+        ("</think>a", False, "|a"),
+        ("<think>a</think>b</think>c", False, "a|b</think>c"),
+        ("<think>a</think>\n\n<think>b</think>c", False, "ab|c"),
         ("<think><think>a</think></think>b", False, "a|b"),
-        ("a<think>b", False, "|a|b"),
-        ("<think>a\n</think>\n\nb <think>c</think> d", False, "a|b |c| d"),
+        ("a<think>b", False, "|a<think>b"),
+        ("Write <think>x</think> or <think>", False, "|Write <think>x</think> or <think>"),
+        ("<think>a\n</think>\n\nb <think>c</think> d", False, "a|b <think>c</think> d"),
     ],
 )
-def test_tags_of_reasoning_switch_wherever_they_stand(
+def test_reasoning_comes_before_the_words_of_an_answer(
     raw: str, opens: bool, expected: str, size: int
 ) -> None:
     script = [raw[place : place + size] for place in range(0, len(raw), size)]
@@ -80,6 +86,75 @@ def test_tags_of_reasoning_switch_wherever_they_stand(
     assert parts(pieces) == [
         (kind, text) for kind, text in zip(kinds, expected.split("|"), strict=False) if text
     ]
+
+
+def test_a_tag_behind_the_words_that_are_continued_is_text() -> None:
+    pieces, _ = run("<think>b</think>c", continued="<think>a</think> Yes: ")
+    assert parts(pieces) == [("Words", "<think>b</think>c")]
+    pieces, _ = run("b</think>c", continued="<think>a</think> <think>\n")
+    assert parts(pieces) == [("Reasoning", "b"), ("Words", "c")]
+
+
+def test_a_tag_behind_words_that_is_a_stop_string_ends_the_answer() -> None:
+    pieces, turn = run("a<think>b", params={"stop": ["<think>"]})
+    assert parts(pieces) == [("Words", "a")]
+    assert (turn.end.finish_reason, turn.end.stop) == ("stop", "<think>")
+
+
+def test_log_probabilities_have_the_tokens_of_a_tag_that_is_text() -> None:
+    pieces, _ = run("a", "<think>", "b", params={"logprobs": 0})
+    tokens = [token.text for piece in pieces if isinstance(piece, Words) for token in piece.tokens]
+    assert tokens == ["a", "<think>", "b"]
+
+
+@pytest.mark.parametrize(
+    ("script", "opens", "expected"),
+    [
+        (("<think>\na\n", "</think>\n\nb"), False, "<think>a</think>b"),
+        (("a", "</think>", "b"), True, "a</think>b"),
+        (("<think>a</think>", "<think>b</think>", "c"), False, "<think>a</think><think>b</think>c"),
+        (("<think>", "a"), False, "<think>a"),
+        (("a<think>b",), False, "a<think>b"),
+    ],
+)
+def test_tags_stand_between_the_texts_that_they_separate(
+    script: tuple[str, ...], opens: bool, expected: str
+) -> None:
+    pieces, _ = run(*script, opens=opens)
+    assert "".join(piece.text for piece in pieces if isinstance(piece, Reasoning | Tag | Words)) == expected
+
+
+def test_the_tag_that_closes_reasoning_before_a_document() -> None:
+    pieces, _ = run("<think>a</think>", '{"b":1}', params={"json_schema": {}})
+    texts = [(type(piece).__name__, piece.text) for piece in pieces if isinstance(piece, Reasoning | Tag)]
+    assert texts == [("Tag", "<think>"), ("Reasoning", "a"), ("Tag", "</think>")]
+
+
+LONG = Tool(name="get_the_weather_of_a_place")
+PRICES = {LONG.name: CallPrice(name=30, arguments=3), TOOLS[1].name: CallPrice(name=9, arguments=3)}
+
+
+def test_a_required_call_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(BudgetTooSmallError) as refused:
+        run("x", tools=(LONG, TOOLS[1]), mode="required", prices=PRICES, params={"max_tokens": 11})
+    assert (refused.value.minimum, refused.value.budget) == (12, 11)
+    assert str(refused.value) == "max_tokens: a tool call takes 12 tokens, but only 11 may be generated"
+
+
+def test_a_required_call_names_a_tool_that_fits() -> None:
+    assert affordable((LONG, TOOLS[1]), PRICES, 12) == ((TOOLS[1],), 9)
+    assert affordable((LONG, TOOLS[1]), PRICES, 33) == ((LONG, TOOLS[1]), 30)
+    assert affordable((LONG, TOOLS[1]), PRICES, None) == ((LONG, TOOLS[1]), None)
+
+
+def test_the_name_of_a_required_call_that_is_cut_short_is_completed() -> None:
+    prices = dict.fromkeys((LONG.name, TOOLS[1].name), CallPrice(name=5, arguments=3))
+    script = (PLAIN.head, *LONG.name, PLAIN.after_name, *"{}}")
+    pieces, turn = run(
+        *script, tools=(LONG, TOOLS[1]), mode="required", prices=prices, params={"max_tokens": 8}
+    )
+    assert [piece.name for piece in pieces if isinstance(piece, CallBegin)] == [LONG.name]
+    assert turn.end.usage.completion_tokens == 8
 
 
 def test_stop_strings_look_only_at_what_is_shown() -> None:
@@ -116,5 +191,15 @@ def test_the_beginning_of_a_call_that_does_not_fit_is_shown(
     # The name of an only tool is known.
     pieces, turn = run(*script, tools=TOOLS[:1], **fields)
     assert [piece.name for piece in pieces if isinstance(piece, CallBegin)] == ["get_weather"]
+    assert (turn.end.finish_reason, turn.end.num_calls) == ("length", 1)
+    assert turn.end.usage.completion_tokens == num_tokens
+
+
+def test_a_tool_that_was_chosen_is_shown_without_its_arguments() -> None:
+    name = "get_weather"
+    script = ("<tool_call>", HERMES.head.removeprefix("<tool_call>"), *f'{name}"', "{}")
+    num_tokens = 1 + len(name) + 1
+    pieces, turn = run(*script, tools=TOOLS, format=HERMES, mode="auto", params={"max_tokens": num_tokens})
+    assert [piece for piece in pieces if not isinstance(piece, Words)] == [CallBegin(0, mock.ANY, name)]
     assert (turn.end.finish_reason, turn.end.num_calls) == ("length", 1)
     assert turn.end.usage.completion_tokens == num_tokens

@@ -76,7 +76,7 @@ struct pool : team {
         size = static_cast<int>(workers.size()) + 1;
         num_threads = crowd.num_threads_of(size);
         num_singles.store(0, std::memory_order_relaxed);
-        waited_ns.store(0, std::memory_order_relaxed);
+        worked_ns.store(0, std::memory_order_relaxed);
         num_loops = 0;
         this->function = function;
         this->data = data;
@@ -85,7 +85,7 @@ struct pool : team {
             workers[index - 1]->work.open();
         }
         own_turns.run(*this, 0, num_threads, function, data);
-        crowd.note(num_threads, now_ns() - start_ns, waited_ns.load(std::memory_order_relaxed));
+        crowd.note(num_threads, now_ns() - start_ns, worked_ns.load(std::memory_order_relaxed));
     }
 };
 
@@ -123,13 +123,13 @@ HIDDEN void GOMP_parallel(void (*function)(void *), void * data, unsigned num_th
 // For tests: has the calling thread's team work as on a crowded machine.
 HIDDEN void llmserve_leave_out_threads(int halvings) { own_pool->crowd.leave_out(halvings); }
 
-// For tests: how many of `all` threads each of `count` regions has, that takes `took_ns` and in which its threads wait
-// for `waited_share[number of threads]` of that time each.
-HIDDEN void llmserve_crowd(int all, int64_t took_ns, const double * waited_share, int count, int * num_threads) {
+// For tests: how many of `all` threads each of `count` regions has, that takes `took_ns` and in which
+// `rate[number of threads]` threads compute at a time. Each region has its rates, for 0 to `all` threads.
+HIDDEN void llmserve_crowd(int all, int64_t took_ns, const double * rate, int count, int * num_threads) {
     crowding crowd;
     for (int region = 0; region < count; region++) {
         const int now = num_threads[region] = crowd.num_threads_of(all);
-        crowd.note(now, took_ns, static_cast<int64_t>(waited_share[now] * static_cast<double>(took_ns) * (now - 1)));
+        crowd.note(now, took_ns, static_cast<int64_t>(rate[region * (all + 1) + now] * static_cast<double>(took_ns)));
     }
 }
 

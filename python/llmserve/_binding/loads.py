@@ -79,6 +79,8 @@ class Load(Waiting, Generic[T]):
                 while (progress := await self._next_progress()) is not None:
                     if self._on_progress is not None:
                         self._on_progress(progress)
+                # What was there at once can be cancelled, too.
+                await self._checkpoint()
         finally:
             self._leave()
         if self._model is None:

@@ -1,4 +1,7 @@
-"""HTTP/1 as ``llmserve serve`` speaks it: uvicorn's, without protocol upgrades."""
+"""HTTP/1 as ``llmserve serve`` speaks it: uvicorn's, without protocol upgrades.
+
+It sees a client leave that has sent further requests, too.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from contextlib import suppress
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 _UNSENT_BYTES = 128 << 10
 """What the system takes of an answer beyond what is under way: a client that stops reading is felt soon."""
+
+_MAX_PIPELINED = 16
+"""With more requests behind the one that is being answered, a connection is not read further."""
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -22,6 +28,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self._cycles: list[RequestResponseCycle] = []
+        """The requests of the connection that are not answered yet, oldest first."""
         self.parser = _Parser(self)
         # As uvicorn has it.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -35,10 +43,24 @@ class HttpProtocol(HttpToolsProtocol):
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tells every request of the connection; uvicorn tells the last one."""
+        for cycle in self._cycles:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
+
     def on_headers_complete(self) -> None:
         """Begins a request, unless the parser is to read its head again."""
-        if not self.parser.should_upgrade() or self.is_tunnel:
-            super().on_headers_complete()
+        if self.parser.should_upgrade() and not self.is_tunnel:
+            return
+        super().on_headers_complete()
+        self._cycles = [cycle for cycle in self._cycles if not cycle.response_complete]
+        self._cycles.append(self.cycle)
+        # uvicorn stops reading at the second one, and would not see the connection's end.
+        if len(self.pipeline) <= _MAX_PIPELINED:
+            self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
         """Ends a request."""

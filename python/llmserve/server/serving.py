@@ -86,8 +86,10 @@ class Announcer:
 def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False, grpc: str = "") -> str:
     """What is served, and a first request to try; ``grpc`` is the line about the gRPC service."""
     key = '-H "Authorization: Bearer $LLMSERVE_API_KEY" ' if needs_key else ""
+    # llama.cpp's description has the size of another model that has as many layers.
+    size = f"{count(info.num_parameters)} parameters"
     return (
-        f"llmserve {__version__} serves {model.id} ({info.description})\n"
+        f"llmserve {__version__} serves {model.id} ({info.architecture}, {size})\n"
         f"{_embedding_sizes(info) if model.kind == 'embedding' else _generation_sizes(info)}"
         f"  threads         {info.num_threads}\n"
         f"  computed on     {computed_on(info)}\n{_drafting(model)}"
@@ -95,6 +97,16 @@ def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False
         f"  documentation   {url}/docs\n"
         f"try: curl -N {key}{url}{_first_request(model)}\n"
     )
+
+
+def count(number: int) -> str:
+    """A number in thousands, millions or billions, as models are named: "134.5M"."""
+    rest = float(number)
+    for unit in ("", "K", "M"):
+        if rest < 999.95:
+            return f"{rest:.1f}{unit}" if unit else str(number)
+        rest /= 1000
+    return f"{rest:.1f}B"
 
 
 def computed_on(info: ModelInfo) -> str:

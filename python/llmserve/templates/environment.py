@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import jinja2
 import jinja2.exceptions
 import jinja2.ext
+import jinja2.meta
 import jinja2.nodes
 import jinja2.parser
 import jinja2.utils
@@ -20,7 +21,7 @@ from llmserve.templates.limits import weight, within_limits
 from llmserve.templates.marks import unescape_marks
 from llmserve.templates.sandbox import BoundedEnvironment, BoundedTokens
 
-__all__ = ["check", "now", "render"]
+__all__ = ["check", "now", "render", "variables_of"]
 
 MAX_SOURCE_CHARACTERS = 256_000
 """Maximum length of a template; the longest public ones have about 20,000 characters."""
@@ -52,6 +53,13 @@ def check(source: str) -> None:
     _check_length(source)
     with within_limits():
         _compiled(source)
+
+
+def variables_of(source: str) -> frozenset[str]:
+    """The variables that a template reads. Raises what `check` raises."""
+    check(source)
+    with within_limits():
+        return frozenset(jinja2.meta.find_undeclared_variables(_environment().parse(source)))
 
 
 def _check_length(source: str) -> None:

@@ -1,4 +1,4 @@
-// How crowded the machine is, by how long the threads of a team wait for each other.
+// How crowded the machine is, by how much of a team's time its threads compute.
 
 #pragma once
 
@@ -7,42 +7,65 @@
 
 namespace {
 
-// How many threads a team has, by how long they had to wait.
+// How many threads a team has: as many as get the most computed.
 class crowding {
   public:
     int num_threads_of(int all) const { return std::max(all >> num_halvings, 1); }
 
-    // Records how a region went.
-    void note(int num_threads, int64_t took_ns, int64_t waited_ns) {
-        // If one thread works and the others wait for it, this would be `took_ns` for each of them.
-        const bool is_crowded = waited_ns > least_ns && waited_ns > (num_threads - 1) * took_ns * 2 / 5;
-        if (is_crowded) {
-            patience = is_trial ? std::min(2 * patience, most_patience) : patience;
-            num_halvings++;
-            num_calm = 0;
-        } else if (++num_calm >= patience) {
-            num_calm = 0;
-            if (num_halvings > 0) {
-                num_halvings--;
-            } else {
-                patience = least_patience;
+    // Records a region: how long it took, and for how long its threads computed, in sum.
+    void note(int num_threads, int64_t took_ns, int64_t worked_ns) {
+        total_took_ns += took_ns;
+        total_worked_ns += worked_ns;
+        if (total_took_ns < look_ns) {
+            return;
+        }
+        // Threads that compute at a time, on average.
+        const double rate = static_cast<double>(total_worked_ns) / static_cast<double>(total_took_ns);
+        calm_ns += total_took_ns;
+        total_took_ns = total_worked_ns = 0;
+        if (is_trial) {
+            end_trial(rate);
+        } else if (calm_ns >= patience_ns) {
+            // Half of the threads compute at most at half their number.
+            const bool has_idle_half = num_threads > 1 && rate < 0.5 * num_threads;
+            if (has_idle_half || num_halvings > 0) {
+                start_trial(rate, num_halvings + (has_idle_half ? 1 : -1));
             }
         }
-        is_trial = !is_crowded && num_calm == 0;
     }
 
     void leave_out(int halvings) { num_halvings = halvings; }
 
   private:
-    // Regions before more threads are tried again: more, the more often that failed.
-    static constexpr int least_patience = 2, most_patience = 64;
-    // A shorter wait is noise, or the end of a short region.
-    static constexpr int64_t least_ns = 2'000'000;
+    // A look spans several time slices of the system, or one region.
+    static constexpr int64_t look_ns = 50'000'000;
+    // Before another number of threads is tried: longer, the more often that failed. A trial takes one look.
+    static constexpr int64_t least_patience_ns = 2 * look_ns, most_patience_ns = 64 * look_ns;
 
     int num_halvings = 0;
-    int num_calm = 0;
-    int patience = least_patience;
+    int64_t total_took_ns = 0, total_worked_ns = 0;
+    int64_t calm_ns = 0, patience_ns = least_patience_ns;
     bool is_trial = false;
+    double rate_before = 0;
+    int halvings_before = 0;
+
+    void start_trial(double rate, int halvings) {
+        is_trial = true;
+        rate_before = rate;
+        halvings_before = num_halvings;
+        num_halvings = halvings;
+    }
+
+    void end_trial(double rate) {
+        is_trial = false;
+        calm_ns = 0;
+        if (rate > rate_before) {
+            patience_ns = least_patience_ns;
+        } else {
+            num_halvings = halvings_before;
+            patience_ns = std::min(2 * patience_ns, most_patience_ns);
+        }
+    }
 };
 
 }  // namespace

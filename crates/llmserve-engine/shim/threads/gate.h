@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <cstdint>
@@ -19,11 +20,13 @@ constexpr int first_pauses = 64;
 constexpr int pauses_a_look = 8;
 constexpr int64_t spin_ns = 50'000;
 
-int64_t now_ns() {
+int64_t read_ns(clockid_t clock) {
     timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clock, &time);
     return time.tv_sec * INT64_C(1'000'000'000) + time.tv_nsec;
 }
+
+int64_t now_ns() { return read_ns(CLOCK_MONOTONIC); }
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -61,7 +64,7 @@ struct alignas(64) gate {
         return is_open(seen);
     }
 
-    // Waits until the count differs from `seen`; returns for how long, about 0 if hardly at all.
+    // Waits until the count differs from `seen`; returns for how long it was awake, about 0 if hardly at all.
     int64_t wait(uint32_t seen) {
         if (pause_until_open(seen, first_pauses)) {
             return 0;
@@ -71,7 +74,8 @@ struct alignas(64) gate {
             const bool is_open = pause_until_open(seen, pauses_a_look);
             waited_ns = now_ns() - start_ns;
             if (is_open) {
-                return waited_ns;
+                // Longer only if the thread was not running.
+                return std::min(waited_ns, spin_ns);
             }
         }
         sleepers.fetch_add(1);
@@ -79,7 +83,7 @@ struct alignas(64) gate {
             syscall(SYS_futex, &count, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
         }
         sleepers.fetch_sub(1);
-        return now_ns() - start_ns;
+        return spin_ns;
     }
 };
 

@@ -20,14 +20,14 @@ struct team {
     gate barrier;
     alignas(64) std::atomic<int> num_arrived{ 0 };
     std::atomic<unsigned> num_singles{ 0 };
-    // How long its threads have waited for each other.
-    std::atomic<int64_t> waited_ns{ 0 };
+    // For how long its threads have computed, in sum.
+    std::atomic<int64_t> worked_ns{ 0 };
     // The loop whose iterations are being handed out.
     std::mutex loop_mutex;
     unsigned num_loops = 0;
     long next = 0, end = 0, step = 1;
 
-    // Waits for the other threads; returns for how long.
+    // Waits for the other threads; returns for how long it was awake.
     int64_t meet() {
         const uint32_t seen = barrier.count.load(std::memory_order_acquire);
         if (num_arrived.fetch_add(1, std::memory_order_acq_rel) == num_threads - 1) {

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +56,7 @@ struct turns {
     int current = 0;
     void (*function)(void *) = nullptr;
     void * data = nullptr;
-    int64_t waited_ns = 0;
+    int64_t spun_ns = 0;
 
     ucontext_t & context_of(int turn) { return turn == 0 ? own_context : others[turn - 1]->context; }
     member & state_of(int turn) { return turn == 0 ? own_state : others[turn - 1]->state; }
@@ -70,7 +71,7 @@ struct turns {
 
     void barrier(team & of) {
         if (current == count - 1) {
-            waited_ns += of.meet();
+            spun_ns += of.meet();
         }
         if (count > 1) {
             give_turn();
@@ -94,7 +95,7 @@ void turns::run(team & of, int first, int by, void (*function)(void *), void * d
     this->data = data;
     count = (of.size - first + by - 1) / by;
     current = 0;
-    waited_ns = 0;
+    spun_ns = 0;
     while (static_cast<int>(others.size()) < count - 1) {
         others.push_back(std::make_unique<fiber>());
     }
@@ -102,11 +103,13 @@ void turns::run(team & of, int first, int by, void (*function)(void *), void * d
         others[turn - 1]->start({ &of, first + turn * by }, run_other);
     }
     self = { &of, first };
+    const int64_t start_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
     function(data);
     if (count > 1) {
         give_turn();
     }
-    of.waited_ns.fetch_add(waited_ns, std::memory_order_relaxed);
+    const int64_t worked_ns = read_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns - spun_ns;
+    of.worked_ns.fetch_add(std::max<int64_t>(worked_ns, 0), std::memory_order_relaxed);
     of.meet();
     self = {};
 }

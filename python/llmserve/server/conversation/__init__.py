@@ -4,8 +4,9 @@
 gives tools to models whose template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs
 one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`. Where
 arguments of calls stand between tags, `argument_rules` says what each may be, `argument_values` makes JSON of
-its text, and a `tagged_call` joins them to whole arguments. What clients send is read by `tool_choice`,
-`messages` and `json_formats`, in the form that most dialects share.
+its text, and a `tagged_call` joins them to whole arguments; `call_price` is what a required call takes at
+least. What clients send is read by `tool_choice`, `messages` and `json_formats`, in the form that most
+dialects share.
 """
 
 from llmserve.server.conversation.pieces import (
@@ -13,6 +14,7 @@ from llmserve.server.conversation.pieces import (
     CallBegin,
     Piece,
     Reasoning,
+    Tag,
     TurnEnd,
     Words,
 )
@@ -27,6 +29,7 @@ __all__ = [
     "Conversation",
     "Piece",
     "Reasoning",
+    "Tag",
     "Tool",
     "Turn",
     "TurnEnd",

@@ -18,30 +18,33 @@ from llmserve.server.conversation.tools import Tool
 
 _MAX_KNOWN = 4096
 
-# Schemas that were accepted, by engine; the least recently used first.
-_known: WeakKeyDictionary[Engine, OrderedDict[str, None]] = WeakKeyDictionary()
+# Schemas that were accepted and their shortest documents, by engine; the least recently used first.
+_known: WeakKeyDictionary[Engine, OrderedDict[str, int]] = WeakKeyDictionary()
 _prices: WeakKeyDictionary[Engine, OrderedDict[tuple[ArgumentTags, Argument], PricedArgument]] = (
     WeakKeyDictionary()
 )
 
 
-async def check_tools(engine: Engine, tools: Sequence[Tool]) -> None:
-    """Compiles the schemas of tools that this engine has not seen yet.
+async def check_tools(engine: Engine, tools: Sequence[Tool]) -> Mapping[str, int]:
+    """The tokens of the shortest arguments as one JSON object, by tool. Schemas that this engine has not seen
+    yet are compiled.
 
     Raises `InvalidParameterError` with the field of the schema for the first one that cannot be honoured.
     """
     known = _known.setdefault(engine, OrderedDict())
+    lengths = {}
     for tool in tools:
         schema = json.dumps(tool.schema)
         if schema not in known:
             try:
-                await _shortest(engine, {"json_schema": schema})
+                known[schema] = await _shortest(engine, {"json_schema": schema})
             except InvalidParameterError as error:
                 raise error.named(tool.parameters_field) from None
-        known[schema] = None
+        lengths[tool.name] = known[schema]
         known.move_to_end(schema)
         if len(known) > _MAX_KNOWN:
             known.popitem(last=False)
+    return lengths
 
 
 async def price_arguments(

@@ -34,6 +34,18 @@ def check_parts(content: Any, where: str) -> None:
             raise FieldError(f"{name}.text", f"must be a string, got {kind_of(text)}")
 
 
+def template_of(given: str | None, *, is_allowed: bool) -> str | None:
+    """The chat template that a request brings; an empty one is none.
+
+    Raises:
+        FieldError: The server does not allow any.
+    """
+    if given and not is_allowed:
+        setting = "LLMSERVE_REQUEST_CHAT_TEMPLATE"
+        raise FieldError("chat_template", f"is not allowed here: {setting} is off")
+    return given or None
+
+
 def variables_of(given: Mapping[str, Any], effort: str | None) -> dict[str, Any]:
     """Variables of a template, with the effort under the names that templates know."""
     for name in given:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from llmserve.types import FinishReason, Timings, Token, Usage
+from llmserve.types import FinishReason, PromptToken, Timings, Token, Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
     """More of the model's reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag that begins or ends reasoning, between the texts that it separates."""
 
     text: str
 
@@ -40,7 +47,7 @@ class CallArguments:
     text: str
 
 
-Piece: TypeAlias = Reasoning | Words | CallBegin | CallArguments
+Piece: TypeAlias = Reasoning | Tag | Words | CallBegin | CallArguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +66,5 @@ class TurnEnd:
     reasoning_tokens: int
     stop: str | None
     """The caller's stop string that ended it."""
+    prompt: tuple[PromptToken, ...] = ()
+    """The first segment's prompt, if its log-probabilities were requested."""

@@ -9,17 +9,20 @@ from typing import Any
 import anyio.to_thread
 
 from llmserve.engine import Engine
+from llmserve.errors import TemplateError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import fallback
+from llmserve.server.conversation.call_price import CallPrice, price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
 from llmserve.server.conversation.reasoning import tags_of
 from llmserve.server.conversation.roles import text_of, with_known_roles
 from llmserve.server.conversation.tagged_call import PricedArgument
-from llmserve.server.conversation.tool_formats import PLAIN, format_of
+from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat, format_of
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.conversation.turn_plan import TurnPlan
 from llmserve.server.refusals import FieldError
 from llmserve.templates.capabilities import capabilities
+from llmserve.templates.environment import check, variables_of
 from llmserve.templates.variants import choose
 
 
@@ -34,6 +37,10 @@ class Conversation:
     """The tools that it may call."""
     mode: ToolMode = "none"
     is_parallel: bool = True
+    template: str | None = None
+    """The chat template: Jinja, or the name of one of the model's; `None` is the model's own choice."""
+    documents: Sequence[Mapping[str, Any]] = ()
+    """Documents for the chat template."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Further variables for the chat template, and its options."""
 
@@ -56,11 +63,11 @@ def _found(source: str) -> _Takes:
 async def plan_turn(engine: Engine, conversation: Conversation, params: SamplingParams) -> TurnPlan:
     """The plan of a turn.
 
-    Raises `TemplateError` if the model's chat template refuses the messages, and `InvalidParameterError` for
-    an invalid message.
+    Raises `TemplateError` if the chat template refuses the messages, `InvalidParameterError` for an invalid
+    message, and `FieldError` for a template that cannot be used, or that does not show documents.
     """
     tools = conversation.tools if conversation.mode != "none" else ()
-    source = choose(engine.info, None, bool(tools))
+    source = await _source(engine, conversation, has_tools=bool(tools))
     takes = await anyio.to_thread.run_sync(_found, source)
     messages: Sequence[Mapping[str, Any]] = with_known_roles(
         conversation.messages, source, takes_systems=takes.takes_systems
@@ -71,12 +78,12 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         messages, in_template, tool_format = fallback.with_tools(messages, tools), None, PLAIN
     elif _has_calls(messages) and not takes.shows_calls_and_results:
         messages = fallback.with_tools(messages, ())
-    if conversation.mode != "none":
-        await check_tools(engine, conversation.callable_tools)
-    arguments: Mapping[str, tuple[PricedArgument, ...]] = {}
-    if conversation.mode != "none" and tool_format.tags is not None:
-        arguments = await price_arguments(engine, conversation.callable_tools, tool_format.tags)
-    prompt = await engine.chat_prompt(messages, tools=in_template, **conversation.variables)
+    await _check_documents(conversation, source)
+    prices, arguments = await _priced(engine, conversation, tool_format)
+    variables = {**conversation.variables, **_documents(conversation)}
+    prompt = await engine.chat_prompt(
+        messages, tools=in_template, template=conversation.template, **variables
+    )
     return TurnPlan(
         prompt=prompt,
         params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
@@ -85,9 +92,48 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         is_parallel=conversation.is_parallel,
         format=tool_format,
         arguments=arguments,
+        prices=prices,
         tags=tags_of(source),
         continued=_continued(conversation),
     )
+
+
+async def _source(engine: Engine, conversation: Conversation, *, has_tools: bool) -> str:
+    """The chat template; one that a client sent is compiled here, on another thread."""
+    if conversation.template is None:
+        return choose(engine.info, None, has_tools)
+    try:
+        source = choose(engine.info, conversation.template, has_tools)
+        await anyio.to_thread.run_sync(check, source)
+    except TemplateError as error:
+        raise FieldError("chat_template", f"cannot be used: {error}") from None
+    return source
+
+
+async def _check_documents(conversation: Conversation, source: str) -> None:
+    if conversation.documents and "documents" not in await anyio.to_thread.run_sync(variables_of, source):
+        raise FieldError("documents", "are not read by the chat template of this model")
+
+
+def _documents(conversation: Conversation) -> Mapping[str, Any]:
+    return {"documents": list(conversation.documents)} if conversation.documents else {}
+
+
+async def _priced(
+    engine: Engine, conversation: Conversation, tool_format: ToolFormat
+) -> tuple[Mapping[str, CallPrice], Mapping[str, tuple[PricedArgument, ...]]]:
+    """What calls cost if one must come, and what arguments between tags take; the schemas are checked."""
+    tools, mode = conversation.callable_tools, conversation.mode
+    if mode == "none":
+        return {}, {}
+    lengths = await check_tools(engine, tools)
+    arguments: Mapping[str, tuple[PricedArgument, ...]] = {}
+    if tool_format.tags is not None:
+        arguments = await price_arguments(engine, tools, tool_format.tags)
+    if mode != "required":
+        return {}, arguments
+    prices = await price_calls(engine, tools, tool_format, documents=lengths, between_tags=arguments)
+    return prices, arguments
 
 
 def check_plan(plan: TurnPlan, field: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmserve.server.conversation.pieces import CallArguments, CallBegin, Piece, Reasoning, Words
+from llmserve.server.conversation.pieces import CallArguments, CallBegin, Piece, Reasoning, Tag, Words
 from llmserve.server.conversation.state import TurnState
 from llmserve.server.conversation.trim import Trim
 from llmserve.server.conversation.turn_plan import TurnPlan
@@ -39,9 +39,10 @@ class SegmentReader:
     def begin(self) -> list[Piece]:
         """The pieces that come before the output."""
         state = self._state
-        if state.carry:
-            carry, state.carry = state.carry, ""
-            return self._shown(Delta(text=carry, tokens=()))
+        if state.tag or state.carry:
+            tags = [Tag(state.tag)] if state.tag else []
+            carry, state.tag, state.carry = state.carry, "", ""
+            return [*tags, *(self._shown(Delta(text=carry, tokens=())) if carry else ())]
         if state.tool is None or not self._begins_call():
             return []
         state.begun = ""
@@ -83,7 +84,7 @@ class SegmentReader:
     def unshown(self) -> list[Piece]:
         """What was written for a segment that does not fit any more: text, or the beginning of a call."""
         state = self._state
-        pieces = self.begin() if state.carry else []
+        pieces = self.begin() if state.tag or state.carry else []
         if not state.begun:
             return pieces
         if state.tool is None:

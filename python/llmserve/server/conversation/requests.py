@@ -11,9 +11,11 @@ from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation.argument_rules import FreeText
 from llmserve.server.conversation.argument_values import constraint_of
+from llmserve.server.conversation.call_price import affordable
 from llmserve.server.conversation.segments import SegmentRequest, find_cues
 from llmserve.server.conversation.state import TurnState
 from llmserve.server.conversation.tagged_call import TaggedCall
+from llmserve.server.conversation.tools import Tool
 from llmserve.server.conversation.turn_plan import TurnPlan
 
 # An odd number with bits all over (2**64 divided by the golden ratio): seeds of segments differ in all bits.
@@ -41,9 +43,10 @@ class SegmentRequests:
             tags = [plan.tags.close, plan.tags.open] if plan.tags else []
             return await self._free(params.replace(stop=(), logprobs=None), tags)
         if state.step == "name":
-            pattern = plan.format.name_pattern(tool.name for tool in plan.tools)
+            state.candidates, room = self._candidates(budget)
+            pattern = plan.format.name_pattern(tool.name for tool in state.candidates)
             prompt = await state.with_text(state.head)
-            return self._make(params.replace(regex=pattern, **_CALL), prompt)
+            return self._make(params.replace(regex=pattern, **{**_CALL, "max_tokens": room}), prompt)
         if state.step == "arguments" and state.tool is not None:
             await state.put(f"{state.head}{state.tool.name}{state.after_name}")
             arguments, parts = plan.arguments.get(state.tool.name), plan.format.tags
@@ -60,11 +63,21 @@ class SegmentRequests:
             return await self._free(params.replace(**_CALL), again, _never)
         return await self._answer(params)
 
+    def check_room(self, budget: int | None) -> None:
+        """Raises `BudgetTooSmallError` if a call is required for which the budget has no room."""
+        if self._state.must_call:
+            affordable(self._plan.tools, self._plan.prices, budget)
+
+    def _candidates(self, budget: int | None) -> tuple[tuple[Tool, ...], int | None]:
+        """The tools that the next call may name, and the budget of the name."""
+        plan = self._plan
+        return affordable(plan.tools, plan.prices, budget) if self._state.must_call else (plan.tools, budget)
+
     async def _answer(self, params: SamplingParams) -> SegmentRequest:
         plan, state = self._plan, self._state
         texts = list(plan.triggers)
         if plan.tags is not None and not plan.is_constrained:
-            texts += [plan.tags.open, plan.tags.close]
+            texts += () if state.is_begun else (plan.tags.open, plan.tags.close)
         elif plan.tags is not None and state.may_think:
             texts.append(plan.tags.open)
         if plan.is_constrained and not texts:
@@ -73,8 +86,7 @@ class SegmentRequests:
         if plan.is_constrained:
             # Only reasoning or a call may come before the document.
             return await self._free(params.replace(stop=()), texts, _never)
-        is_begun = state.has_words or bool(state.carry.strip())
-        has_brace = plan.has_brace and not is_begun
+        has_brace = plan.has_brace and not state.is_begun
         return await self._free(params, texts, _begins_without_brace if has_brace else None)
 
     async def _tagged(self, params: SamplingParams, call: TaggedCall) -> SegmentRequest:
@@ -108,11 +120,19 @@ class SegmentRequests:
     def _params(self, budget: int | None) -> SamplingParams:
         """The turn's parameters without their constraint."""
         params = self._plan.params
-        seed = params.seed
+        seed, prompt_logprobs = params.seed, params.prompt_logprobs
         if self._state.num_segments > 0:
             # Draws are keyed by the number of tokens in the segment: the same seed would repeat them.
             seed = ((seed or 0) + self._state.num_segments * _SEED_STEP) % 2**64
-        return params.replace(json_schema=None, regex=None, grammar=None, max_tokens=budget, seed=seed)
+            prompt_logprobs = None
+        return params.replace(
+            json_schema=None,
+            regex=None,
+            grammar=None,
+            max_tokens=budget,
+            seed=seed,
+            prompt_logprobs=prompt_logprobs,
+        )
 
 
 def _bound(params: SamplingParams, plan: TurnPlan) -> SamplingParams:

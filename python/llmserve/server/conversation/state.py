@@ -38,6 +38,8 @@ class TurnState:
         """Whether any reasoning has been shown that is not blank."""
         self.has_words = False
         """Likewise of the answer."""
+        self.tag = ""
+        """The tag that came before the next segment."""
         self.carry = ""
         """What the tokens so far hold of the next segment's text."""
         self.begun = ""
@@ -47,14 +49,17 @@ class TurnState:
         self.call: TaggedCall | None = None
         """The call whose arguments stand between tags."""
         self.call_id = ""
+        self.candidates = plan.tools
+        """The tools of which the next call's name is one."""
         self.tool: Tool | None = None
         """The tool that is called; `None` while its name is unknown."""
         if plan.tags is not None:
-            self.may_think = plan.tags.may_open(plan.prompt.text)
-        if plan.tags is not None and plan.tags.is_open(plan.prompt.text, plan.continued):
-            self.step = "think"
-            self.has_reasoning = bool(plan.continued.rpartition(plan.tags.open)[2].strip())
-        elif plan.mode == "required":
+            is_open = plan.tags.is_open(plan.prompt.text, plan.continued)
+            has_any = bool(plan.tags.split(plan.continued)[1].strip())
+            self.has_reasoning, self.has_words = is_open and has_any, has_any and not is_open
+            self.may_think = plan.tags.may_open(plan.prompt.text) and not self.has_words
+            self.step = "think" if is_open else "answer"
+        if self.step == "answer" and plan.mode == "required":
             self.begin_call()
 
     @property
@@ -79,6 +84,11 @@ class TurnState:
         """Whether a call's arguments are due, and its name was cut short."""
         return self.step == "arguments" and self.tool is None
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether the answer has any words, shown or carried: a tag of reasoning behind them is text."""
+        return self.has_words or bool(self.carry.strip())
+
     def begin_thought(self) -> None:
         """Makes the next segment reasoning."""
         self.may_think, self.step = False, "think"
@@ -100,10 +110,23 @@ class TurnState:
         letters = "".join(secrets.choice(_ID_LETTERS) for _ in range(9))
         self.call_id = letters if self._plan.format.id_style == "short" else f"call_{letters}"
 
-    def choose_tool(self, name: str) -> None:
-        """Makes the next segment the arguments of a tool."""
-        self.tool = next((tool for tool in self._plan.tools if tool.name == name), None)
-        self.step = "arguments"
+    @property
+    def must_call(self) -> bool:
+        """Whether the next call is the one that the client requires."""
+        return self._plan.mode == "required" and self.num_calls == 0
+
+    def choose_tool(self, written: str) -> None:
+        """Makes the next segment the arguments of a tool, whose name is written with the character after it.
+
+        The budget may have cut the name short; that of a required call is then completed.
+        """
+        follower = self._plan.format.after_name[0]
+        name = written.removesuffix(follower)
+        if name != written:
+            found = (tool for tool in self.candidates if tool.name == name)
+        else:
+            found = (tool for tool in self.candidates if self.must_call and tool.name.startswith(name))
+        self.tool, self.step = next(found, None), "arguments"
 
     async def with_text(self, text: str) -> list[int]:
         """The tokens so far, followed by a text of the format."""

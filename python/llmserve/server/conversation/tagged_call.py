@@ -37,6 +37,21 @@ class PricedArgument:
     """Tokens of the texts around it."""
 
 
+def least_tokens(arguments: Sequence[PricedArgument]) -> int:
+    """What a whole call with these arguments takes at least: room for whichever is chosen first."""
+    values = sum(priced.minimum for priced in arguments if priced.argument.is_required)
+    return _key_tokens(arguments) + _dearest(arguments) + values
+
+
+def _key_tokens(arguments: Sequence[PricedArgument]) -> int:
+    return max((priced.num_tag_tokens for priced in arguments), default=0) + _SLACK
+
+
+def _dearest(arguments: Sequence[PricedArgument]) -> int:
+    optional = [p.minimum + p.num_tag_tokens for p in arguments if not p.argument.is_required]
+    return max(optional, default=0)
+
+
 class TaggedCall:
     """One call, from the end of its head to what closes it."""
 
@@ -74,15 +89,14 @@ class TaggedCall:
             left = min(left, budget)
         left -= sum(priced.minimum for priced in needed)
         # Whichever argument is chosen must fit.
-        return left - self._dearest() if self.step == "key" else left
+        return left - _dearest(self._left) if self.step == "key" else left
 
     def check_start(self, budget: int | None) -> None:
         """Raises `BudgetTooSmallError` if a whole call does not fit."""
-        missing = self._key_tokens() - self.room(budget)
+        missing = _key_tokens(self._left) - self.room(budget)
         if missing <= 0:
             return
-        values = sum(priced.minimum for priced in self._left if priced.argument.is_required)
-        minimum = self._key_tokens() + self._dearest() + values
+        minimum = least_tokens(self._left)
         raise BudgetTooSmallError(
             f"a tool call takes {minimum} tokens, but only {minimum - missing} may be generated",
             minimum=minimum,
@@ -122,7 +136,7 @@ class TaggedCall:
         while self.step != "done":
             room = self.room(budget)
             if self.step == "key":
-                if not self._is_closing and room >= self._key_tokens():
+                if not self._is_closing and room >= _key_tokens(self._left):
                     return shown
                 self._is_closing = True
                 missing = next((priced for priced in self._left if priced.argument.is_required), None)
@@ -135,13 +149,6 @@ class TaggedCall:
 
     def _begin_of(self, priced: PricedArgument) -> str:
         return self._tags.before_name + priced.argument.name + self._tags.after_name[0]
-
-    def _key_tokens(self) -> int:
-        return max((priced.num_tag_tokens for priced in self._left), default=0) + _SLACK
-
-    def _dearest(self) -> int:
-        optional = [p.minimum + p.num_tag_tokens for p in self._left if not p.argument.is_required]
-        return max(optional, default=0)
 
     async def _begin_value(self, priced: PricedArgument) -> str:
         self._left.remove(priced)

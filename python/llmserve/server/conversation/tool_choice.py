@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llmserve.server.conversation.json_formats import schema_text
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.refusals import FieldError
+from llmserve.server.web.names import Names
 from llmserve.server.web.schema import kind_of, shown
 
 MAX_TOOLS = 128
 
 # OpenAI's characters, and the dots and colons of others: no name is the text of a control token.
-_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_NAMES = Names(128, "_.:-")
 _MODES: Mapping[str, ToolMode] = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
@@ -61,9 +61,7 @@ def _name(name: Any, where: str) -> str:
         raise FieldError(where, "is required")
     if not isinstance(name, str):
         raise FieldError(where, f"must be a string, got {kind_of(name)}")
-    if not _NAME.fullmatch(name):
-        raise FieldError(where, f"must be 1 to 128 of A-Z a-z 0-9 _ . : -, got {name[:32]!a}")
-    return name
+    return _NAMES.check(name, where)
 
 
 def _description(description: Any, where: str) -> str | None:

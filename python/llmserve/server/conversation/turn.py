@@ -47,6 +47,7 @@ class Turn:
 
         Raises what `Engine.stream` raises.
         """
+        self._requests.check_room(self._ledger.budget)
         self._start(await self._requests.next(self._ledger.budget))
         self._state.num_segments += 1
 
@@ -175,8 +176,7 @@ class Turn:
             self._finish(reason, completion)
         elif step == "name":
             state.begun = state.head + text
-            # The last character is the first after the name, unless the name was cut short.
-            state.choose_tool(text[:-1])
+            state.choose_tool(text)
         elif step == "arguments":
             await self._after_arguments(completion)
         elif step == "think":
@@ -204,7 +204,8 @@ class Turn:
             await self._cross(completion, cue)
         else:
             await state.keep(completion, cue)
-            await state.put((plan.tags.close if plan.tags else "") + "\n\n")
+            state.tag = plan.tags.close if plan.tags else ""
+            await state.put(f"{state.tag}\n\n")
             state.end_thought()
             if plan.mode == "required":
                 state.begin_call()
@@ -213,12 +214,19 @@ class Turn:
         if cue.text in self._plan.triggers:
             await self._state.keep(completion, cue)
             self._state.begin_call(cue.text)
+        elif self._state.has_words and cue.text in self._plan.params.stop:
+            self._finish(completion.finish_reason, completion)
+        elif self._state.has_words:
+            # A tag behind words is text, if it shows at all.
+            await self._state.cross(completion, cue)
+            self._state.carry = (cue.text if cue.token is None else "") + self._state.carry
         else:
             await self._cross(completion, cue)
 
     async def _cross(self, completion: Completion, cue: Cue | None) -> None:
         """Goes on behind a tag of reasoning."""
         await self._state.cross(completion, cue)
+        self._state.tag = cue.text if cue is not None else ""
         if cue is not None and self._plan.tags is not None and cue.text == self._plan.tags.open:
             self._state.begin_thought()
         else:

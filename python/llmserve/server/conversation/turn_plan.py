@@ -14,6 +14,7 @@ from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.session import Session
 
 if TYPE_CHECKING:
+    from llmserve.server.conversation.call_price import CallPrice
     from llmserve.server.conversation.tagged_call import PricedArgument
 
 
@@ -32,6 +33,8 @@ class TurnPlan:
     format: ToolFormat = PLAIN
     arguments: Mapping[str, tuple[PricedArgument, ...]] = field(default_factory=dict)
     """The arguments by tool, if they stand between tags; a tool that is missing takes a JSON object."""
+    prices: Mapping[str, CallPrice] = field(default_factory=dict)
+    """What a call takes at least, by tool, if the turn must have one."""
     tags: ReasoningTags | None = None
     continued: str = ""
     """The beginning of the turn, if the client has sent it to be continued."""

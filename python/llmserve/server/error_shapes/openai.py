@@ -63,10 +63,11 @@ def _message(fault: Fault) -> str:
         if isinstance(error, errors.InputTooLongError):
             reason = f"{error.field} has {error.shown_tokens}"
         else:
-            reason = f"{error.field or 'a prompt'} of {error.shown_tokens} tokens leaves no room for output"
-        # LiteLLM knows this one by its first words, LangChain by the code in it.
+            which = f"a prompt is too long, {error.field} of" if error.field else "the prompt is too long,"
+            reason = f"{which} {error.shown_tokens} tokens leave no room for output"
+        # LiteLLM knows this one by its first words, LangChain by "prompt is too long".
         limit = f"This model's maximum context length is {error.context_length} tokens"
-        return f"{limit}: {reason} (context_length_exceeded)"
+        return f"{limit}: {reason}"
     return fault.message
 
 

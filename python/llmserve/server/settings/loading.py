@@ -46,6 +46,7 @@ class Settings:
     allowed_hosts: tuple[str, ...]
     cors_origins: tuple[str, ...]
     default_sampling: Mapping[str, Any]
+    request_chat_template: bool
     session_ttl_s: float
     max_sessions: int
     log_level: str

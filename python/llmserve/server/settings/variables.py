@@ -140,6 +140,13 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "If unset, each route has its own defaults (docs/sampling.md).",
     ),
     Variable(
+        "request_chat_template",
+        kinds.SWITCH,
+        "false",
+        "Whether requests of the OpenAI API may bring a chat template of their own (`chat_template`). The "
+        "text of such a template may write control tokens.",
+    ),
+    Variable(
         "session_ttl_s",
         number(0.1, 10**9),
         "3600",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,128}")
+from llmserve.server.web.names import Names
+
+_IDS = Names(128)
 _current: ContextVar[str] = ContextVar("llmserve_request_id", default="-")
 
 
@@ -30,7 +31,7 @@ class RequestIdFilter(logging.Filter):
 @contextmanager
 def request_id(given: str | None) -> Iterator[str]:
     """Serves a request under the id that its client gives, if that is plain, else under a new one."""
-    chosen = given if given is not None and _PLAIN.fullmatch(given) else uuid.uuid4().hex
+    chosen = given if given is not None and _IDS.has(given) else uuid.uuid4().hex
     token = _current.set(chosen)
     try:
         yield chosen

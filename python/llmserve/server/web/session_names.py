@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 from starlette.types import Scope
 
 from llmserve.server.refusals import FieldError
+from llmserve.server.web.names import Names
 from llmserve.server.web.parameters import Parameter
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
-
-
-def check_name(name: str, field: str) -> str:
-    """The name, if it is valid.
-
-    Raises:
-        FieldError: The text is not a valid session name.
-    """
-    if _NAME.fullmatch(name) is None:
-        raise FieldError(field, f"must be 1 to 128 of A-Z a-z 0-9 . _ -, got {name[:32]!a}")
-    return name
-
+_NAMES = Names(128)
 
 SESSION: Parameter[str, None] = Parameter(
     name="X-LLMServe-Session",
     place="header",
     doc="The session that the request belongs to. It begins with its first request.",
-    read=check_name,
+    read=_NAMES.check,
     default=None,
-    schema={"type": "string", "pattern": f"^{_NAME.pattern}$"},
+    schema=_NAMES.schema,
 )
 
 
@@ -42,7 +29,7 @@ def session_of(scope: Scope, given: str | None, field: str) -> str | None:
     in_header = SESSION.of(scope)
     if given is None:
         return in_header
-    check_name(given, field)
+    _NAMES.check(given, field)
     if in_header is not None and in_header != given:
         raise FieldError(field, f"must equal the name in the header {SESSION.name} if both are given")
     return given

@@ -9,6 +9,9 @@ from llmserve.server.web.fields import wire_name
 
 E = TypeVar("E", bound=BaseException)
 
+_LIMIT = "max_tokens ("
+"""How the engine names the limit that another field is compared with."""
+
 _NAMED = (BudgetTooSmallError, EmptyPromptError, InvalidParameterError, LoadError)
 
 
@@ -20,4 +23,7 @@ def in_wire_names(error: E, body: Any) -> E:
     if not isinstance(error, _NAMED) or not error.field:
         return error
     name = wire_name(body, error.field)
+    if isinstance(error, InvalidParameterError) and _LIMIT in error.reason:
+        reason = error.reason.replace(_LIMIT, f"{wire_name(body, 'max_tokens')} (")
+        return cast("E", InvalidParameterError(reason, field=name, limit=error.limit, code=error.code))
     return error if name == error.field else cast("E", error.named(name))

@@ -28,13 +28,7 @@ unsafe extern "C" {
     fn omp_get_num_threads() -> c_int;
     fn omp_get_thread_num() -> c_int;
     fn llmserve_leave_out_threads(halvings: c_int);
-    fn llmserve_crowd(
-        all: c_int,
-        took_ns: i64,
-        waited_share: *const f64,
-        count: c_int,
-        num_threads: *mut c_int,
-    );
+    fn llmserve_crowd(all: c_int, took_ns: i64, rate: *const f64, count: c_int, num_threads: *mut c_int);
 }
 
 fn parallel<T: Sync>(num_threads: u32, function: unsafe extern "C" fn(*mut c_void), data: &T) {
@@ -117,32 +111,54 @@ fn members_that_share_threads_do_the_same() {
     }
 }
 
-/// Number of threads of each of 400 regions of 20 ms, by the share of a region for which each thread waits.
-fn crowd(waited_share: [f64; 5]) -> Vec<i32> {
-    let mut num_threads = vec![0; 400];
-    // SAFETY: both arrays have the given lengths: up to four threads, and 400 regions.
-    unsafe { llmserve_crowd(4, 20_000_000, waited_share.as_ptr(), 400, num_threads.as_mut_ptr()) };
+/// Number of threads of each region of `took_ms`, by how many threads compute in it at a time on average.
+fn crowd(took_ms: i64, rates: &[[f64; 5]]) -> Vec<i32> {
+    let mut num_threads = vec![0; rates.len()];
+    let table = rates.as_flattened();
+    // SAFETY: rates for 0 to 4 threads, and a number of threads, for each region.
+    unsafe {
+        llmserve_crowd(
+            4,
+            took_ms * 1_000_000,
+            table.as_ptr(),
+            rates.len() as c_int,
+            num_threads.as_mut_ptr(),
+        );
+    }
     num_threads
 }
 
-#[test]
-fn threads_that_work_stay() {
-    assert_eq!(crowd([0.0, 0.0, 0.3, 0.3, 0.3]), [4; 400]);
+fn share_of(num_threads: &[i32], wanted: i32) -> f64 {
+    num_threads.iter().filter(|&&count| count == wanted).count() as f64 / num_threads.len() as f64
 }
 
 #[test]
-fn threads_that_mostly_wait_are_left_out_and_seldom_tried_again() {
-    let num_threads = crowd([0.0, 0.0, 0.8, 0.8, 0.8]);
-    assert_eq!(num_threads[..3], [4, 2, 1]);
-    let num_trials = num_threads.iter().filter(|&&count| count > 1).count();
-    assert!((4..=20).contains(&num_trials), "{num_trials} of 400 regions with threads that wait");
+fn threads_that_compute_most_of_the_time_stay() {
+    for took_ms in [1, 20, 1000] {
+        assert_eq!(crowd(took_ms, &[[0.0, 1.0, 1.9, 2.0, 2.1]; 400]), [4; 400]);
+    }
 }
 
 #[test]
-fn as_many_threads_stay_as_are_of_use() {
-    let num_threads = crowd([0.0, 0.0, 0.1, 0.1, 0.8]);
-    let num_of_use = num_threads.iter().filter(|&&count| count == 2).count();
-    assert!(num_of_use >= 380, "{num_of_use} of 400 regions with two threads");
+fn as_many_threads_stay_as_get_most_computed() {
+    for took_ms in [10, 60, 1000] {
+        for (best, rate) in
+            [(1, [0.0, 0.5, 0.2, 0.2, 0.1]), (2, [0.0, 0.3, 0.6, 0.0, 0.4]), (4, [0.0, 0.3, 0.4, 0.0, 0.6])]
+        {
+            let share = share_of(&crowd(took_ms, &[rate; 400])[40..], best);
+            assert!(share > 0.75, "{share} of the regions of {took_ms} ms with {best} threads");
+        }
+    }
+}
+
+#[test]
+fn all_threads_work_again_when_the_others_have_gone() {
+    for (took_ms, num_regions) in [(10, 400), (1000, 10)] {
+        let mut rates = vec![[0.0, 0.5, 0.2, 0.2, 0.1]; 4000];
+        rates.extend(vec![[0.0, 1.0, 1.9, 0.0, 3.8]; num_regions]);
+        let num_threads = crowd(took_ms, &rates);
+        assert_eq!((num_threads[3990], num_threads.last()), (1, Some(&4)), "regions of {took_ms} ms");
+    }
 }
 
 #[test]

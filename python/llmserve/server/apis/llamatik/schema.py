@@ -35,7 +35,10 @@ _LOADING = group(
     has_defaults=False,
 )
 # There are routes with `jsonSchema`.
-_REFUSED = refused(*SAMPLERS, *(name for name in ONLY_OPENAI if name != "json_schema"), wire=camel)
+_EVERYWHERE = (*SAMPLERS, *(name for name in ONLY_OPENAI if name != "json_schema"))
+_REFUSED = refused(*_EVERYWHERE, wire=camel)
+_REFUSED_WITH_PROMPT = refused(*_EVERYWHERE, "system_prompt", "context_block", "user_prompt", wire=camel)
+_REFUSED_WITH_CONTEXT = refused(*_EVERYWHERE, "prompt", wire=camel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,7 @@ class PromptRequest(GenerationFields):
             example="Explain Kotlin Multiplatform in one sentence.",
         ),
     ]
+    refused: Annotated[Values, _REFUSED_WITH_PROMPT] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +145,7 @@ class ContinueRequest(GenerationFields):
             example="Now show a Kotlin code example.",
         ),
     ]
+    refused: Annotated[Values, _REFUSED_WITH_PROMPT] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +176,7 @@ class ContextRequest(GenerationFields):
             example="Which Kotlin libraries should I use?",
         ),
     ]
+    refused: Annotated[Values, _REFUSED_WITH_CONTEXT] = field(default_factory=dict)
 
 
 _JSON_SCHEMA = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -15,6 +15,7 @@ from llmserve.server.apis.openai.constraints import constraint_field, with_const
 from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
 from llmserve.server.apis.openai.for_model import for_model
+from llmserve.server.apis.openai.prompt_logprobs import prompt_logprobs
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation import Piece, Turn, TurnEnd, check_plan
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
@@ -26,6 +27,7 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
+from llmserve.types import PromptToken
 
 _CHUNK = "chat.completion.chunk"
 
@@ -68,7 +70,9 @@ class ChatApi:
         """`POST /v1/chat/completions`."""
         parsed = await exchange.read(ChatRequest)
         request = parsed.value
-        conversation = conversation_of(request)
+        conversation = conversation_of(
+            request, may_bring_template=self._services.settings.request_chat_template
+        )
         params = await with_constraint(request, chat_params(request), request.response_format)
         session = SESSION.of(exchange.request.scope)
         if session is not None and request.n > 1:
@@ -81,13 +85,22 @@ class ChatApi:
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)
             call = turns(plan, dialect=DIALECT, model=used.model, session=session, num_choices=request.n)
             async with self._services.generation.run(call) as run:
-                make = functools.partial(ChatChoice, engine=used.engine, has_logprobs=request.logprobs)
+                make = functools.partial(
+                    ChatChoice,
+                    engine=used.engine,
+                    has_logprobs=request.logprobs,
+                    reasoning_format=request.reasoning_format,
+                )
                 answer = _Answer(envelope, run, make)
                 if request.stream:
                     frames = answer.frames(with_usage=request.stream_options.include_usage)
                     await exchange.send_events(frames, answers.render_error, headers=headers)
                 else:
-                    await exchange.send_json(await answer.whole(), headers=headers)
+                    whole = await answer.whole()
+                    if (num_top := request.prompt_logprobs) is not None:
+                        shown = await prompt_logprobs(used.engine, answer.prompt(), num_top)
+                        whole["prompt_logprobs"] = shown
+                    await exchange.send_json(whole, headers=headers)
 
 
 class _Answer:
@@ -111,6 +124,10 @@ class _Answer:
         whole = self._envelope.fields(self._envelope.kind, shown)
         timings = answers.timings(ends[0].usage, ends[0].timings)
         return {**whole, "usage": self._usage(), "timings": timings}
+
+    def prompt(self) -> Sequence[PromptToken]:
+        """The prompt's tokens, once the answer is whole."""
+        return self._choices[0].turn.end.prompt
 
     async def frames(self, *, with_usage: bool) -> AsyncGenerator[bytes, None]:
         """The answer as events."""

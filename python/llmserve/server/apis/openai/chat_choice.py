@@ -6,16 +6,27 @@ from typing import Any
 
 from llmserve.engine import Engine
 from llmserve.server.apis.openai import logprobs
-from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Turn, Words
+from llmserve.server.apis.openai.chat_schema import ReasoningFormat
+from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Tag, Turn, Words
 
 
 class ChatChoice:
     """Collects the pieces of a turn and shows them."""
 
-    def __init__(self, index: int, turn: Turn, engine: Engine, *, has_logprobs: bool) -> None:
+    def __init__(
+        self,
+        index: int,
+        turn: Turn,
+        engine: Engine,
+        *,
+        has_logprobs: bool,
+        reasoning_format: ReasoningFormat,
+    ) -> None:
         self.index = index
         self.turn = turn
         self._engine = engine
+        self._is_apart = reasoning_format != "none"
+        self._is_in_content = reasoning_format in ("none", "deepseek-legacy")
         self._shown = logprobs.ShownTokens() if has_logprobs else None
         self._content: list[str] = []
         self._reasoning: list[str] = []
@@ -25,9 +36,8 @@ class ChatChoice:
 
     async def add(self, piece: Piece) -> dict[str, Any] | None:
         """Takes a piece in; the choice of the chunk that shows it, if there is anything to show."""
-        if isinstance(piece, Reasoning):
-            self._reasoning.append(piece.text)
-            return self._chunk({"reasoning_content": piece.text})
+        if isinstance(piece, Reasoning | Tag):
+            return self._add_reasoning(piece)
         if isinstance(piece, Words):
             return await self._add_words(piece)
         if isinstance(piece, CallBegin):
@@ -37,6 +47,16 @@ class ChatChoice:
             return self._chunk({"tool_calls": [{"index": piece.index, **call}]})
         self._arguments[piece.index].append(piece.text)
         return self._chunk({"tool_calls": [_more_arguments(piece)]})
+
+    def _add_reasoning(self, piece: Reasoning | Tag) -> dict[str, Any] | None:
+        delta = {}
+        if self._is_in_content:
+            self._content.append(piece.text)
+            delta["content"] = piece.text
+        if self._is_apart and isinstance(piece, Reasoning):
+            self._reasoning.append(piece.text)
+            delta["reasoning_content"] = piece.text
+        return self._chunk(delta) if delta else None
 
     async def _add_words(self, words: Words) -> dict[str, Any] | None:
         self._content.append(words.text)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
-from llmserve.server.apis.openai.schema import SamplingFields
+from llmserve.server.apis.openai.schema import PROMPT_LOGPROBS, SamplingFields
 from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
 from llmserve.server.fields.sampling import MAX_COUNT
-from llmserve.server.web.field_kinds import MESSAGES, OBJECT, OBJECTS, unchecked
+from llmserve.server.web.field_kinds import MESSAGES, OBJECT, OBJECTS, one_of, unchecked
 from llmserve.server.web.fields import Field, Values
 
+ReasoningFormat: TypeAlias = Literal["auto", "deepseek", "deepseek-legacy", "none"]
+
 TOOL_CHOICE = unchecked({"anyOf": [{"type": "string"}, {"type": "object"}]})
+
+CHAT_TEMPLATE = Field(
+    "A chat template (Jinja), or the name of one of the model's. Refused unless the server's setting "
+    "`LLMSERVE_REQUEST_CHAT_TEMPLATE` is on."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +34,21 @@ class ChatRequest(SamplingFields):
             kind=MESSAGES,
         ),
     ]
+    max_completion_tokens: Annotated[
+        int | None,
+        Field(
+            "The newer name of `max_tokens`, and the one that counts if both are given.",
+            engine="max_tokens",
+            minimum=-1,
+            maximum=MAX_COUNT,
+        ),
+    ] = None
     max_tokens: Annotated[
         int | None,
         Field(
             "Maximum number of tokens, reasoning and calls included. Absent or -1: up to the context length.",
             minimum=-1,
             maximum=MAX_COUNT,
-        ),
-    ] = None
-    max_completion_tokens: Annotated[
-        int | None,
-        Field(
-            "The newer name of `max_tokens`, which wins.", engine="max_tokens", minimum=-1, maximum=MAX_COUNT
         ),
     ] = None
     tools: Annotated[
@@ -61,15 +71,26 @@ class ChatRequest(SamplingFields):
     top_logprobs: Annotated[
         int | None, Field("Number of alternatives for each token.", minimum=0, maximum=20)
     ] = None
+    prompt_logprobs: Annotated[int | None, PROMPT_LOGPROBS] = None
     reasoning_effort: Annotated[
         str | None, Field("Passed to the chat template; `none` also turns reasoning off there.")
     ] = None
+    reasoning_format: Annotated[
+        ReasoningFormat,
+        Field(
+            "llama-server's: reasoning stands in `reasoning_content` (`auto`, `deepseek`), between its tags "
+            "in the content (`none`), or in both (`deepseek-legacy`).",
+            kind=one_of("auto", "deepseek", "deepseek-legacy", "none"),
+        ),
+    ] = "auto"
     chat_template_kwargs: Annotated[
         Mapping[str, Any],
         Field("Further variables for the chat template.", kind=OBJECT),
     ] = field(default_factory=dict)
+    chat_template: Annotated[str | None, CHAT_TEMPLATE] = None
     documents: Annotated[
-        tuple[dict[str, Any], ...], Field("Documents for the chat template.", kind=OBJECTS)
+        tuple[dict[str, Any], ...],
+        Field("Documents for the chat template; refused if it does not read them.", kind=OBJECTS),
     ] = ()
     add_generation_prompt: Annotated[
         bool | None, Field("Begin the assistant's turn. Default: true, unless it continues a message.")

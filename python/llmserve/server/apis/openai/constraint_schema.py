@@ -12,6 +12,8 @@ from llmserve.server.web.fields import Field, Kind, Values
 
 _SYNTAX = "GBNF (with a `::=`) or llguidance's Lark"
 
+_STRUCTURAL_TAG = "Free text with tags whose contents match schemas, as an object or its text."
+
 
 def _read_choices(value: Any, name: str) -> tuple[str, ...]:
     texts: tuple[str, ...] = TEXT_ARRAY.read(value, name)
@@ -36,8 +38,9 @@ class StructuredOutputs:
         tuple[str, ...] | None, Field("The output is one of these texts.", engine="regex", kind=CHOICES)
     ] = None
     grammar: Annotated[str | None, Field(f"A grammar: {_SYNTAX}.")] = None
-    refused: Annotated[Values, refused("structural_tag", "disable_any_whitespace", "whitespace_pattern")] = (
-        field(default_factory=dict)
+    structural_tag: Annotated[Any, Field(_STRUCTURAL_TAG, engine="grammar", kind=OBJECT_OR_TEXT)] = None
+    refused: Annotated[Values, refused("disable_any_whitespace", "whitespace_pattern")] = field(
+        default_factory=dict
     )
 
 
@@ -51,6 +54,14 @@ class ConstraintFields:
     ] = None
     grammar: Annotated[str | None, Field(f"A grammar for the output, as in llama-server: {_SYNTAX}.")] = None
     regex: Annotated[str | None, Field("SGLang's: a regular expression for the whole output.")] = None
+    structural_tag: Annotated[
+        Any,
+        Field(
+            f"SGLang's: {_STRUCTURAL_TAG[0].lower()}{_STRUCTURAL_TAG[1:]}",
+            engine="grammar",
+            kind=OBJECT_OR_TEXT,
+        ),
+    ] = None
     ebnf: Annotated[str | None, Field("SGLang's name of `grammar`.", engine="grammar")] = None
     structured_outputs: Annotated[StructuredOutputs | None, Field("vLLM's constraint.")] = None
     guided_json: Annotated[

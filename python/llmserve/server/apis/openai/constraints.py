@@ -12,6 +12,7 @@ from llmserve.server.apis.openai.constraint_schema import ConstraintFields, Stru
 from llmserve.server.conversation.json_formats import json_schema_of, schema_text
 from llmserve.server.conversation.tool_formats import literal
 from llmserve.server.grammars.requested import read_grammar
+from llmserve.server.grammars.structural_tags import structural_tag_to_lark
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import kind_of, shown
@@ -25,6 +26,8 @@ class Constraint(NamedTuple):
     engine_name: str
     """The parameter of the engine."""
     text: str
+    is_lark: bool = False
+    """Whether a grammar is one of the engine's, and not a client's."""
 
 
 async def with_constraint(
@@ -40,7 +43,7 @@ async def with_constraint(
     """
     found: dict[Constraint, str] = {}
     for field, constraint in _given(fields, response_format, format_field):
-        if constraint.engine_name == "grammar":
+        if constraint.engine_name == "grammar" and not constraint.is_lark:
             constraint = constraint._replace(text=await read_grammar(constraint.text, field))
         found.setdefault(constraint, field)
     if not found:
@@ -74,6 +77,13 @@ def _given(
     for field, schema in schemas.items():
         if schema is not None:
             yield field, Constraint("json_schema", _schema_text(schema, field))
+    tags = {
+        "structural_tag": fields.structural_tag,
+        "structured_outputs.structural_tag": outputs.structural_tag,
+    }
+    for field, tag in tags.items():
+        if tag:
+            yield field, _of_tag(_from_text(tag, field), field)
     expressions = {
         "regex": fields.regex,
         "guided_regex": fields.guided_regex,
@@ -102,8 +112,10 @@ def _of_format(given: Mapping[str, Any] | None, field: str) -> Constraint | None
         return Constraint(kind, _format_text(given, field, names))
     if given is not None and kind in ("json", "json_object") and given.get("value") is not None:
         return Constraint("json_schema", _schema_text(given["value"], f"{field}.value"))
+    if kind == "structural_tag":
+        return _of_tag(given, field)
     if kind not in (None, "text", "json_object", "json_schema"):
-        known = "text, json_object, json_schema, regex or grammar"
+        known = "text, json_object, json_schema, regex, grammar or structural_tag"
         raise FieldError(f"{field}.type", f"must be {known}, got {shown(kind)}")
     schema = json_schema_of(given, field)
     return None if schema is None else Constraint("json_schema", schema)
@@ -118,13 +130,22 @@ def _format_text(given: Mapping[str, Any], field: str, names: tuple[str, ...]) -
     raise FieldError(f"{field}.{names[0]}", "is required")
 
 
+def _of_tag(tag: Any, field: str) -> Constraint:
+    return Constraint("grammar", structural_tag_to_lark(tag, field), is_lark=True)
+
+
 def _schema_text(schema: Any, field: str) -> str:
-    if isinstance(schema, str):
-        try:
-            schema = orjson.loads(schema)
-        except orjson.JSONDecodeError as error:
-            raise FieldError(field, f"is not valid JSON: {error}") from None
-    return schema_text(schema, field)
+    return schema_text(_from_text(schema, field), field)
+
+
+def _from_text(value: Any, field: str) -> Any:
+    """What a client may send as an object or as its text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise FieldError(field, f"is not valid JSON: {error}") from None
 
 
 def _any_of(texts: tuple[str, ...] | None) -> str | None:

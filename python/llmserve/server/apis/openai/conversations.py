@@ -6,17 +6,18 @@ from typing import Any
 
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.chat_schema import ChatRequest
-from llmserve.server.apis.openai.sampling import sampling_params
+from llmserve.server.apis.openai.sampling import check_prompt_logprobs, sampling_params
+from llmserve.server.apis.openai.schema import token_limit
 from llmserve.server.conversation import Conversation
-from llmserve.server.conversation.messages import check_parts, variables_of
+from llmserve.server.conversation.messages import check_parts, template_of, variables_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import kind_of
 
 
-def conversation_of(request: ChatRequest) -> Conversation:
-    """The conversation.
+def conversation_of(request: ChatRequest, *, may_bring_template: bool = False) -> Conversation:
+    """The conversation. `may_bring_template` says whether a request may have a chat template of its own.
 
     Raises:
         FieldError: A field is wrong, or asks for something unsupported.
@@ -38,9 +39,10 @@ def conversation_of(request: ChatRequest) -> Conversation:
         callable_tools=callable_tools,
         mode=mode,
         is_parallel=request.parallel_tool_calls,
+        template=template_of(request.chat_template, is_allowed=may_bring_template),
+        documents=request.documents,
         variables={
             **variables_of(request.chat_template_kwargs, request.reasoning_effort),
-            **({"documents": list(request.documents)} if request.documents else {}),
             **_generation_options(request),
         },
     )
@@ -75,11 +77,8 @@ def chat_params(request: ChatRequest) -> SamplingParams:
     top = request.top_logprobs
     if top is not None and not request.logprobs:
         raise FieldError("top_logprobs", "needs logprobs to be true")
-    max_tokens = request.max_completion_tokens
-    if max_tokens is None:
-        max_tokens = request.max_tokens
-    if max_tokens is None:
-        max_tokens = request.n_predict
+    check_prompt_logprobs(request.prompt_logprobs, is_stream=request.stream)
+    max_tokens = token_limit(request)
     if max_tokens == 0:
         field = wire_name(request, "max_tokens")
         raise FieldError(field, "must be at least 1, or -1 for the context length, got 0", limit=1)
@@ -87,4 +86,5 @@ def chat_params(request: ChatRequest) -> SamplingParams:
         request.sampling,
         max_tokens=max_tokens,
         logprobs=(top or 0) if request.logprobs else None,
+        prompt_logprobs=request.prompt_logprobs,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from llmserve.server.apis.openai import answers
@@ -13,11 +14,13 @@ from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, a
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.native_schema import NATIVE_SAMPLING, NativeCompletionRequest
 from llmserve.server.apis.openai.sampling import ignored_stops, sampling_params
+from llmserve.server.apis.openai.time_limit import TimeLimit
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.fields import wire_name
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION
 from llmserve.types import Completion, Delta
@@ -59,7 +62,6 @@ class NativeCompletionApi:
             prompt=native.prompt,
             max_tokens=native.num_tokens_wanted,
             sampling=native.sampling,
-            repeat_last_n=native.repeat_last_n,
             bad_words=native.bad_words,
             stream=native.stream,
         )
@@ -68,10 +70,11 @@ class NativeCompletionApi:
         params = await with_constraint(native, params, native.response_format)
         session = SESSION.of(exchange.request.scope)
         headers = answer_headers([*parsed.unknown, *ignored_stops(params)], seed=params.seed)
-        async with self._completions.submitted(request, params, session, native.tokens_field) as (
-            used,
-            (choice,),
-        ):
+        milliseconds = native.t_max_predict_ms or 0
+        time_limit = TimeLimit(milliseconds) if milliseconds > 0 else None
+        async with self._completions.submitted(
+            request, params, session, wire_name(native, "max_tokens"), time_limit
+        ) as (used, (choice,)):
             answer = _Answer(used.entry.id, native, choice)
             if native.stream:
                 await exchange.send_events(answer.frames(), answers.render_error, headers=headers)
@@ -89,16 +92,29 @@ class _Answer:
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
+        async with aclosing(self._deltas()) as deltas:
+            async for _ in deltas:
+                pass
         completion = await self._choice.result()
         return self._ended(completion, completion.text, [token.id for token in completion.tokens])
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events; nothing follows the one that has `stop`."""
-        if self._choice.run is not None:
-            async for delta in await self._choice.run.output():
+        async with aclosing(self._deltas()) as deltas:
+            async for delta in deltas:
                 if delta.text:
                     yield answers.frame(self._part(delta))
         yield answers.frame(self._ended(await self._choice.result(), "", []))
+
+    async def _deltas(self) -> AsyncGenerator[Delta, None]:
+        """The outputs, up to the client's time limit."""
+        if self._choice.run is None:
+            return
+        output, limit = await self._choice.run.output(), self._choice.time_limit
+        async for delta in output:
+            if limit is not None and limit.ends_with(delta):
+                output.abort()
+            yield delta
 
     def _part(self, delta: Delta) -> dict[str, Any]:
         tokens = [token.id for token in delta.tokens] if self._request.return_tokens else []

@@ -6,13 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.schema import RESPONSE_FORMAT, GenerationFields, openai_sampling
+from llmserve.server.apis.openai.schema import (
+    RESPONSE_FORMAT,
+    GenerationFields,
+    openai_sampling,
+    token_limit,
+)
 from llmserve.server.fields.refused import CHAT, EVERYWHERE, RAW_PROMPT, refused
+from llmserve.server.fields.samplers import NATIVE_SAMPLERS
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.fields import Field, Values
 from llmserve.server.web.token_kinds import PROMPTS, Prompts
 
-NATIVE_SAMPLING = openai_sampling({"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05})
+NATIVE_SAMPLING = openai_sampling(
+    {
+        "temperature": 0.8,
+        "top_k": 40,
+        "top_p": 0.95,
+        "min_p": 0.05,
+        "repeat_last_n": 64,
+        "samplers": NATIVE_SAMPLERS,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,31 +49,38 @@ class NativeCompletionRequest(GenerationFields):
         ),
     ] = None
     max_tokens: Annotated[
-        int | None, Field("Another name of `n_predict`, which wins.", minimum=-1, maximum=MAX_COUNT)
+        int | None,
+        Field("Another name of `n_predict`, which counts if both are given.", minimum=-1, maximum=MAX_COUNT),
     ] = None
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     sampling: Annotated[Values, NATIVE_SAMPLING] = field(default_factory=dict)
     response_format: Annotated[Mapping[str, Any] | None, RESPONSE_FORMAT] = None
+    t_max_predict_ms: Annotated[
+        int | None,
+        Field(
+            "Time limit from the first token on, in milliseconds; it ends the text once that has a line end. "
+            "0 and -1: none.",
+            minimum=-1,
+            maximum=MAX_COUNT,
+        ),
+    ] = None
     return_tokens: Annotated[bool, Field("Give the ids of the tokens as well.")] = False
     refused: Annotated[
         Values,
         refused(
-            *EVERYWHERE,
+            *(name for name in EVERYWHERE if name != "t_max_predict_ms"),
             *CHAT,
             *RAW_PROMPT,
+            "reasoning_format",
             "n",
             "logprobs",
             "top_logprobs",
+            "prompt_logprobs",
         ),
     ] = field(default_factory=dict)
 
     @property
     def num_tokens_wanted(self) -> int:
         """The limit on tokens; -1 is the context length."""
-        given = self.max_tokens if self.n_predict is None else self.n_predict
+        given = token_limit(self)
         return -1 if given is None else given
-
-    @property
-    def tokens_field(self) -> str:
-        """The field that limits the tokens."""
-        return "n_predict" if self.max_tokens is None or self.n_predict is not None else "max_tokens"

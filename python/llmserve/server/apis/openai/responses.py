@@ -72,7 +72,9 @@ class ResponsesApi:
         """`POST /v1/responses`."""
         parsed = await exchange.read(ResponsesRequest)
         request = parsed.value
-        conversation = conversation_of(request)
+        conversation = conversation_of(
+            request, may_bring_template=self._services.settings.request_chat_template
+        )
         answer_format = chat_format(request.text.format)
         params = await with_constraint(request, response_params(request), answer_format, "text.format")
         session = SESSION.of(exchange.request.scope)

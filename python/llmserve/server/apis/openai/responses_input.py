@@ -9,7 +9,7 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.openai.sampling import sampling_params
 from llmserve.server.conversation import Conversation
-from llmserve.server.conversation.messages import check_parts, variables_of
+from llmserve.server.conversation.messages import check_parts, template_of, variables_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import kind_of, shown
@@ -17,8 +17,8 @@ from llmserve.server.web.schema import kind_of, shown
 _ROLES = ("user", "assistant", "system", "developer")
 
 
-def conversation_of(request: ResponsesRequest) -> Conversation:
-    """The conversation.
+def conversation_of(request: ResponsesRequest, *, may_bring_template: bool = False) -> Conversation:
+    """The conversation. `may_bring_template` says whether a request may have a chat template of its own.
 
     Raises:
         FieldError: A field is wrong, or asks for something unsupported.
@@ -32,6 +32,7 @@ def conversation_of(request: ResponsesRequest) -> Conversation:
         callable_tools=callable_tools,
         mode=mode,
         is_parallel=request.parallel_tool_calls,
+        template=template_of(request.chat_template, is_allowed=may_bring_template),
         variables=variables_of(request.chat_template_kwargs, request.reasoning.effort),
     )
 

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from llmserve.server.conversation import CallBegin, Piece, Reasoning, Words
+from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Words
 
 Event: TypeAlias = dict[str, Any]
 
@@ -36,7 +36,7 @@ class OutputItems:
                 "arguments": "",
             }
             yield from self._open(item)
-        else:
+        elif isinstance(piece, CallArguments):
             self._texts.append(piece.text)
             yield self._event("response.function_call_arguments.delta", delta=piece.text)
 

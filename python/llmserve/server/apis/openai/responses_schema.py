@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.chat_schema import TOOL_CHOICE
+from llmserve.server.apis.openai.chat_schema import CHAT_TEMPLATE, TOOL_CHOICE
 from llmserve.server.apis.openai.schema import GenerationFields
 from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
 from llmserve.server.fields.sampling import MAX_COUNT
@@ -22,7 +22,7 @@ class TextOptions:
         Mapping[str, Any] | None,
         Field(
             "`{type: text}`, `{type: json_object}`, `{type: json_schema, name, schema}`, `{type: regex, "
-            "pattern}` or `{type: grammar, grammar}`.",
+            "pattern}`, `{type: grammar, grammar}` or `{type: structural_tag, format}`.",
             engine=("json_schema", "regex", "grammar"),
             kind=OBJECT,
         ),
@@ -77,6 +77,7 @@ class ResponsesRequest(GenerationFields):
         ),
     ] = None
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
+    chat_template: Annotated[str | None, CHAT_TEMPLATE] = None
     chat_template_kwargs: Annotated[
         Mapping[str, Any],
         Field("Further variables for the chat template.", kind=OBJECT),
@@ -99,12 +100,15 @@ class ResponsesRequest(GenerationFields):
         refused(
             *EVERYWHERE,
             *CHAT,
+            "prompt_logprobs",
             "messages",
             "max_tokens",
             "max_completion_tokens",
             "n_predict",
             "response_format",
             "reasoning_effort",
+            "reasoning_format",
+            "documents",
             "n",
             "logprobs",
             "top_logprobs",

@@ -31,7 +31,23 @@ COMMON: Mapping[str, Differences] = {
     "cache_prompt": {},
     "min_tokens": {},
     "no_repeat_ngram_size": {},
-    "min_tokens_to_keep": {"wire": "min_keep", "minimum": 0},
+    "min_tokens_to_keep": {"wire": "min_keep"},
+    "repeat_last_n": {},
+    "typical_p": {},
+    "top_n_sigma": {},
+    "xtc_probability": {},
+    "xtc_threshold": {},
+    "dynatemp_range": {},
+    "dynatemp_exponent": {},
+    "mirostat": {},
+    "mirostat_tau": {},
+    "mirostat_eta": {},
+    "dry_multiplier": {},
+    "dry_base": {},
+    "dry_allowed_length": {},
+    "dry_penalty_last_n": {},
+    "dry_sequence_breakers": {},
+    "samplers": {},
 }
 """How all routes of this dialect differ from the table."""
 
@@ -49,11 +65,29 @@ def openai_sampling(defaults: Mapping[str, Any] | None = None) -> Group:
 OPENAI_SAMPLING = openai_sampling()
 
 
+_TOKEN_LIMITS = ("n_predict", "max_completion_tokens", "max_tokens")
+
+
+def token_limit(fields: object) -> int | None:
+    """The limit on tokens: the first that is given, llama-server's before OpenAI's newer and older name."""
+    limits = (getattr(fields, name, None) for name in _TOKEN_LIMITS)
+    return next((limit for limit in limits if limit is not None), None)
+
+
 RESPONSE_FORMAT = Field(
     "`{type: text}`, `{type: json_object}`, `{type: json_schema, json_schema: {schema}}`, `{type: regex, "
-    "pattern}` or `{type: grammar, grammar}`. The output always conforms to it.",
+    "pattern}`, `{type: grammar, grammar}` or `{type: structural_tag, format}`. The output always conforms "
+    "to it.",
     engine=("json_schema", "regex", "grammar"),
     kind=OBJECT,
+)
+
+
+PROMPT_LOGPROBS = Field(
+    "vLLM's: give log-probabilities of the prompt, with this number of alternatives for each token. Not for "
+    "streams.",
+    minimum=0,
+    maximum=100,
 )
 
 
@@ -63,15 +97,6 @@ class GenerationFields(ConstraintFields):
 
     sampling: Annotated[Values, OPENAI_SAMPLING] = field(default_factory=dict)
     """The fields that are given. The others have the defaults of the model's settings, or of the route."""
-    repeat_last_n: Annotated[
-        int | None,
-        Field(
-            "llama-server's: 0 turns the penalties off, and -1 is the whole text. Other numbers are refused "
-            "beside a penalty.",
-            minimum=-1,
-            maximum=MAX_COUNT,
-        ),
-    ] = None
     bad_words: Annotated[
         tuple[str, ...],
         Field(
@@ -105,7 +130,7 @@ class SamplingFields(GenerationFields):
     n_predict: Annotated[
         int | None,
         Field(
-            "llama-server's name of `max_tokens`, which wins.",
+            "llama-server's name of `max_tokens`, and the one that counts if both are given.",
             engine="max_tokens",
             minimum=-1,
             maximum=MAX_COUNT,

@@ -1,0 +1,27 @@
+"""llama-server's `t_max_predict_ms`: a time limit on a text that may end at the end of a line."""
+
+from __future__ import annotations
+
+import anyio
+
+from llmserve.types import Delta
+
+
+class TimeLimit:
+    """Counts from the first token, and takes effect once the text has a line end."""
+
+    def __init__(self, milliseconds: int) -> None:
+        self.has_passed = False
+        """Whether the text was ended."""
+        self._seconds = milliseconds / 1000
+        self._begun: float | None = None
+        self._has_line_end = False
+
+    def ends_with(self, delta: Delta) -> bool:
+        """Whether the text is to end with this output."""
+        now = anyio.current_time()
+        if self._begun is None:
+            self._begun = now
+        self._has_line_end |= "\n" in delta.text
+        self.has_passed |= self._has_line_end and now - self._begun > self._seconds
+        return self.has_passed

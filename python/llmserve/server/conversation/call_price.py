@@ -1,0 +1,69 @@
+"""What a required call takes of the token limit at least, so that a limit without room for it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from llmserve.engine import Engine
+from llmserve.errors import BudgetTooSmallError
+from llmserve.server.conversation.tagged_call import PricedArgument, least_tokens
+from llmserve.server.conversation.tool_formats import ToolFormat
+from llmserve.server.conversation.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class CallPrice:
+    """The least tokens of a call. The texts around name and arguments are inserted, so they cost nothing."""
+
+    name: int
+    arguments: int
+
+    @property
+    def whole(self) -> int:
+        """Of name and arguments together."""
+        return self.name + self.arguments
+
+
+async def price_calls(
+    engine: Engine,
+    tools: Sequence[Tool],
+    tool_format: ToolFormat,
+    *,
+    documents: Mapping[str, int],
+    between_tags: Mapping[str, Sequence[PricedArgument]],
+) -> Mapping[str, CallPrice]:
+    """The prices of calls, by tool: `documents` has those of arguments as one JSON object."""
+    prices = {}
+    for tool in tools:
+        tagged = between_tags.get(tool.name)
+        arguments = documents[tool.name] if tagged is None else least_tokens(tagged)
+        prices[tool.name] = CallPrice(await _name_tokens(engine, tools, tool, tool_format), arguments)
+    return prices
+
+
+async def _name_tokens(engine: Engine, tools: Sequence[Tool], tool: Tool, tool_format: ToolFormat) -> int:
+    if len(tools) == 1:  # its name is inserted
+        return 0
+    return len(await engine.tokenize(tool.name + tool_format.after_name[0], add_special=False))
+
+
+def affordable(
+    tools: Sequence[Tool], prices: Mapping[str, CallPrice], budget: int | None
+) -> tuple[tuple[Tool, ...], int | None]:
+    """The tools whose call fits into a budget, and how much of it a name may take of these.
+
+    Raises:
+        BudgetTooSmallError: No call fits.
+    """
+    if budget is None:
+        return tuple(tools), None
+    fitting = tuple(tool for tool in tools if prices[tool.name].whole <= budget)
+    if not fitting:
+        minimum = min(prices[tool.name].whole for tool in tools)
+        raise BudgetTooSmallError(
+            f"a tool call takes {minimum} tokens, but only {budget} may be generated",
+            minimum=minimum,
+            budget=budget,
+        )
+    return fitting, budget - max(prices[tool.name].arguments for tool in fitting)
