@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::error::SchemaError;
+use super::super::language::{Language, Written};
 use super::positive::Draft;
 use super::{Place, Rewriter, Sent, Sign, all_of, any_of, constants, narrow};
 
@@ -131,7 +132,15 @@ impl<'s> Rewriter<'s> {
                 ways.extend(self.not_dependencies(sent, keyword)?);
             }
             "contains" => ways.extend(self.not_contains(sent)?),
-            "pattern" | "multipleOf" => return Err(sent.unsupported(keyword)),
+            "pattern" => {
+                let pattern = sent.map["pattern"].as_str().map(Language::of);
+                let others = pattern.and_then(|pattern| Language::not(pattern).written());
+                match others.ok_or_else(|| sent.unsupported(keyword))? {
+                    Written::Nothing => {}
+                    Written::Pattern(others) => ways.push(json!({"type": "string", "pattern": others})),
+                }
+            }
+            "multipleOf" => return Err(sent.unsupported(keyword)),
             // A format never fails: a validator takes it as a note.
             _ => {}
         }

@@ -21,16 +21,16 @@ fn assert_refused(schema: &Value, keyword: &str, path: &str) {
 #[test]
 fn keywords_that_cannot_be_honoured() {
     for (keyword, value) in [
-        ("not", json!({"pattern": "a"})),
+        ("not", json!({"pattern": "a[a-c]{12}$"})),
         ("not", json!({"properties": {"a": {"multipleOf": 3}}})),
         ("if", json!({"patternProperties": {"a": false}})),
-        ("oneOf", json!([{"pattern": "a"}, {"pattern": "b"}])),
-        ("propertyNames", json!({"pattern": "a", "maxLength": 2})),
+        ("oneOf", json!([{"multipleOf": 2}, {"multipleOf": 3}])),
+        ("propertyNames", json!({"pattern": "a", "maxLength": 900})),
         ("maxContains", json!(1)),
         ("minContains", json!(7)),
         ("$dynamicRef", json!("#a")),
     ] {
-        let contained = json!({"pattern": "a"});
+        let contained = json!({"multipleOf": 2});
         let inner = match keyword {
             "if" => json!({"if": value, "then": {"type": "null"}}),
             "minContains" | "maxContains" => json!({"contains": contained, keyword: value}),
