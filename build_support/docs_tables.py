@@ -169,7 +169,9 @@ def options(names: Iterable[str]) -> Iterator[str]:
             if not isinstance(action, argparse._HelpAction):
                 given = ", ".join(f"`{option}`" for option in action.option_strings)
                 value = "" if action.nargs == 0 else f" `{_value(action)}`"
-                yield _row(f"{given}{value}".strip(), (action.help or "").replace("%%", "%").replace("|", "\\|"))
+                yield _row(
+                    f"{given}{value}".strip(), (action.help or "").replace("%%", "%").replace("|", "\\|")
+                )
     yield ""
 
 

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,13 +63,13 @@ def gather(target: Path) -> None:
     for source in [*DOCS.rglob("*"), *(ROOT / name for name in ROOT_PAGES)]:
         place = target / _place(source)
         if source.suffix == ".md":
-            place.write_text(LINK.sub(lambda link: _moved(source, link[1], target), source.read_text()))
+            place.write_text(LINK.sub(partial(_moved, source, target), source.read_text()))
         elif source.is_file():
             _copy(source, place)
 
 
-def _moved(page: Path, link: str, target: Path) -> str:
-    linked = (page.parent / link).resolve()
+def _moved(page: Path, target: Path, link: re.Match[str]) -> str:
+    linked = (page.parent / link[1]).resolve()
     place = _place(linked)
     if linked.is_file() and not linked.is_relative_to(DOCS) and linked.suffix != ".md":
         _copy(linked, target / place)
