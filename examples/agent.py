@@ -1,7 +1,7 @@
 """An agent that calls Python functions until it can answer, through the OpenAI API of a server.
 
     llmserve serve model.gguf &
-    python agent.py "What is 21 times 2?"
+    python agent.py "How is the weather in Paris?"
 
 Arguments of calls always match their tool's schema. The first turn must call a tool, which helps small
 models; a larger one can begin with `auto`. It needs `pip install openai`.
@@ -10,7 +10,6 @@ models; a larger one can begin with `auto`. It needs `pip install openai`.
 from __future__ import annotations
 
 import json
-import operator
 import os
 import sys
 from typing import Any, Literal
@@ -18,34 +17,31 @@ from typing import Any, Literal
 from openai import OpenAI
 
 MAX_TURNS = 5
-OPERATIONS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
 
 
-def calculate(operation: str, a: float, b: float) -> float:
-    """A result that no model has to guess."""
-    result: float = OPERATIONS[operation](a, b)
-    return result
+def weather(city: str) -> str:
+    """The weather now."""
+    return {"Paris": "rain, 12 °C", "Rome": "sunny, 21 °C"}.get(city, "unknown")
 
 
+def population(city: str) -> str:
+    """The number of inhabitants."""
+    return {"Paris": "2.1 million", "Rome": "2.7 million"}.get(city, "unknown")
+
+
+FUNCTIONS = {function.__name__: function for function in (weather, population)}
+CITY = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 30}}, "required": ["city"]}
 TOOLS: list[Any] = [
-    {
-        "type": "function",
-        "function": {
-            "name": "calculate",
-            "description": "Calculates with two numbers.",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "operation": {"enum": list(OPERATIONS)},
-                    "a": {"type": "number"},
-                    "b": {"type": "number"},
-                },
-                "required": ["operation", "a", "b"],
-            },
-        },
-    }
+    {"type": "function", "function": {"name": name, "description": function.__doc__, "parameters": CITY}}
+    for name, function in FUNCTIONS.items()
 ]
-FUNCTIONS = {"calculate": calculate}
+
+
+def choice_of(turn: int) -> Literal["required", "auto", "none"]:
+    """Whether this turn calls tools: the first does, and the last one has to answer."""
+    if turn == 0:
+        return "required"
+    return "auto" if turn < MAX_TURNS - 1 else "none"
 
 
 def run(client: OpenAI, question: str) -> str:
@@ -53,9 +49,13 @@ def run(client: OpenAI, question: str) -> str:
     model = client.models.list().data[0].id
     messages: list[Any] = [{"role": "user", "content": question}]
     for turn in range(MAX_TURNS):
-        choice: Literal["required", "auto"] = "required" if turn == 0 else "auto"
         answer = client.chat.completions.create(
-            model=model, messages=messages, tools=TOOLS, tool_choice=choice, temperature=0, max_tokens=200
+            model=model,
+            messages=messages,
+            tools=TOOLS,
+            tool_choice=choice_of(turn),
+            temperature=0,
+            max_tokens=200,
         )
         message = answer.choices[0].message
         messages.append(message.to_dict())
@@ -65,8 +65,8 @@ def run(client: OpenAI, question: str) -> str:
             assert call.type == "function"
             result = FUNCTIONS[call.function.name](**json.loads(call.function.arguments))
             print(f"{call.function.name}({call.function.arguments}) = {result}")
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
-    return ""
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    raise RuntimeError("the last turn called a tool")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,8 @@ def main() -> int:
     fetching = [page.name for page in pages if FETCHED.search(page.read_text())]
     if fetching:
         print(f"these pages load something from a network: {', '.join(fetching)}")
-    print(f"{len(pages)} pages in {(WORK / 'html').relative_to(ROOT)}")
+    folder = (WORK / "html").relative_to(ROOT)
+    print(f"{len(pages)} pages in {folder}; to read them: python3 -m http.server -d {folder} -b 127.0.0.1")
     return 1 if fetching else 0
 
 
