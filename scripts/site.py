@@ -33,6 +33,8 @@ LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 # What a browser fetches by itself; a link that a reader may follow is none.
 FETCHED = re.compile(r"""<(?:script|img|link rel="?stylesheet"?)[^>]*(?:src|href)=["']?(?:https?:)?//""")
 
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
 
 def main() -> int:
     """Builds the site; 1 where it has a fault."""
@@ -45,8 +47,9 @@ def main() -> int:
         return 0
     shutil.rmtree(WORK, ignore_errors=True)
     gather(WORK / "docs")
-    env = {**os.environ, "NO_COLOR": "1"}
-    built = subprocess.run([python, "-m", "zensical", "build", "--strict", "--clean"], cwd=ROOT, env=env)
+    command = [python, "-m", "zensical", "build", "--strict", "--clean"]
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(COLOUR.sub("", built.stdout), end="")
     if built.returncode != 0:
         return 1
     pages = sorted((WORK / "html").rglob("*.html"))
