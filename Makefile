@@ -80,6 +80,14 @@ bench: model ## Run the benchmarks of the Rust engine; ARGS go to cargo bench
 compare: model ## Measure against llama.cpp's own tools (builds them first, long); ARGS are names of benches
 	@$(BIN)/python build_support/run.py python -m benches $(or $(ARGS),all)
 
+.PHONY: image
+image: wheel ## Build a container image of the wheel from Debian packages, into dist
+	@$(BIN)/python scripts/image.py dist/llmserve-*.whl
+
+.PHONY: image-test
+image-test: $(BUILD) image ## Build the image, and start it in namespaces
+	@$(BIN)/python build_support/run.py python -m pytest -m image tests/images
+
 .PHONY: lock
 lock: ## Pin the newest versions of all Python dependencies in requirements/*.lock
 	@scripts/lock

@@ -23,7 +23,7 @@ REQUIREMENTS = [
 
 def test_the_requirements_were_found() -> None:
     assert {"anyio", "starlette", "pytest", "maturin"} <= set(REQUIREMENTS)
-    assert {"dev", "clients", "lm-eval", "sie-sdk", "site"} == set(LOCKS)
+    assert {"dev", "clients", "lm-eval", "serve", "sie-sdk", "site"} == set(LOCKS)
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
