@@ -1,0 +1,9 @@
+# Included after each `project()` of llama.cpp (`CMAKE_PROJECT_INCLUDE`) where a wheel is built.
+
+list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
+# Names of our own: another package in the process may have loaded its llama.cpp.
+set(CMAKE_SHARED_LIBRARY_PREFIX libllmserve-)
+set(LLAMA_BUILD_COMMON OFF)
+# `variants.cmake` has the ones that are worth their time.
+set(GGML_CPU_ALL_VARIANTS OFF)
+set(GGML_CPU OFF)
