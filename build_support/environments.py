@@ -78,7 +78,9 @@ def _only_one(path: Path) -> Iterator[None]:
 
 def _make(base: str, folder: Path, lock: Path) -> None:
     subprocess.run([base, "-m", "venv", "--clear", str(folder)], check=True)
-    options = ["--quiet", "--disable-pip-version-check", "--require-hashes", "--requirement", str(lock)]
+    # The lock has all that is needed, and older versions of pip miss its pins where extras are required.
+    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
+    options += ["--requirement", str(lock)]
     command = [str(folder / "bin" / "python"), "-m", "pip", "install", *options]
     made = subprocess.run(command, capture_output=True, text=True)
     if made.returncode != 0:

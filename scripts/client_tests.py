@@ -16,12 +16,17 @@ sys.path.insert(0, str(ROOT / "build_support"))
 
 from native import cache_dir  # noqa: E402
 
-TESTS = ("tests/app/test_app_openai_clients.py", "tests/app/test_app_sie_sdk.py")
+TESTS = (
+    "tests/app/test_app_lm_eval.py",
+    "tests/app/test_app_openai_clients.py",
+    "tests/app/test_app_sie_sdk.py",
+)
 TOUCHED = (
     *TESTS,
     "python/llmserve/server/**/*.py",
     "requirements/*.lock",
     "tests/clients/*.py",
+    "tests/clients/lm_eval_task/*",
     "tests/serving/*.py",
 )
 

@@ -11,6 +11,7 @@ import pytest
 
 from llmserve import InvalidParameterError, ModelConfig, SamplingParams
 from llmserve.options import ModelOptions, SamplingOptions
+from llmserve.sampling_params import DEFAULT_SAMPLERS
 
 U32 = 4294967295
 INTEGER = f"must be an integer from 0 to {U32}, got"
@@ -34,6 +35,26 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"top_p": 1.5}, "must be a number from 0 to 1, got 1.5"),
     ({"min_p": -0.5}, "must be a number from 0 to 1, got -0.5"),
     ({"min_p": math.nan}, "must be a number from 0 to 1, got NaN"),
+    ({"typical_p": 1.5}, "must be a number from 0 to 1, got 1.5"),
+    ({"top_n_sigma": -1}, "must be a number of at least 0, got -1"),
+    ({"xtc_probability": 2}, "must be a number from 0 to 1, got 2"),
+    ({"xtc_threshold": "x"}, "must be a number, got 'x'"),
+    ({"dynatemp_range": -1}, "must be a number of at least 0, got -1"),
+    ({"dynatemp_exponent": math.inf}, "must be a number of at least 0, got inf"),
+    ({"mirostat": 3}, "must be 0, 1 or 2, got 3"),
+    ({"mirostat": True}, f"{INTEGER} True"),
+    ({"mirostat_tau": -1}, "must be a number of at least 0, got -1"),
+    ({"mirostat_eta": -1}, "must be a number of at least 0, got -1"),
+    ({"samplers": "kt"}, "must be a sequence, got 'kt'"),
+    ({"samplers": ["top-k"]}, f"must be one of {', '.join(map(repr, DEFAULT_SAMPLERS))}, got 'top-k'"),
+    ({"samplers": ["top_k"] * 33}, "must have at most 32 entries, got 33"),
+    ({"repeat_last_n": -1}, f"{INTEGER} -1"),
+    ({"dry_multiplier": -1}, "must be a number of at least 0, got -1"),
+    ({"dry_base": 0.5}, "must be a number of at least 1, got 0.5"),
+    ({"dry_allowed_length": 0}, "must be at least 1, got 0"),
+    ({"dry_penalty_last_n": None}, f"{INTEGER} None"),
+    ({"dry_sequence_breakers": [""]}, "must not contain an empty string"),
+    ({"dry_sequence_breakers": "x"}, "must be a sequence, got 'x'"),
     ({"min_tokens_to_keep": 0.5}, f"{INTEGER} 0.5"),
     ({"repetition_penalty": 0}, "must be a number above 0, got 0"),
     ({"frequency_penalty": 101}, "must be a number from -100 to 100, got 101"),
@@ -65,6 +86,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stop_token_ids": [2**31]}, f"must be a token id, got {2**31}"),
     ({"max_total_tokens": 0}, "must be at least 1, got 0"),
     ({"logprobs": 101}, "must be at most 100, got 101"),
+    ({"prompt_logprobs": 101}, "must be at most 100, got 101"),
     ({"cache_prompt": None}, "must be True or False, got None"),
     ({"prefill_step_size": 0}, "must be at least 1, got 0"),
     ({"temperature": list(range(100))}, f"must be a number, got {str(list(range(100)))[:80]}…"),
@@ -91,12 +113,16 @@ def test_the_limits_themselves_are_fine() -> None:
         presence_penalty=100,
         logit_bias=MappingProxyType({0: -math.inf, 2**31 - 1: 5}),
         stop=["x"] * 64,
+        samplers=[],
+        dry_sequence_breakers=["é" * 128] * 64,
         stop_token_ids=range(3),
         logprobs=100,
+        prompt_logprobs=100,
         min_tokens=5,
     )
     assert params.stop == ("x",) * 64
     assert params.stop_token_ids == (0, 1, 2)
+    assert params.samplers == ()
     assert params.logit_bias == {0: -math.inf, 2**31 - 1: 5}
     assert SamplingParams(stop="END").stop == ("END",)
 

@@ -11,6 +11,7 @@ from llmserve.sampling_params import SamplingParams
 
 __all__ = [
     "MAX_DRAFT_TOKENS",
+    "MAX_PROMPT_LOGPROBS",
     "DetokenizeJob",
     "EmbedJob",
     "Embedder",
@@ -40,13 +41,16 @@ __all__ = [
 
 __version__: str
 MAX_DRAFT_TOKENS: int
+MAX_PROMPT_LOGPROBS: int
 
 _Special: TypeAlias = Literal["plain", "control", "marked"]
 _Logprobs: TypeAlias = tuple[float, tuple[tuple[int, float], ...]]
 _Token: TypeAlias = tuple[int, bytes, str, _Logprobs | None]
+_PromptToken: TypeAlias = tuple[int, bytes, tuple[int, _Logprobs] | None]
 _Event: TypeAlias = (
     tuple[Literal["accepted"], int]
     | tuple[Literal["started"], int]
+    | tuple[Literal["prompt"], tuple[_PromptToken, ...]]
     | tuple[Literal["delta"], str, tuple[_Token, ...]]
     | tuple[
         Literal["finished"],

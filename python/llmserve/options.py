@@ -62,10 +62,26 @@ class UnconstrainedOptions(TypedDict, total=False):
     top_k: int
     top_p: float
     min_p: float
+    typical_p: float
+    top_n_sigma: float
+    xtc_probability: float
+    xtc_threshold: float
+    dynatemp_range: float
+    dynatemp_exponent: float
+    mirostat: int
+    mirostat_tau: float
+    mirostat_eta: float
+    samplers: Sequence[str]
     min_tokens_to_keep: int
     repetition_penalty: float
     frequency_penalty: float
     presence_penalty: float
+    repeat_last_n: int | None
+    dry_multiplier: float
+    dry_base: float
+    dry_allowed_length: int
+    dry_penalty_last_n: int
+    dry_sequence_breakers: Sequence[str]
     no_repeat_ngram_size: int
     logit_bias: Mapping[int, float]
     seed: int | None
@@ -76,6 +92,7 @@ class UnconstrainedOptions(TypedDict, total=False):
     stop_token_ids: Sequence[int]
     max_total_tokens: int | None
     logprobs: int | None
+    prompt_logprobs: int | None
     cache_prompt: bool
     prefill_step_size: int | None
 

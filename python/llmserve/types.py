@@ -23,6 +23,7 @@ __all__ = [
     "ModelConfig",
     "ModelInfo",
     "NextTurn",
+    "PromptToken",
     "RopeScaling",
     "SamplingParams",
     "SessionInfo",
@@ -45,7 +46,7 @@ class TokenLogprobs:
     """
 
     logprob: float
-    """Log-probability of the drawn token."""
+    """Log-probability of the token."""
     top: tuple[tuple[int, float], ...]
     """The likeliest tokens (id, log-probability), best first."""
 
@@ -65,6 +66,20 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptToken:
+    """A token of the prompt."""
+
+    id: int
+    """The token's number in the vocabulary."""
+    bytes: builtins.bytes
+    """The token's bytes, which may be part of a UTF-8 character; empty for a control token."""
+    logprobs: TokenLogprobs | None = None
+    """The log-probabilities; `None` for the first token, which nothing precedes."""
+    rank: int | None = None
+    """1 for the likeliest token: one more than the number of likelier tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
     """New output of a stream, from one step or, if the reader was slow, from several."""
 
@@ -72,6 +87,8 @@ class Delta:
     """The new text; the texts of all deltas together are the text of the completion."""
     tokens: tuple[Token, ...]
     """The new tokens, including the end-of-generation token."""
+    prompt: tuple[PromptToken, ...] = ()
+    """The next tokens of the prompt, if `prompt_logprobs` is set. Such deltas come first, without output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +148,8 @@ class Completion:
     is_complete: bool = True
     """Whether constrained output is complete. It always is, except for some cancelled requests, and for texts
     of a `regex` or `grammar` that the token limit cut off."""
+    prompt: tuple[PromptToken, ...] = ()
+    """Every token of the prompt, if `prompt_logprobs` is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,13 +124,31 @@ def test_a_stop_string_in_the_output(server: ServerProcess) -> None:
     assert "".join(part["text"] for part in parts) == made["text"]
 
 
+LOOP = " one two three four five six seven eight" * 10
+
+
 def test_the_window_of_penalties(server: ServerProcess) -> None:
     for ask in (complete, chat, native, respond):
-        plain, penalized = ask(server), ask(server, repeat_penalty=2.0)
-        off = ask(server, repeat_penalty=2.0, repeat_last_n=0)
-        whole = ask(server, repeat_penalty=2.0, repeat_last_n=-1)
+        plain, off = ask(server), ask(server, repeat_penalty=2.0, repeat_last_n=0)
         assert text_in(off) == text_in(plain) == text_in(ask(server, repeat_last_n=64))
-        assert text_in(whole) == text_in(penalized)
+        penalized = ask(server, repeat_penalty=2.0, repeat_last_n=-1)
+        assert text_in(penalized) == text_in(ask(server, repeat_penalty=2.0, repeat_last_n=2000))
+        assert text_in(penalized) != text_in(plain)
+
+
+def test_the_window_of_llama_server_is_64_tokens(server: ServerProcess) -> None:
+    def continues(ask: Any, **body: Any) -> bool:
+        answer = ask(server, prompt=LOOP, frequency_penalty=2, **body)
+        made = text_of(answer) if ask is complete else answer.json["content"]
+        return bool(made.startswith(" one"))
+
+    assert not continues(native)
+    assert not continues(native, repeat_last_n=64)
+    # The next word of the loop is not among the last four.
+    assert continues(native, repeat_last_n=4)
+    # OpenAI's penalties look at the output only.
+    assert continues(complete)
+    assert not continues(complete, repeat_last_n=64)
 
 
 def test_other_names_of_the_limit(server: ServerProcess) -> None:
@@ -151,15 +169,17 @@ def test_other_names_of_the_limit(server: ServerProcess) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"mirostat": 2}, "mirostat must be 0, got the number 2"),
-        ({"typical_p": 0.5}, "typical_p must be 1"),
-        ({"xtc_probability": 0.5}, "xtc_probability must be 0"),
-        ({"dry_multiplier": 0.8}, "dry_multiplier must be 0"),
-        ({"dynatemp_range": 0.5}, "dynatemp_range must be 0"),
-        ({"top_n_sigma": 1}, "top_n_sigma must be -1 or 0"),
-        ({"repeat_last_n": 64, "repeat_penalty": 1.1}, "repeat_last_n must be -1"),
+        ({"mirostat": 3}, "mirostat must be at most 2, got 3"),
+        ({"typical_p": 1.5}, "typical_p must be at most 1, got 1.5"),
+        ({"top_n_sigma": -2}, "top_n_sigma must be at least -1, got -2"),
+        ({"xtc_probability": -0.5}, "xtc_probability must be at least 0, got -0.5"),
+        ({"dry_base": 0.5}, "dry_base must be at least 1, got 0.5"),
+        ({"dry_allowed_length": 0}, "dry_allowed_length must be at least 1, got 0"),
+        ({"dry_sequence_breakers": "x"}, "dry_sequence_breakers must be an array of strings, got a string"),
+        ({"repeat_last_n": -2}, "repeat_last_n must be at least -1, got -2"),
+        ({"adaptive_target": 0.5}, "adaptive_target must be -1"),
+        ({"penalty_last_n": 5}, "penalty_last_n must be -1, got the number 5: use repeat_last_n"),
         ({"allowed_token_ids": [1, 2]}, "allowed_token_ids is not supported"),
-        ({"prompt_logprobs": 1}, "prompt_logprobs is not supported"),
         ({"use_beam_search": True}, "use_beam_search must be false"),
         ({"max_new_tokens": 5}, "max_new_tokens is not supported"),
     ],
@@ -172,6 +192,46 @@ def test_what_would_change_the_answer_is_refused(
     assert answer.status == 400, answer.text
     assert answer.json["error"]["param"] == next(iter(body))
     assert answer.json["error"]["message"].startswith(words)
+
+
+@pytest.mark.parametrize("ask", [complete, chat, native, respond])
+def test_unknown_samplers_are_named(server: ServerProcess, ask: Any) -> None:
+    for samplers, place in ((["top_k", "infill"], 1), ("ktz", 2), ([7], 0)):
+        answer = ask(server, samplers=samplers)
+        assert (answer.status, answer.json["error"]["param"]) == (400, f"samplers[{place}]")
+    assert "got 'infill'" in ask(server, samplers=["infill"]).json["error"]["message"]
+
+
+@pytest.mark.parametrize("ask", [complete, chat, native, respond])
+def test_samplers_change_the_answer(server: ServerProcess, ask: Any) -> None:
+    body = {"temperature": 1.5, "seed": 7}
+    drawn = text_in(ask(server, **body))
+    greedy = text_in(ask(server, temperature=0))
+    assert text_in(ask(server, **body, samplers=["top_k", "temperature"], top_k=1)) == greedy
+    assert text_in(ask(server, **body, samplers="kt", top_k=1)) == greedy
+    assert text_in(ask(server, **body, samplers=["top-k", "temp"], top_k=1)) == greedy
+    # Without the temperature, 0 is not greedy.
+    assert text_in(ask(server, temperature=0, seed=7, samplers=[])) != greedy
+    for change in (
+        {"top_n_sigma": 0.01},
+        {"typical_p": 0.01},
+        {"xtc_probability": 1, "xtc_threshold": 0.001},
+        {"mirostat": 2, "mirostat_tau": 0.1},
+        {"mirostat": 1, "mirostat_tau": 0.1},
+        {"dynatemp_range": 1.5},
+    ):
+        assert text_in(ask(server, **body, **change)) != drawn, change
+        assert text_in(ask(server, **body, **change)) == text_in(ask(server, **body, **change)), change
+
+
+def test_dry_ends_a_loop(server: ServerProcess) -> None:
+    def made(**body: Any) -> str:
+        return str(native(server, prompt=LOOP, **body).json["content"])
+
+    assert made() == " one two three four five"
+    assert not made(dry_multiplier=9).startswith(" one")
+    breakers = [" two", " four", " six", " eight"]
+    assert made(dry_multiplier=9, dry_sequence_breakers=breakers) == made()
 
 
 NEUTRAL: dict[str, object] = {
@@ -197,8 +257,7 @@ NEUTRAL: dict[str, object] = {
 def test_neutral_values_pass(server: ServerProcess, ask: Any) -> None:
     answer = ask(server, **NEUTRAL)
     assert answer.status == 200, answer.text
-    # What belongs to a sampler that is off has no effect.
-    assert answer.header("x-llmserve-ignored") == "mirostat_tau, xtc_threshold, dry_base"
+    assert answer.header("x-llmserve-ignored") is None
 
 
 @pytest.mark.parametrize(
@@ -226,7 +285,8 @@ def test_neutral_values_pass(server: ServerProcess, ask: Any) -> None:
         (native, {"n_probs": 2}),
         (complete, {"messages": [{"role": "user", "content": "a"}]}),
         (complete, {"max_completion_tokens": 5}),
-        (complete, {"logprobs": 1, "echo": True}),
+        (native, {"prompt_logprobs": 1}),
+        (respond, {"prompt_logprobs": 1}),
     ],
 )
 def test_fields_of_other_routes(server: ServerProcess, ask: Any, body: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from llmserve.server.apis.openai import answers, conversations, logprobs
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
+from llmserve.server.apis.openai.prompt_logprobs import Offsets
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation.json_formats import json_schema_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
@@ -82,6 +83,11 @@ def test_every_sampling_field_is_passed_on() -> None:
     )
     assert conversations.chat_params(chat(repetition_penalty=2.0)).repetition_penalty == 2.0
     assert conversations.chat_params(chat(top_k=-1)).top_k == 0
+    assert conversations.chat_params(chat(top_n_sigma=-1)).top_n_sigma == 0
+    assert conversations.chat_params(chat(repeat_last_n=-1)).repeat_last_n == 2**31 - 1
+    assert conversations.chat_params(chat(dry_penalty_last_n=-1)).dry_penalty_last_n == 2**31 - 1
+    assert conversations.chat_params(chat(samplers="kyt")).samplers == ("top_k", "typ_p", "temperature")
+    assert conversations.chat_params(chat(samplers=["typ", "minp"])).samplers == ("typ_p", "min_p")
     assert conversations.chat_params(chat(max_tokens=-1)).max_tokens is None
     assert conversations.chat_params(chat(top_p=0)).top_p > 0
     assert conversations.chat_params(chat(logprobs=True)).logprobs == 0
@@ -341,6 +347,20 @@ def test_log_probabilities_are_json() -> None:
     assert legacy["text_offset"] == [0, 0]
     assert legacy["top_logprobs"][1] == {"a": -9999.0, "z": -9999.0}
     assert logprobs.LegacyLogprobs(0).render(tokens, texts)["top_logprobs"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "expected"),
+    [
+        ("a b", [b"a", b" b"], [0, 1]),
+        ("a b", [b"<s>", b" a", b" b"], [0, 0, 1]),
+        ("ä😀b", ["ä".encode(), b"\xf0\x9f", b"\x98", b"\x80b", b""], [0, 1, 1, 1, 3]),
+        ("", [b"<s>"], [0]),
+    ],
+)
+def test_offsets_of_an_echoed_prompt(text: str, pieces: list[bytes], expected: list[int]) -> None:
+    offsets = Offsets(text)
+    assert [offsets.next(piece) for piece in pieces] == expected
 
 
 def test_usage_counts_each_prompt_once() -> None:

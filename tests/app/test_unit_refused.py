@@ -52,8 +52,8 @@ def test_fields_without_effect_are_ignored(cls: type) -> None:
 
 def test_booleans_are_no_numbers() -> None:
     for value in (False, True):
-        with pytest.raises(FieldError, match=r"^mirostat must be 0, got a boolean: the sampler"):
-            read(ChatRequest, {**BODIES[ChatRequest], "mirostat": value})
+        with pytest.raises(FieldError, match=r"^tfs must be 1, got a boolean: the sampler"):
+            read(ChatRequest, {**BODIES[ChatRequest], "tfs": value})
 
 
 def test_the_engines_names_are_not_those_of_refused_fields() -> None:

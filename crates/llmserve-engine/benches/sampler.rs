@@ -5,8 +5,8 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use llmserve_engine::sampler::{Bans, Sampler, Scratch};
-use llmserve_engine::{SamplingParams, TokenId};
+use llmserve_engine::sampler::{Bans, Sampled, Sampler, Scratch};
+use llmserve_engine::{DryParams, MirostatParams, MirostatVersion, SamplingParams, TokenId};
 
 /// Vocabulary sizes of `SmolLM2` and `Qwen2.5`.
 const VOCABULARIES: [usize; 2] = [49_152, 151_936];
@@ -44,6 +44,24 @@ fn cases() -> Vec<(&'static str, SamplingParams, Option<u32>)> {
         ("top_k 40, top_p 0.95", SamplingParams { top_k: 40, top_p: 0.95, ..warm() }, None),
         ("top_p 0.95, logprobs 5", SamplingParams { top_p: 0.95, ..warm() }, Some(5)),
         ("top_p 0.95, temperature 4", SamplingParams { top_p: 0.95, temperature: 4.0, ..warm() }, None),
+        ("typical_p 0.9", SamplingParams { typical_p: 0.9, ..warm() }, None),
+        ("top_n_sigma 1", SamplingParams { top_n_sigma: 1.0, ..warm() }, None),
+        (
+            "mirostat 2",
+            SamplingParams {
+                mirostat: MirostatParams { version: MirostatVersion::Two, tau: 5.0, eta: 0.1 },
+                ..warm()
+            },
+            None,
+        ),
+        (
+            "DRY",
+            SamplingParams {
+                dry: DryParams { multiplier: 0.8, last_n: 4096, ..DryParams::default() },
+                ..greedy()
+            },
+            None,
+        ),
     ]
 }
 
@@ -53,12 +71,12 @@ fn sampler(criterion: &mut Criterion) {
     for vocabulary in VOCABULARIES {
         let logits = logits(vocabulary, 2.0);
         for (name, params, logprobs) in cases() {
-            let mut sampler = Sampler::new(&params, 1, logprobs, &prompt);
+            let mut sampler = Sampler::new(&params, 1, logprobs, &prompt, |_| &[]);
             let mut scratch = Scratch::default();
             group.bench_function(BenchmarkId::new(name, vocabulary), |bencher| {
                 bencher.iter(|| {
                     // Another position each time: draws fall on likely and on unlikely tokens.
-                    sampler.accept(TokenId(0));
+                    sampler.accept(&Sampled::forced(TokenId(0)), &[]);
                     sampler.sample(black_box(&logits), Bans::default(), &mut scratch)
                 });
             });

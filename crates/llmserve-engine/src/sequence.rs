@@ -1,5 +1,6 @@
 //! The token state of one request, from its admission to its end.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::ids::{RequestId, SlotId, TokenId};
 use crate::kv::{SessionKey, Suspended};
 use crate::model::{DraftRequest, Vocabulary};
 use crate::outbox::Outbox;
-use crate::output::{Output, Text};
+use crate::output::{Output, PromptScores, Text};
 use crate::request::GenerationRequest;
 use crate::scheduler::is_decode;
 use crate::session::SessionTurn;
@@ -54,6 +55,8 @@ pub(crate) struct Sequence {
     pub(crate) checkpoint_at: Option<usize>,
     seed: u64,
     pub(crate) output: Output,
+    /// If the prompt's log-probabilities are requested.
+    pub(crate) scores: Option<PromptScores>,
     pub(crate) drafts: Option<SequenceDrafts>,
     turn: Option<SessionTurn>,
     /// Keeps the draft context open.
@@ -74,6 +77,7 @@ impl Sequence {
         let Prepared { request, prompt, seed, output, outbox, turn, head, submitted, .. } = prepared;
         Self {
             num_prompt: prompt.len(),
+            scores: request.prompt_logprobs.map(|num_top| PromptScores::new(num_top, prompt.len())),
             usage: Usage { num_prompt_tokens: prompt.len(), ..Usage::default() },
             tokens: prompt,
             num_computed: 0,
@@ -114,6 +118,27 @@ impl Sequence {
     /// Maximum number of tokens in prompt and output together.
     pub(crate) fn max_tokens(&self) -> usize {
         self.output.max_tokens()
+    }
+
+    /// Whether any token may be generated.
+    pub(crate) fn has_room(&self) -> bool {
+        self.tokens.len() < self.max_tokens()
+    }
+
+    /// The positions of the prompt whose logits are still wanted for its log-probabilities.
+    pub(crate) fn unscored(&self) -> Range<usize> {
+        self.scores.as_ref().map_or(0..0, PromptScores::positions)
+    }
+
+    /// Whether log-probabilities of its prompt are still wanted.
+    pub(crate) fn is_scored(&self) -> bool {
+        !self.unscored().is_empty()
+    }
+
+    /// How many tokens may have their cells from elsewhere: those behind are computed for their logits.
+    pub(crate) fn num_coverable(&self) -> usize {
+        let last = self.tokens.len().saturating_sub(1);
+        if self.is_scored() { self.unscored().start.min(last) } else { last }
     }
 
     pub(crate) fn usage(&self) -> Usage {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::vec::IntoIter;
 
-use llmserve_engine::{Delta, Event, Finished, TokenLogprobs, TokenRecord};
+use llmserve_engine::{Delta, Event, Finished, PromptToken, TokenLogprobs, TokenRecord, TokenScore};
 use pyo3::IntoPyObjectExt;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -16,7 +16,8 @@ use crate::errors::exception;
 /// event loop may stand still.
 #[derive(Default)]
 pub(crate) struct Pending {
-    /// The rest of a delta; it comes before the events.
+    /// The rest of the prompt's tokens, and that of a delta: one of them is empty. They come before the events.
+    prompt: IntoIter<PromptToken>,
     tokens: IntoIter<TokenRecord>,
     events: VecDeque<Event>,
 }
@@ -30,6 +31,11 @@ impl Pending {
     pub(crate) fn take(&mut self, mut limit: usize) -> Vec<Event> {
         let mut taken = Vec::new();
         loop {
+            let prompt: Vec<_> = self.prompt.by_ref().take(limit).collect();
+            limit -= prompt.len();
+            if !prompt.is_empty() {
+                taken.push(Event::Prompt(prompt));
+            }
             let tokens: Vec<_> = self.tokens.by_ref().take(limit).collect();
             limit -= tokens.len();
             if !tokens.is_empty() {
@@ -39,6 +45,7 @@ impl Pending {
                 return taken;
             }
             match self.events.pop_front() {
+                Some(Event::Prompt(prompt)) => self.prompt = prompt.into_iter(),
                 Some(Event::Delta(delta)) => self.tokens = delta.tokens.into_iter(),
                 Some(event) => taken.push(event),
                 None => return taken,
@@ -47,7 +54,7 @@ impl Pending {
     }
 }
 
-/// `("accepted", prompt tokens)`, `("started", cached tokens)`, `("delta", text, tokens)`,
+/// `("accepted", prompt tokens)`, `("started", cached tokens)`, `("prompt", tokens)`, `("delta", text, tokens)`,
 /// `("finished", reason, usage, timings, seed, stop, is_complete)` or `("failed", exception)`.
 pub(crate) fn event(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyTuple>> {
     match event {
@@ -55,6 +62,10 @@ pub(crate) fn event(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyTuple>
             (intern!(py, "accepted"), num_prompt_tokens).into_pyobject(py)
         }
         Event::Started { num_cached_tokens } => (intern!(py, "started"), num_cached_tokens).into_pyobject(py),
+        Event::Prompt(tokens) => {
+            let tokens = tokens.iter().map(|token| prompt_token(py, token)).collect::<PyResult<Vec<_>>>()?;
+            (intern!(py, "prompt"), PyTuple::new(py, tokens)?).into_pyobject(py)
+        }
         Event::Delta(output) => delta(py, &output),
         Event::Finished(end) => finished(py, end),
         Event::Failed(error) => (intern!(py, "failed"), exception(py, &error)).into_pyobject(py),
@@ -71,6 +82,15 @@ fn token<'py>(py: Python<'py>, record: &TokenRecord) -> PyResult<Bound<'py, PyAn
     let bytes = PyBytes::new(py, &record.bytes);
     let logprobs = record.logprobs.as_ref().map(|logprobs| token_logprobs(py, logprobs)).transpose()?;
     (record.id.0, bytes, &record.text, logprobs).into_bound_py_any(py)
+}
+
+/// `(id, bytes, (rank, logprobs))`.
+fn prompt_token<'py>(py: Python<'py>, token: &PromptToken) -> PyResult<Bound<'py, PyAny>> {
+    let score = |TokenScore { logprobs, rank }: &TokenScore| {
+        (*rank, token_logprobs(py, logprobs)?).into_bound_py_any(py)
+    };
+    let score = token.score.as_ref().map(score).transpose()?;
+    (token.id.0, PyBytes::new(py, &token.bytes), score).into_bound_py_any(py)
 }
 
 /// `(logprob, ((id, logprob), ...))`.
@@ -100,7 +120,7 @@ fn finished(py: Python<'_>, end: Finished) -> PyResult<Bound<'_, PyTuple>> {
 
 #[cfg(test)]
 mod tests {
-    use llmserve_engine::{Delta, Event, TokenId, TokenRecord};
+    use llmserve_engine::{Delta, Event, PromptToken, TokenId, TokenRecord};
 
     use super::Pending;
 
@@ -110,13 +130,19 @@ mod tests {
         Event::Delta(Delta { tokens: ids.map(record).collect() })
     }
 
+    fn prompt(ids: std::ops::Range<i32>) -> Event {
+        let token = |id| PromptToken { id: TokenId(id), bytes: Vec::new(), score: None };
+        Event::Prompt(ids.map(token).collect())
+    }
+
     #[test]
     fn tokens_come_in_pieces_and_every_event_in_its_place() {
         let (accepted, started) =
             (Event::Accepted { num_prompt_tokens: 1 }, Event::Started { num_cached_tokens: 0 });
         let mut pending = Pending::default();
-        pending.extend(vec![accepted.clone(), started.clone(), delta(0..5)]);
-        assert_eq!(pending.take(2), [accepted.clone(), started, delta(0..2)]);
+        pending.extend(vec![accepted.clone(), prompt(0..3), started.clone(), delta(0..5)]);
+        assert_eq!(pending.take(2), [accepted.clone(), prompt(0..2)]);
+        assert_eq!(pending.take(3), [prompt(2..3), started, delta(0..2)]);
         pending.extend(vec![delta(5..6), accepted.clone()]);
         assert_eq!(pending.take(2), [delta(2..4)]);
         assert_eq!(pending.take(10), [delta(4..5), delta(5..6), accepted]);

@@ -18,6 +18,7 @@ mod load;
 mod logging;
 mod registry;
 mod request;
+mod sampling;
 mod session;
 mod tokens;
 mod wakeup;
@@ -52,6 +53,7 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::logging::install();
         module.add("MAX_DRAFT_TOKENS", llmserve_engine::MAX_DRAFT_TOKENS)?;
+        module.add("MAX_PROMPT_LOGPROBS", llmserve_engine::MAX_PROMPT_LOGPROBS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

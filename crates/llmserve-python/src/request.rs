@@ -1,14 +1,14 @@
 //! Converts `SamplingParams` and prompts to the engine's request.
 
 use llmserve_engine::{
-    ConstraintSpec, Delivery, Drafting, GenerationRequest, Prompt, RequestParts, SamplingParams, Special,
-    StopParams, TokenId,
+    ConstraintSpec, Delivery, Drafting, GenerationRequest, Prompt, RequestParts, Special, StopParams, TokenId,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::errors::{exception, invalid_parameter};
 use crate::fields::{Field, Fields};
+use crate::sampling::sampling;
 use crate::tokens::token_ids;
 
 /// Checks every field of a `SamplingParams`: raises `InvalidParameterError` for the first that is
@@ -34,30 +34,12 @@ pub(crate) fn generation_request(
         constraint: constraint(&fields)?,
         drafting,
         logprobs: fields.optional_uint("logprobs")?,
+        prompt_logprobs: fields.optional_uint("prompt_logprobs")?,
         cache_prompt: fields.bool("cache_prompt")?,
         prefill_step_size: fields.optional_uint("prefill_step_size")?,
         delivery,
     };
     GenerationRequest::new(parts).map_err(|error| exception(params.py(), &error))
-}
-
-fn sampling(fields: &Fields<'_>) -> PyResult<SamplingParams> {
-    let bias = fields.get("logit_bias")?.entries()?;
-    let bias = bias.iter().map(|(token, bias)| Ok((token_id(token)?, bias.float()?)));
-    Ok(SamplingParams {
-        temperature: fields.float("temperature")?,
-        top_k: fields.uint("top_k")?,
-        top_p: fields.float("top_p")?,
-        min_p: fields.float("min_p")?,
-        min_tokens_to_keep: fields.uint("min_tokens_to_keep")?,
-        repetition_penalty: fields.float("repetition_penalty")?,
-        frequency_penalty: fields.float("frequency_penalty")?,
-        presence_penalty: fields.float("presence_penalty")?,
-        no_repeat_ngram_size: fields.uint("no_repeat_ngram_size")?,
-        logit_bias: bias.collect::<PyResult<_>>()?,
-        seed: fields.optional_uint("seed")?,
-        choice_index: fields.uint("choice_index")?,
-    })
 }
 
 fn stopping(fields: &Fields<'_>) -> PyResult<StopParams> {
@@ -92,7 +74,7 @@ fn constraint(fields: &Fields<'_>) -> PyResult<Option<ConstraintSpec>> {
     Ok(constraint)
 }
 
-fn token_id(field: &Field<'_>) -> PyResult<TokenId> {
+pub(crate) fn token_id(field: &Field<'_>) -> PyResult<TokenId> {
     let id = i32::try_from(field.int()?).ok().filter(|id| *id >= 0);
     id.map(TokenId).ok_or_else(|| field.refused("a token id"))
 }

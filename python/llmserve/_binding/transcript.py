@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from llmserve.errors import LlmserveError
-from llmserve.types import Completion, Delta, Timings, Token, TokenLogprobs, Usage
+from llmserve.types import Completion, Delta, PromptToken, Timings, Token, TokenLogprobs, Usage
 
 if TYPE_CHECKING:
-    from llmserve._core import _Event, _Token
+    from llmserve._core import _Event, _Logprobs, _PromptToken, _Token
 
 __all__ = ["PIECE", "Transcript"]
 
@@ -22,7 +22,7 @@ about a millisecond."""
 class Transcript:
     """The state of one request as its client knows it."""
 
-    __slots__ = ("_deltas", "_texts", "_tokens", "completion", "error", "num_prompt_tokens")
+    __slots__ = ("_deltas", "_prompt", "_texts", "_tokens", "completion", "error", "num_prompt_tokens")
 
     def __init__(self) -> None:
         self.num_prompt_tokens: int | None = None
@@ -32,6 +32,7 @@ class Transcript:
         self.error: LlmserveError | None = None
         """Known at the end of a request that was refused or failed."""
         self._deltas: deque[Delta] = deque()
+        self._prompt: list[PromptToken] = []
         self._texts: list[str] = []
         self._tokens: list[Token] = []
 
@@ -47,6 +48,9 @@ class Transcript:
             if event[0] == "delta":
                 num_tokens += len(event[2])
                 self._add_delta(event[1], event[2])
+            elif event[0] == "prompt":
+                num_tokens += len(event[1])
+                self._add_prompt(event[1])
             elif event[0] == "accepted":
                 self.num_prompt_tokens = event[1]
             elif event[0] == "finished":
@@ -60,6 +64,7 @@ class Transcript:
                     seed=seed,
                     stop=stop,
                     is_complete=is_complete,
+                    prompt=tuple(self._prompt),
                 )
             elif event[0] == "failed":
                 self.error = event[1]
@@ -74,6 +79,11 @@ class Transcript:
         """The next delta that has not been read yet."""
         return self._deltas.popleft() if self._deltas else None
 
+    def _add_prompt(self, raw_tokens: tuple[_PromptToken, ...]) -> None:
+        tokens = tuple([_prompt_token(raw) for raw in raw_tokens])
+        self._prompt += tokens
+        self._deltas.append(Delta(text="", tokens=(), prompt=tokens))
+
     def _add_delta(self, text: str, raw_tokens: tuple[_Token, ...]) -> None:
         tokens = tuple([_token(raw) for raw in raw_tokens])
         self._texts.append(text)
@@ -85,9 +95,18 @@ def _token(raw: _Token) -> Token:
     number, data, text, logprobs = raw
     if logprobs is None:
         return Token(id=number, bytes=data, text=text)
-    return Token(
-        id=number, bytes=data, text=text, logprobs=TokenLogprobs(logprob=logprobs[0], top=logprobs[1])
-    )
+    return Token(id=number, bytes=data, text=text, logprobs=_logprobs(logprobs))
+
+
+def _prompt_token(raw: _PromptToken) -> PromptToken:
+    number, data, score = raw
+    if score is None:
+        return PromptToken(id=number, bytes=data)
+    return PromptToken(id=number, bytes=data, logprobs=_logprobs(score[1]), rank=score[0])
+
+
+def _logprobs(raw: _Logprobs) -> TokenLogprobs:
+    return TokenLogprobs(logprob=raw[0], top=raw[1])
 
 
 def _usage(prompt: int, cached: int, completion: int, draft: int, accepted: int) -> Usage:

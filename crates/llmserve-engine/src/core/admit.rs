@@ -52,8 +52,12 @@ impl Core {
     fn start(&mut self, waiting: Waiting, start: Start) {
         let Waiting { mut sequence, place } = waiting;
         drop(place);
-        if sequence.tokens.len() >= sequence.max_tokens() {
-            // There is no room for an output token (`max_total_tokens` equals the prompt).
+        let scores = sequence.scores.as_mut();
+        if let Some(first) = scores.and_then(|scores| scores.first(&sequence.tokens, &*self.vocabulary)) {
+            sequence.outbox.push(Event::Prompt(vec![first]), &mut self.pending);
+        }
+        if !sequence.has_room() && !sequence.is_scored() {
+            // Nothing is computed (`max_total_tokens` equals the prompt).
             return self.report_end(&mut sequence, End::length());
         }
         let num_cells = self.num_running_cells();
@@ -94,6 +98,7 @@ fn wanted(sequence: &Sequence) -> Wanted<'_> {
     Wanted {
         tokens: &sequence.tokens,
         is_cached: sequence.request.cache_prompt && sequence.suspended.is_none(),
+        num_coverable: sequence.num_coverable(),
         wants_head: sequence.drafts.as_ref().is_some_and(SequenceDrafts::is_head),
         session: sequence.session_key.as_ref(),
     }

@@ -1,5 +1,6 @@
 //! One batch: build the rows and decode them.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
@@ -25,7 +26,9 @@ pub(super) struct Part {
     pub(super) num_tokens: usize,
     /// Guesses behind them.
     pub(super) draft: Vec<TokenId>,
-    /// The row of its last pending token, if that is in this batch: the next token is drawn there.
+    /// The rows whose logits score the prompt's next tokens.
+    pub(super) scored_rows: Range<usize>,
+    /// The row of its last pending token, if that is in this batch and a token is to be drawn there.
     pub(super) output_row: Option<usize>,
 }
 
@@ -107,17 +110,19 @@ impl Batch {
         };
         let first = sequence.num_computed;
         let end = first + share.num_tokens;
-        let is_last = end == sequence.tokens.len();
-        let output_row = is_last.then(|| self.rows.len() + share.num_tokens - 1);
+        let draws = end == sequence.tokens.len() && sequence.has_room();
+        let output_row = draws.then(|| self.rows.len() + share.num_tokens - 1);
+        let unscored = sequence.unscored();
+        let scored = unscored.start.min(end)..unscored.end.min(end);
+        let row_of = |position: usize| self.rows.len() + position.saturating_sub(first);
+        let scored_rows = row_of(scored.start)..row_of(scored.end);
         let pending = sequence.tokens[first..end].iter();
         for (offset, &token) in pending.chain(&draft).enumerate() {
-            self.rows.push(Row {
-                slot,
-                token,
-                position: (first + offset) as u32,
-                output: is_last && offset + 1 >= share.num_tokens,
-            });
+            let position = first + offset;
+            let output = scored.contains(&position) || (draws && offset + 1 >= share.num_tokens);
+            self.rows.push(Row { slot, token, position: position as u32, output });
         }
-        self.parts.push(Part { index: share.index, num_tokens: share.num_tokens, draft, output_row });
+        let Share { index, num_tokens, .. } = share;
+        self.parts.push(Part { index, num_tokens, draft, scored_rows, output_row });
     }
 }

@@ -17,17 +17,20 @@ struct Draw<'a> {
 }
 
 impl Core {
-    /// Draws the next tokens, hands them out, and retires finished sequences.
+    /// Scores prompts, draws the next tokens, hands both out, and retires finished sequences.
     pub(super) fn emit(&mut self, parts: &[Part]) {
         for part in parts {
             self.running[part.index].num_computed += part.num_tokens;
             self.take_checkpoint(part.index);
         }
-        let drawing: Vec<&Part> = parts.iter().filter(|part| part.output_row.is_some()).collect();
+        let mut ends = self.score_prompts(parts);
+        let is_drawn =
+            |part: &&Part| part.output_row.is_some() && ends.iter().all(|(index, _)| *index != part.index);
+        let drawing: Vec<&Part> = parts.iter().filter(is_drawn).collect();
         let drawn = self.draw(&drawing);
-        let ends =
-            drawing.into_iter().zip(drawn).map(|(part, drawn)| (part.index, self.hand_out(part, drawn)));
-        let ends = ends.collect();
+        for (part, drawn) in drawing.into_iter().zip(drawn) {
+            ends.push((part.index, self.hand_out(part, drawn)));
+        }
         self.retire(ends);
     }
 

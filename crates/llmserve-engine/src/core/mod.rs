@@ -6,6 +6,7 @@ mod draft;
 mod emit;
 mod head;
 mod room;
+mod score;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -112,7 +113,8 @@ impl Core {
         let Some(max_rows) = self.rows_with_room() else {
             return;
         };
-        let wanted = self.wanted_drafts();
+        let mut wanted = self.wanted_drafts();
+        self.leave_room_for_scores(&mut wanted);
         self.scheduler.charge(self.kv.take_moved());
         let Some(plan) = self.plan(&wanted, max_rows) else {
             return;
@@ -174,12 +176,13 @@ impl Core {
 
     /// `wanted`: how many tokens each running sequence should draft.
     fn plan(&mut self, wanted: &[usize], max_rows: usize) -> Option<Plan> {
+        let chunks = self.scored_chunks(wanted);
         let candidates: Vec<Candidate> = self
             .running
             .iter()
             .enumerate()
             // A sequence whose drawn token waits for its constraint has nothing to decode.
-            .filter(|(_, sequence)| !sequence.output.is_held())
+            .filter(|(index, sequence)| !sequence.output.is_held() && chunks[*index] > 0)
             .map(|(index, sequence)| Candidate {
                 index,
                 position: sequence.num_computed,
@@ -187,7 +190,7 @@ impl Core {
                 num_new: sequence.num_new(),
                 num_generated: sequence.num_generated(),
                 num_drafted: wanted.get(index).copied().unwrap_or(0),
-                max_chunk: max_chunk(sequence),
+                max_chunk: max_chunk(sequence).min(chunks[index]),
                 arrival: sequence.arrival,
             })
             .collect();

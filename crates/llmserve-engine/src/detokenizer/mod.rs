@@ -8,7 +8,7 @@ mod stop;
 mod tests;
 mod utf8;
 
-use self::stop::{START, State, StopStrings};
+pub(crate) use self::stop::{START, State, StopStrings};
 use self::utf8::Utf8Decoder;
 
 /// The text of one sequence, as its tokens come in.

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 /// A place in the automaton.
-pub(super) type State = u32;
+pub(crate) type State = u32;
 /// The state that has matched nothing.
-pub(super) const START: State = 0;
+pub(crate) const START: State = 0;
 /// No node, or no stop string: no edge leads back to the start, and each stop string has a node.
 const NONE: u32 = u32::MAX;
 
@@ -14,8 +14,8 @@ const NONE: u32 = u32::MAX;
 /// Its state is the longest end of the text that is a beginning of a stop string. It takes time
 /// in proportion to the text, whatever the number of stop strings, and 24 bytes for each byte of
 /// them.
-#[derive(Debug)]
-pub(super) struct StopStrings {
+#[derive(Debug, Clone)]
+pub(crate) struct StopStrings {
     nodes: Vec<Node>,
     /// The edges of the start, where most of a text is spent.
     first: Box<[State; 256]>,
@@ -24,7 +24,7 @@ pub(super) struct StopStrings {
 }
 
 /// A beginning of a stop string.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Node {
     /// The last byte.
     byte: u8,
@@ -42,19 +42,19 @@ struct Node {
 
 /// A stop string that is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StopMatch {
+pub(crate) struct StopMatch {
     /// The stop string's index.
-    pub(super) index: usize,
+    pub(crate) index: usize,
     /// The match's length in bytes.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// Where the match ends in the bytes that were searched.
-    pub(super) end: usize,
+    pub(crate) end: usize,
 }
 
 impl StopStrings {
     /// `None` if there is nothing to search for. Empty strings are ignored; of two equal
     /// ones the first counts.
-    pub(super) fn new(stops: &[String]) -> Option<Self> {
+    pub(crate) fn new(stops: &[String]) -> Option<Self> {
         let mut automaton = Self {
             nodes: vec![Node::new(0, 0)],
             first: Box::new([START; 256]),
@@ -72,7 +72,7 @@ impl StopStrings {
 
     /// Continues with the next bytes of the text, up to the end of the first stop string to end
     /// there. Of several that end together the longest counts.
-    pub(super) fn search(&self, state: &mut State, bytes: &[u8]) -> Option<StopMatch> {
+    pub(crate) fn search(&self, state: &mut State, bytes: &[u8]) -> Option<StopMatch> {
         for (offset, &byte) in bytes.iter().enumerate() {
             *state = self.next(*state, byte);
             let index = self.node(*state).stop;

@@ -166,9 +166,9 @@ impl KvCache {
 }
 
 impl Wanted<'_> {
-    /// The tokens whose cells may come from elsewhere: at least one is computed, since its logits are needed.
+    /// The tokens whose cells may come from elsewhere.
     fn coverable(&self) -> &[TokenId] {
-        &self.tokens[..self.tokens.len().saturating_sub(1)]
+        &self.tokens[..self.num_coverable]
     }
 
     /// Whether cells of `shared` tokens are of use although the draft context may not know them: a sequence that

@@ -83,6 +83,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) tokens: &'a [TokenId],
     /// Whether cells of others may be used.
     pub(crate) is_cached: bool,
+    /// How many of its tokens may have their cells from elsewhere: those behind must be computed for their logits.
+    pub(crate) num_coverable: usize,
     /// Whether it drafts with the model's own head.
     pub(crate) wants_head: bool,
     pub(crate) session: Option<&'a SessionKey>,

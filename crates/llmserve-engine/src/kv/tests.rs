@@ -15,7 +15,8 @@ fn tokens(text: &str) -> Vec<TokenId> {
 
 /// Admits a sequence among others and computes what has no cells yet.
 fn run(kv: &mut KvCache, tokens: &[TokenId], residents: &[Resident<'_>]) -> Lease {
-    let wanted = Wanted { tokens, is_cached: true, wants_head: false, session: None };
+    let num_coverable = tokens.len() - 1;
+    let wanted = Wanted { tokens, is_cached: true, num_coverable, wants_head: false, session: None };
     let Some(Place::Start(start)) = kv.choose(&wanted, residents) else {
         panic!("it starts at once");
     };

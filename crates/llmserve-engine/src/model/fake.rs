@@ -103,6 +103,7 @@ pub fn limits(num_slots: usize, context_length: usize, layout: KvLayout, num_cel
         num_cells,
         layout,
         batch_size: 64,
+        max_outputs: (9 * num_slots).max(num_slots + 16).min(64).max(num_slots),
         num_threads: 1,
         trims_anywhere: true,
         max_rollback: usize::MAX,
@@ -166,6 +167,9 @@ impl Compute for FakeContext {
         }
         if rows.is_empty() || rows.len() > self.limits.batch_size {
             return Err(DecodeError::Failed(-1));
+        }
+        if rows.iter().filter(|row| row.output).count() > self.limits.max_outputs {
+            return Err(DecodeError::Failed(-2));
         }
         for (slot, own_rows) in rows_by_slot(rows) {
             if own_rows > self.capacity_left(slot) {

@@ -39,6 +39,8 @@ pub struct ContextLimits {
     pub layout: KvLayout,
     /// Maximum number of rows in one batch.
     pub batch_size: usize,
+    /// Maximum number of rows in one batch whose logits are wanted; at least one for each slot.
+    pub max_outputs: usize,
     /// Compute threads.
     pub num_threads: usize,
     /// Whether a slot can be trimmed at any position; sliding windows and recurrent states cannot.

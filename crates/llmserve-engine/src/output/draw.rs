@@ -153,7 +153,7 @@ impl Output {
         let mut ended = None;
         for (index, &token) in forced.iter().enumerate() {
             let end = end.filter(|_| index + 1 == forced.len());
-            ended = self.append(Sampled { token, logprobs: None }, end, text, delta);
+            ended = self.append(Sampled::forced(token), end, text, delta);
             if ended.is_some() {
                 break;
             }
@@ -170,7 +170,7 @@ impl Output {
         delta: &mut Delta,
     ) -> End {
         for &token in tail {
-            if let Some(end) = self.append(Sampled { token, logprobs: None }, None, text, delta)
+            if let Some(end) = self.append(Sampled::forced(token), None, text, delta)
                 && end.stop.is_some()
             {
                 return end;
@@ -187,9 +187,9 @@ impl Output {
         text: &mut Text<'_>,
         delta: &mut Delta,
     ) -> Option<End> {
-        let Sampled { token, logprobs } = sampled;
+        self.sampler.accept(&sampled, text.vocabulary.piece(sampled.token, true));
+        let Sampled { token, logprobs, .. } = sampled;
         text.tokens.push(token);
-        self.sampler.accept(token);
         let ends = self.stops.ends_with(token, text.vocabulary);
         let bytes = if ends { &[] } else { text.vocabulary.piece(token, false) };
         let mut released = self.detokenizer.push(bytes);
@@ -220,7 +220,8 @@ mod tests {
     use crate::request::{GenerationRequest, RequestParts};
 
     fn output(parts: RequestParts, max_tokens: usize) -> Output {
-        Output::new(&GenerationRequest::new(parts).unwrap(), 0, &[], max_tokens, None)
+        let text = Text { tokens: &mut Vec::new(), vocabulary: &FakeVocabulary };
+        Output::new(&GenerationRequest::new(parts).unwrap(), 0, &text, max_tokens, None)
     }
 
     fn ids(text: &str) -> Vec<TokenId> {

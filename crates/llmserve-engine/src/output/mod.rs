@@ -5,12 +5,15 @@
 //!
 //! - `pool`: the threads, and how work is shared among them and the engine thread.
 //! - `state`: the output of one sequence. `draw`: drawing from its rows. `stops`: where its text ends.
+//! - `prompt`: how likely the tokens of its prompt were.
 
 mod draw;
 mod pool;
+mod prompt;
 mod state;
 mod stops;
 
 pub(crate) use draw::{Drawn, End, Rows, Text};
 pub(crate) use pool::Pool;
+pub(crate) use prompt::{PromptScores, ScoredRow};
 pub(crate) use state::Output;

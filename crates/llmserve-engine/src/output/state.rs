@@ -33,20 +33,22 @@ impl Output {
     pub(crate) fn new(
         request: &GenerationRequest,
         seed: u64,
-        prompt: &[TokenId],
+        prompt: &Text<'_>,
         max_tokens: usize,
         constraint: Option<Box<Constraint>>,
     ) -> Self {
         let is_json = constraint.as_ref().is_some_and(|constraint| constraint.is_json());
         let stops = Stops::new(&request.stopping, is_json);
         Self {
-            sampler: Sampler::new(&request.sampling, seed, request.logprobs, prompt),
+            sampler: Sampler::new(&request.sampling, seed, request.logprobs, prompt.tokens, |token| {
+                prompt.vocabulary.piece(token, true)
+            }),
             detokenizer: Detokenizer::new(&stops.strings),
             stops,
             constraint: Ok(constraint),
             held: None,
             has_logprobs: request.logprobs.is_some(),
-            num_prompt: prompt.len(),
+            num_prompt: prompt.tokens.len(),
             max_tokens,
         }
     }

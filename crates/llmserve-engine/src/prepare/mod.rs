@@ -17,9 +17,9 @@ use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished, Timings, Usage};
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
-use crate::output::Output;
+use crate::output::{Output, Text};
 use crate::queue::Place;
-use crate::request::{GenerationRequest, Prompt};
+use crate::request::{GenerationRequest, MAX_PROMPT_LOGPROBS, Prompt};
 use crate::sequence::Prepared;
 use crate::shared::Shared;
 use crate::worker::ticket::Ticket;
@@ -65,7 +65,7 @@ impl Preparer {
     fn prepare(&self, new: NewRequest) -> Result<(Prepared, Place), Error> {
         let NewRequest { mut request, outbox, drafter, head, mut place, turn, submitted } = new;
         let prompt = request.take_prompt();
-        let prompt = match &turn {
+        let mut prompt = match &turn {
             Some(turn) => self.compose(prompt, turn)?,
             None => self.tokens_of(prompt)?,
         };
@@ -73,6 +73,7 @@ impl Preparer {
             return Err(Error::EmptyPrompt);
         }
         let max_tokens = self.check_length(&request, prompt.len())?;
+        check_prompt_logprobs(&request, prompt.len())?;
         let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
         self.check_tokens("logit_bias", &biased)?;
         self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
@@ -80,7 +81,8 @@ impl Preparer {
         let constraint = self.constraint(&request, max_tokens - prompt.len(), &is_stopped)?;
         place.add_tokens(prompt.len())?;
         let seed = request.sampling.seed.unwrap_or_else(random_seed);
-        let output = Output::new(&request, seed, &prompt, max_tokens, constraint);
+        let text = Text { tokens: &mut prompt, vocabulary: &*self.vocabulary };
+        let output = Output::new(&request, seed, &text, max_tokens, constraint);
         let prepared = Prepared { request, prompt, seed, output, outbox, drafter, turn, head, submitted };
         Ok((prepared, place))
     }
@@ -137,6 +139,23 @@ impl Preparer {
             ticket.hand_over();
         }
     }
+}
+
+/// Bounds the size of the answer.
+fn check_prompt_logprobs(request: &GenerationRequest, num_prompt: usize) -> Result<(), Error> {
+    let Some(num_top) = request.prompt_logprobs else {
+        return Ok(());
+    };
+    let num = num_prompt.saturating_mul(1 + num_top as usize);
+    if num <= MAX_PROMPT_LOGPROBS {
+        return Ok(());
+    }
+    let most = (MAX_PROMPT_LOGPROBS / num_prompt).saturating_sub(1);
+    let reason = format!(
+        "gives at most {MAX_PROMPT_LOGPROBS} log-probabilities, and {num} with {num_top} alternatives for each of \
+         {num_prompt} tokens"
+    );
+    Err(Error::beyond("prompt_logprobs", most as f64, reason))
 }
 
 /// The end of a request that its client gave up before it was queued. `is_complete`: it has no constraint, whose

@@ -22,6 +22,11 @@ impl DrawKey {
         Self { start: splitmix64(seeded, u64::from(choice_index)) }
     }
 
+    /// The key of other draws at the same positions. Below 2^32 the number is no position of this stream.
+    pub(super) fn beside(self, purpose: u32) -> Self {
+        Self { start: splitmix64(self.start, u64::MAX - u64::from(purpose)) }
+    }
+
     /// 64 uniform bits for the draw that follows `num_generated` tokens.
     pub(super) fn bits(self, num_generated: usize) -> u64 {
         splitmix64(self.start, num_generated as u64)

@@ -1,11 +1,26 @@
 //! Log-probabilities: the log-softmax of the raw logits.
 
+use super::pool::Memory;
 use super::row::Row;
-use super::select;
-use super::truncation::Memory;
 use super::weight::{ONE, Softmax};
-use crate::event::TokenLogprobs;
+use super::{Scratch, select};
+use crate::event::{TokenLogprobs, TokenScore};
 use crate::ids::TokenId;
+
+/// How likely `token` is by a row of logits, with the `num_top` likeliest tokens. `None` if no logit is above minus
+/// infinity.
+pub(crate) fn score(
+    logits: &[f32],
+    token: TokenId,
+    num_top: u32,
+    scratch: &mut Scratch,
+) -> Option<TokenScore> {
+    let id = usize::try_from(token.0).ok()?;
+    let logprobs = of_token(Row::new(logits, &mut scratch.row.maxima), id, num_top, &mut scratch.memory)?;
+    let own = logits.get(id).copied().unwrap_or(f32::NEG_INFINITY);
+    let num_likelier: u32 = logits.iter().map(|&logit| u32::from(logit > own)).sum();
+    Some(TokenScore { logprobs, rank: 1 + num_likelier })
+}
 
 /// The log-probability of `token` and of the `num_top` likeliest tokens. `None` if no logit is
 /// above minus infinity. Tokens of probability 0 are not among the likeliest.
@@ -95,5 +110,14 @@ mod tests {
         assert_eq!(of_token(Row::new(&nothing, &mut Vec::new()), 0, 1, &mut Memory::default()), None);
         let far = logprobs(&[f32::MAX, f32::MIN], 1, 2);
         assert!(far.top.iter().all(|(_, logprob)| !logprob.is_nan()));
+    }
+
+    #[test]
+    fn a_rank_counts_the_likelier_tokens() {
+        let logits = [1.0, 3.0, f32::NAN, 2.0, 3.0, f32::NEG_INFINITY];
+        let rank = |token| score(&logits, TokenId(token), 1, &mut Scratch::default()).map(|score| score.rank);
+        let ranks: Vec<Option<u32>> = [1, 4, 3, 0, 5].map(rank).to_vec();
+        assert_eq!(ranks, [Some(1), Some(1), Some(3), Some(4), Some(5)]);
+        assert_eq!(score(&[f32::NAN], TokenId(0), 1, &mut Scratch::default()), None);
     }
 }

@@ -1,50 +1,74 @@
 //! Draws tokens from logits.
 //!
-//! The order is: penalties and bias, a constraint's mask, bans, temperature, truncation (`top_k`, `top_p`,
-//! `min_p`), draw.
+//! A request chooses the order of its samplers ([`crate::SamplerKind`]). Rules on tokens that have occurred, where
+//! they come first, look at whole rows, as the bias, a constraint's mask and the bans do after them; the rest of the
+//! chain looks at candidates.
+//!
+//! - `chain`: the order. `history`: what it keeps of a text. `pool`: the candidates. A sampler is a module with its
+//!   formula: `penalties`, `dry`, `temperature`, `top_n_sigma`, `typical`, `xtc`, `mirostat`; those that only cut the
+//!   order of the candidates (`top_k`, `top_p`, `min_p`) are methods of the pool.
+//! - `row`, `select`, `weight`: finding and weighing the best of a vocabulary. `draw`: random numbers.
+//!
 //! A draw depends on the logits, the sequence's history, its parameters and its key (seed, choice
 //! index, number of generated tokens), and on nothing else: neither on the batch it ran in, nor on the
 //! thread.
 
 mod bans;
+mod chain;
 mod draw;
+mod dry;
+mod entropy;
+mod history;
 mod logprobs;
+mod mirostat;
 mod ngram;
 mod penalties;
+mod pool;
 mod row;
 mod select;
+mod temperature;
 #[cfg(test)]
 mod tests;
-mod truncation;
+mod top_n_sigma;
+mod typical;
 mod weight;
+mod xtc;
 
 pub use self::bans::Bans;
+use self::chain::{Chain, Position};
 use self::draw::DrawKey;
+use self::history::History;
+pub(crate) use self::logprobs::score;
 use self::ngram::NgramBans;
-use self::penalties::Penalties;
+use self::pool::{Memory, Pool};
 use self::row::Row;
 pub(crate) use self::select::argmax;
-use self::truncation::{Memory, Truncation};
-use self::weight::Softmax;
 use crate::error::Error;
 use crate::event::TokenLogprobs;
 use crate::ids::TokenId;
-use crate::request::SamplingParams;
+use crate::sampling::SamplingParams;
+
+/// A sum of all weights takes as long as this many passes for the largest logit.
+const PASSES_OF_SUM: usize = 8;
+/// The cost of [`score`], in such passes.
+pub(crate) const PASSES_OF_SCORE: usize = 3 + PASSES_OF_SUM;
 
 /// Working memory that sequences share: one for each thread that draws. It grows to the size of the
 /// vocabulary at first use and keeps nothing between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The largest logit of each block of the row at hand.
-    maxima: Vec<f32>,
+    row: RowMemory,
     memory: Memory,
-    changes: Changes,
+    repetitions: dry::Memory,
 }
 
-/// A row that differs from what the model gave.
+/// For the row at hand.
 #[derive(Debug, Default)]
-struct Changes {
-    logits: Vec<f32>,
+struct RowMemory {
+    /// The row where it differs from what the model gave.
+    changed: Vec<f32>,
+    /// The largest logit of each block.
+    maxima: Vec<f32>,
     undo: Vec<(TokenId, f32)>,
     repeats: Vec<TokenId>,
 }
@@ -56,17 +80,25 @@ pub struct Sampled {
     pub token: TokenId,
     /// The token's log-probability and alternatives, if they were requested.
     pub logprobs: Option<TokenLogprobs>,
+    /// How surprising it was among the tokens that were left, in bits. `None` for a token that was not drawn.
+    pub surprise: Option<f64>,
+}
+
+impl Sampled {
+    /// A token that needed no draw.
+    #[must_use]
+    pub fn forced(token: TokenId) -> Self {
+        Self { token, logprobs: None, surprise: None }
+    }
 }
 
 /// The sampling state of one sequence: its parameters and its history.
 #[derive(Debug, Clone)]
 pub struct Sampler {
-    temperature: f32,
-    truncation: Truncation,
+    chain: Chain,
+    history: History,
     key: DrawKey,
     num_top_logprobs: Option<u32>,
-    penalties: Option<Penalties>,
-    ngrams: Option<NgramBans>,
     /// Finite biases.
     bias: Vec<(TokenId, f32)>,
     /// Tokens with a bias of minus infinity.
@@ -79,19 +111,23 @@ impl Sampler {
     ///
     /// `params` are those of a validated request, with `seed` in place of their own. With
     /// `logprobs`, each token comes with its log-probability and that many alternatives. The
-    /// `prompt` is history for the repetition penalty and the n-gram rule.
+    /// `prompt` is history for the rules on tokens that have occurred; `piece` gives the bytes of a token, for DRY.
     #[must_use]
-    pub fn new(params: &SamplingParams, seed: u64, logprobs: Option<u32>, prompt: &[TokenId]) -> Self {
+    pub fn new<'a>(
+        params: &SamplingParams,
+        seed: u64,
+        logprobs: Option<u32>,
+        prompt: &[TokenId],
+        piece: impl Fn(TokenId) -> &'a [u8],
+    ) -> Self {
         let (banned, bias): (Vec<_>, Vec<_>) =
             params.logit_bias.iter().copied().partition(|(_, amount)| *amount <= f32::NEG_INFINITY);
-        let size = params.no_repeat_ngram_size;
+        let history = History::new(params, prompt, piece);
         Self {
-            temperature: params.temperature,
-            truncation: Truncation::new(params),
+            chain: Chain::new(params, &history),
+            history,
             key: DrawKey::new(seed, params.choice_index),
             num_top_logprobs: logprobs,
-            penalties: Penalties::new(params, prompt),
-            ngrams: (size > 0).then(|| NgramBans::new(size, prompt)),
             bias,
             banned: banned.into_iter().map(|(token, _)| token).collect(),
             num_generated: 0,
@@ -108,85 +144,83 @@ impl Sampler {
     /// # Errors
     /// [`Error::InvalidLogits`] if every logit that may be drawn is NaN or minus infinity.
     pub fn sample(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Result<Sampled, Error> {
-        let id = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
+        let (id, surprise) = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
         let logprobs = self.num_top_logprobs.and_then(|num_top| {
-            let Scratch { maxima, memory, .. } = scratch;
-            logprobs::of_token(Row::new(logits, maxima), id, num_top, memory)
+            let Scratch { row, memory, .. } = scratch;
+            logprobs::of_token(Row::new(logits, &mut row.maxima), id, num_top, memory)
         });
-        Ok(Sampled { token: token_id(id), logprobs })
+        Ok(Sampled { token: token_id(id), logprobs, surprise: Some(surprise) })
     }
 
-    fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<usize> {
+    /// The token and its surprise.
+    fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<(usize, f64)> {
         let is_free = self.leaves_logits_alone();
-        if is_free && self.is_greedy() {
+        let is_greedy = self.chain.is_greedy();
+        if is_free && is_greedy {
             let (best, _) = argmax(logits)?;
             // A ban matters to a greedy draw only if it hits the best token.
             if bans.allows(token_id(best)) {
-                return Some(best);
+                return Some((best, 0.0));
             }
         }
-        let Scratch { maxima, memory, changes } = scratch;
+        let Scratch { row, memory, repetitions } = scratch;
         let (row, (best, max)) = if is_free && bans.tokens.is_empty() && bans.allowed.is_none() {
-            let row = Row::new(logits, maxima);
+            let row = Row::new(logits, &mut row.maxima);
             (row, row.best()?)
         } else {
-            self.adjust(logits, bans, changes, maxima)?
+            self.adjust(logits, bans, row, repetitions)?
         };
-        if self.is_greedy() {
-            return Some(best);
+        if is_greedy {
+            return Some((best, 0.0));
         }
-        let softmax = Softmax::new(max, self.temperature);
-        let bits = self.key.bits(self.num_generated);
-        Some(self.truncation.draw(row, softmax, bits, memory))
+        let mut pool = Pool::new(row, max, self.chain.keep, memory);
+        let Self { history, key, num_generated, .. } = self;
+        let position = Position { history, key: *key, num_generated: *num_generated };
+        self.chain.apply(&mut pool, position, repetitions);
+        let hit = pool.draw(key.bits(*num_generated));
+        Some((hit.id, hit.surprise))
     }
 
-    /// A copy of the logits with penalties, bias and bans, and the index and value of its largest.
+    /// A copy of the logits with the chain's head, bias and bans, and the index and value of its largest.
     fn adjust<'s>(
         &self,
         logits: &[f32],
         bans: Bans<'_>,
-        changes: &'s mut Changes,
-        maxima: &'s mut Vec<f32>,
+        memory: &'s mut RowMemory,
+        repetitions: &mut dry::Memory,
     ) -> Option<(Row<'s>, (usize, f32))> {
-        let Changes { logits: adjusted, undo, repeats } = changes;
-        adjusted.clear();
-        adjusted.extend_from_slice(logits);
-        if let Some(penalties) = &self.penalties {
-            penalties.apply(adjusted);
+        let RowMemory { changed, maxima, undo, repeats } = memory;
+        changed.clear();
+        changed.extend_from_slice(logits);
+        for &adjuster in &self.chain.head {
+            self.history.adjust_row(adjuster, changed, repetitions);
         }
-        penalties::apply_bias(&self.bias, adjusted);
+        penalties::apply_bias(&self.bias, changed);
         if let Some(words) = bans.allowed {
-            bans::apply_mask(words, adjusted);
+            bans::apply_mask(words, changed);
         }
         repeats.clear();
-        repeats.extend(self.ngrams.iter().flat_map(NgramBans::banned));
-        bans::apply([bans.tokens, &self.banned, repeats], adjusted, undo, maxima)
+        repeats.extend(self.history.ngrams.iter().flat_map(NgramBans::banned));
+        bans::apply([bans.tokens, &self.banned, repeats], changed, undo, maxima)
     }
 
     /// The cost of a draw, in passes for the largest logit of a row.
     pub(crate) fn num_passes(&self) -> usize {
-        // A sum of all weights takes eight times as long.
-        let sums = usize::from(!self.is_greedy() && !self.truncation.has_top_k())
-            + usize::from(self.num_top_logprobs.is_some());
-        2 + usize::from(!self.leaves_logits_alone()) + 8 * sums - usize::from(self.is_greedy())
+        let sums = self.chain.num_sums() + usize::from(self.num_top_logprobs.is_some());
+        2 + usize::from(!self.leaves_logits_alone()) + PASSES_OF_SUM * sums
+            - usize::from(self.chain.is_greedy())
     }
 
     fn leaves_logits_alone(&self) -> bool {
-        self.penalties.is_none() && self.ngrams.is_none() && self.bias.is_empty() && self.banned.is_empty()
+        self.chain.head.is_empty()
+            && self.history.ngrams.is_none()
+            && self.bias.is_empty()
+            && self.banned.is_empty()
     }
 
-    fn is_greedy(&self) -> bool {
-        self.temperature <= 0.0 || self.truncation.is_greedy()
-    }
-
-    /// Adds a drawn or forced token to the history.
-    pub fn accept(&mut self, token: TokenId) {
-        if let Some(penalties) = &mut self.penalties {
-            penalties.push(token);
-        }
-        if let Some(ngrams) = &mut self.ngrams {
-            ngrams.push(token);
-        }
+    /// Adds a drawn or forced token, which has these bytes, to the history.
+    pub fn accept(&mut self, sampled: &Sampled, piece: &[u8]) {
+        self.history.push(sampled.token, piece, sampled.surprise);
         self.num_generated += 1;
     }
 

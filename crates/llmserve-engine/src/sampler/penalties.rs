@@ -1,24 +1,33 @@
 //! Penalties on tokens that have occurred, and the bias on tokens that were named.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::ids::TokenId;
-use crate::request::SamplingParams;
+use crate::sampling::SamplingParams;
 
 /// The repetition, frequency and presence penalties of a sequence, with the counts they need.
 ///
 /// Repetition (Keskar et al., "CTRL", 2019) looks at prompt and output: positive logits are
 /// divided, others multiplied. Frequency and presence (the `OpenAI` API's formula) look at the
-/// output: `logit - count * frequency - presence`. Repetition comes first.
+/// output: `logit - count * frequency - presence`. Repetition comes first. With a window (llama-server's
+/// `repeat_last_n`), all three look at the last tokens of prompt and output.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Penalties {
     repetition: f32,
     frequency: f32,
     presence: f32,
-    /// The tokens that have occurred, and how often each did in the output.
+    window: Option<Window>,
+    /// The tokens that have occurred, and how often each did in the output, or in the window.
     seen: Vec<(TokenId, u32)>,
     /// The position of each of them.
     places: HashMap<TokenId, usize>,
+}
+
+/// The last tokens of a text.
+#[derive(Debug, Clone, PartialEq)]
+struct Window {
+    size: usize,
+    tokens: VecDeque<TokenId>,
 }
 
 impl Penalties {
@@ -26,21 +35,37 @@ impl Penalties {
     pub(super) fn new(params: &SamplingParams, prompt: &[TokenId]) -> Option<Self> {
         let is_off = |value: f32, off: f32| (value - off).abs() <= 0.0;
         let repeats = !is_off(params.repetition_penalty, 1.0);
-        if !repeats && is_off(params.frequency_penalty, 0.0) && is_off(params.presence_penalty, 0.0) {
+        if !repeats && is_off(params.frequency_penalty, 0.0) && is_off(params.presence_penalty, 0.0)
+            || params.repeat_last_n == Some(0)
+        {
             return None;
         }
-        // The other two do not look at the prompt.
-        let mut in_prompt = if repeats { prompt.to_vec() } else { Vec::new() };
-        // In order of their ids, so that the logits are changed from the first to the last.
-        in_prompt.sort_unstable();
-        in_prompt.dedup();
-        Some(Self {
+        let size = params.repeat_last_n.map(|size| size as usize);
+        let mut penalties = Self {
             repetition: params.repetition_penalty,
             frequency: params.frequency_penalty,
             presence: params.presence_penalty,
-            places: in_prompt.iter().enumerate().map(|(place, &token)| (token, place)).collect(),
-            seen: in_prompt.into_iter().map(|token| (token, 0)).collect(),
-        })
+            window: size.map(|size| Window { size, tokens: VecDeque::new() }),
+            seen: Vec::new(),
+            places: HashMap::new(),
+        };
+        if let Some(size) = size {
+            prompt[prompt.len().saturating_sub(size)..].iter().for_each(|&token| penalties.push(token));
+        } else if repeats {
+            // The other two do not look at the prompt.
+            penalties.note(prompt);
+        }
+        Some(penalties)
+    }
+
+    /// Enters the tokens of a prompt, which have not occurred in the output.
+    fn note(&mut self, prompt: &[TokenId]) {
+        let mut tokens = prompt.to_vec();
+        // In order of their ids, so that the logits are changed from the first to the last.
+        tokens.sort_unstable();
+        tokens.dedup();
+        self.places = tokens.iter().enumerate().map(|(place, &token)| (token, place)).collect();
+        self.seen = tokens.into_iter().map(|token| (token, 0)).collect();
     }
 
     /// Adds a token of the output.
@@ -49,6 +74,27 @@ impl Penalties {
         match self.seen.get_mut(place) {
             Some((_, count)) => *count += 1,
             None => self.seen.push((token, 1)),
+        }
+        if let Some(window) = &mut self.window {
+            window.tokens.push_back(token);
+            if window.tokens.len() > window.size
+                && let Some(left) = window.tokens.pop_front()
+            {
+                self.forget(left);
+            }
+        }
+    }
+
+    /// Takes out one occurrence of a token.
+    fn forget(&mut self, token: TokenId) {
+        let Some(&place) = self.places.get(&token) else { return };
+        self.seen[place].1 -= 1;
+        if self.seen[place].1 == 0 {
+            self.places.remove(&token);
+            self.seen.swap_remove(place);
+            if let Some((moved, _)) = self.seen.get(place) {
+                self.places.insert(*moved, place);
+            }
         }
     }
 
@@ -59,6 +105,14 @@ impl Penalties {
                 change(logit, |logit| self.penalized(logit, count));
             }
         }
+    }
+
+    /// A token's logit after the penalties.
+    pub(super) fn changed(&self, token: TokenId, mut logit: f32) -> f32 {
+        if let Some(&place) = self.places.get(&token) {
+            change(&mut logit, |logit| self.penalized(logit, self.seen[place].1));
+        }
+        logit
     }
 
     fn penalized(&self, logit: f32, count: u32) -> f32 {
@@ -84,7 +138,7 @@ pub(super) fn logit_of(logits: &mut [f32], token: TokenId) -> Option<&mut f32> {
 }
 
 /// Changes a finite logit, which stays finite: only a ban takes a token out.
-fn change(logit: &mut f32, change: impl FnOnce(f32) -> f32) {
+pub(super) fn change(logit: &mut f32, change: impl FnOnce(f32) -> f32) {
     if logit.is_finite() {
         *logit = change(*logit).clamp(f32::MIN, f32::MAX);
     }
@@ -139,6 +193,43 @@ mod tests {
     #[test]
     fn repetition_comes_before_the_others() {
         assert_eq!(applied(penalties(2.0, 1.0, 0.0, &[]), &[0], &[4.0]), [1.0]);
+    }
+
+    fn windowed(size: u32, prompt: &[i32], output: &[i32], logits: &[f32]) -> Vec<f32> {
+        let params = SamplingParams {
+            repetition_penalty: 2.0,
+            frequency_penalty: 0.5,
+            presence_penalty: 0.25,
+            repeat_last_n: Some(size),
+            ..SamplingParams::default()
+        };
+        let prompt: Vec<TokenId> = prompt.iter().map(|&token| TokenId(token)).collect();
+        applied(Penalties::new(&params, &prompt), output, logits)
+    }
+
+    #[test]
+    fn a_window_counts_the_last_tokens_of_prompt_and_output() {
+        let logits = [4.0; 4];
+        assert_eq!(windowed(9, &[0, 1], &[1, 2], &logits), [1.25, 0.75, 1.25, 4.0]);
+        assert_eq!(windowed(2, &[0, 1], &[1, 2], &logits), [4.0, 1.25, 1.25, 4.0]);
+        assert_eq!(windowed(2, &[3, 3, 0, 1], &[], &logits), [1.25, 1.25, 4.0, 4.0]);
+        assert_eq!(windowed(0, &[0, 1], &[1, 2], &logits), logits);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_window_equals_a_count(
+            size in 1u32..9, prompt in proptest::collection::vec(0i32..4, 0..12),
+            output in proptest::collection::vec(0i32..4, 0..12),
+        ) {
+            let text = [&prompt[..], &output].concat();
+            let last = &text[text.len().saturating_sub(size as usize)..];
+            let expected: Vec<f32> = (0..4)
+                .map(|token| last.iter().filter(|&&one| one == token).count() as f32)
+                .map(|count| if count > 0.0 { 2.0 - count * 0.5 - 0.25 } else { 4.0 })
+                .collect();
+            proptest::prop_assert_eq!(windowed(size, &prompt, &output, &[4.0; 4]), expected);
+        }
     }
 
     #[test]

@@ -14,8 +14,8 @@ const SORTED: usize = 256;
 /// A token that may be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Orders candidates: the logit, reversed, above the id.
-    key: u64,
+    /// Orders candidates, the best first: the logit, reversed, above the id.
+    pub(super) key: u64,
     /// The candidate's share of the probability, see [`Softmax`].
     pub(super) weight: u64,
 }
@@ -32,6 +32,17 @@ impl Candidate {
     /// The token's id.
     pub(super) fn id(self) -> usize {
         self.key as u32 as usize
+    }
+
+    /// The token's logit; 0 if it was -0.
+    pub(super) fn logit(self) -> f32 {
+        let ascending = !((self.key >> 32) as u32);
+        f32::from_bits(if ascending >> 31 == 1 { ascending ^ 1 << 31 } else { !ascending })
+    }
+
+    /// The same token with another logit, and without a weight.
+    pub(super) fn with_logit(self, logit: f32) -> Self {
+        Self::new(self.id(), logit, 0)
     }
 }
 
@@ -100,7 +111,7 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
     candidates.sort_unstable_by_key(|candidate| candidate.key);
 }
 
-/// Fills `candidates` with all logits of at least `floor` that weigh anything, in any order.
+/// Fills `candidates` with all logits of at least `floor`, in any order.
 pub(super) fn at_least(row: Row<'_>, floor: f32, softmax: Softmax, candidates: &mut Vec<Candidate>) {
     candidates.clear();
     for (start, block) in row.blocks_from(floor) {
@@ -114,7 +125,7 @@ pub(super) fn at_least(row: Row<'_>, floor: f32, softmax: Softmax, candidates: &
                 *weight = softmax.weight(logit);
             }
             for (offset, (&logit, &weight)) in chunk.iter().zip(&weights).enumerate() {
-                if logit >= floor && weight > 0 {
+                if logit >= floor && logit > f32::NEG_INFINITY {
                     candidates.push(Candidate::new(start + index * LANES + offset, logit, weight));
                 }
             }
@@ -130,13 +141,23 @@ pub(super) fn total(candidates: &[Candidate]) -> u64 {
 /// The index of the candidate in whose share `target` falls, when shares are laid out from the best
 /// candidate down. Everything before that index is better, everything after it worse.
 ///
-/// Quickselect by weight: linear time, and only the last few hundred are sorted. `target` is below
-/// the total.
-pub(super) fn partition_at(candidates: &mut [Candidate], mut target: u64) -> usize {
+/// `target` is below the total.
+pub(super) fn partition_at(candidates: &mut [Candidate], target: u64) -> usize {
+    partition_by(candidates, target, |candidate| candidate.key)
+}
+
+/// The same for the order of `key`, which is another one for each candidate.
+///
+/// Quickselect by weight: linear time, and only the last few hundred are sorted.
+pub(super) fn partition_by<K: Ord>(
+    candidates: &mut [Candidate],
+    mut target: u64,
+    key: impl Fn(&Candidate) -> K,
+) -> usize {
     let (mut low, mut high) = (0, candidates.len());
     while high - low > SORTED {
         let middle = low + (high - low) / 2;
-        candidates[low..high].select_nth_unstable_by_key(middle - low, |candidate| candidate.key);
+        candidates[low..high].select_nth_unstable_by_key(middle - low, &key);
         let better = total(&candidates[low..middle]);
         if target < better {
             high = middle;
@@ -145,7 +166,7 @@ pub(super) fn partition_at(candidates: &mut [Candidate], mut target: u64) -> usi
             low = middle;
         }
     }
-    sort(&mut candidates[low..high]);
+    candidates[low..high].sort_unstable_by_key(&key);
     for (offset, candidate) in candidates[low..high].iter().enumerate() {
         if target < candidate.weight {
             return low + offset;

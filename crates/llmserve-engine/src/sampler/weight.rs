@@ -46,6 +46,11 @@ impl Softmax {
         Self { max, scale }
     }
 
+    /// The largest logit.
+    pub(super) fn max(self) -> f32 {
+        self.max
+    }
+
     /// The weight of a logit that is at most `max`. NaN weighs nothing; an infinite logit equals an
     /// infinite `max` and leaves nothing to finite ones.
     #[inline]
@@ -79,7 +84,7 @@ impl Softmax {
 
     /// How many octaves a logit lies below the largest, at most [`NOTHING`]. Larger logits are never further.
     #[inline]
-    fn octaves(self, logit: f32) -> f32 {
+    pub(super) fn octaves(self, logit: f32) -> f32 {
         let octaves = if logit >= self.max { 0.0 } else { (self.max - logit) * self.scale };
         // Written so that NaN takes the other branch.
         if octaves < NOTHING { octaves } else { NOTHING }

@@ -18,6 +18,8 @@ pub enum Event {
         /// Number of prompt tokens whose cells were reused.
         num_cached_tokens: usize,
     },
+    /// The next tokens of the prompt, if their log-probabilities were requested; all come before the output.
+    Prompt(Vec<PromptToken>),
     /// New output.
     Delta(Delta),
     /// The end: nothing follows.
@@ -55,11 +57,31 @@ pub struct TokenRecord {
     pub logprobs: Option<TokenLogprobs>,
 }
 
+/// A token of the prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PromptToken {
+    /// The token.
+    pub id: TokenId,
+    /// The token's bytes, which may be part of a UTF-8 character; empty for a control token.
+    pub bytes: Vec<u8>,
+    /// How likely it was; `None` for the first token, which nothing precedes.
+    pub score: Option<TokenScore>,
+}
+
+/// How likely a given token was.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenScore {
+    /// Its log-probability and alternatives.
+    pub logprobs: TokenLogprobs,
+    /// 1 for the likeliest token: one more than the number of likelier tokens.
+    pub rank: u32,
+}
+
 /// Log-probabilities at one position: the log-softmax of the model's raw logits (natural
 /// logarithm). Minus infinity is possible.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenLogprobs {
-    /// Log-probability of the drawn token.
+    /// Log-probability of the token.
     pub logprob: f32,
     /// The likeliest tokens, best first.
     pub top: Vec<(TokenId, f32)>,

@@ -6,7 +6,9 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod ids;
 pub(crate) mod model_info;
+mod ranges;
 pub(crate) mod request;
+pub(crate) mod sampling;
 pub(crate) mod session_error;
 pub(crate) mod stats;
 
@@ -17,5 +19,6 @@ pub use event::*;
 pub use ids::*;
 pub use model_info::ModelInfo;
 pub use request::*;
+pub use sampling::*;
 pub use session_error::{SessionError, SessionErrorReason};
 pub use stats::*;

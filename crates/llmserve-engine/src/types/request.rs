@@ -3,6 +3,8 @@
 use super::drafting::Drafting;
 use super::error::Error;
 use super::ids::TokenId;
+use super::ranges::{invalid, too_many};
+use super::sampling::SamplingParams;
 
 /// Maximum number of stop strings in one request.
 pub const MAX_STOP_STRINGS: usize = 64;
@@ -10,8 +12,8 @@ pub const MAX_STOP_STRINGS: usize = 64;
 pub const MAX_STOP_BYTES: usize = 4096;
 /// Maximum number of alternatives that are reported for a token.
 pub const MAX_TOP_LOGPROBS: u32 = 100;
-/// Maximum number of entries in a logit bias.
-pub const MAX_LOGIT_BIAS: usize = 4096;
+/// Maximum number of log-probabilities that are reported of a prompt: of each of its tokens, and of alternatives.
+pub const MAX_PROMPT_LOGPROBS: usize = 1 << 18;
 /// Maximum number of stop tokens.
 pub const MAX_STOP_TOKENS: usize = 4096;
 
@@ -47,63 +49,11 @@ pub enum Special {
     Marked,
 }
 
-/// How the next token is drawn.
-///
-/// The order is: penalties and bias, the constraint's mask, temperature, then truncation (`top_k`, `top_p`,
-/// `min_p`).
-#[derive(Debug, Clone, PartialEq)]
-pub struct SamplingParams {
-    /// 0 is greedy: the token with the largest logit.
-    pub temperature: f32,
-    /// Keep the `k` likeliest tokens; 0 is off.
-    pub top_k: u32,
-    /// Keep the smallest set of tokens with at least this probability; 1 is off.
-    pub top_p: f32,
-    /// Keep tokens with at least this share of the likeliest token's probability; 0 is off.
-    pub min_p: f32,
-    /// Truncation keeps at least this many tokens.
-    pub min_tokens_to_keep: u32,
-    /// Divides positive and multiplies negative logits of tokens in prompt and output (Keskar et
-    /// al. 2019, CTRL); 1 is off.
-    pub repetition_penalty: f32,
-    /// Subtracted from a logit for each occurrence in the output (`OpenAI`).
-    pub frequency_penalty: f32,
-    /// Subtracted once from the logit of each token in the output (`OpenAI`).
-    pub presence_penalty: f32,
-    /// No n-gram of this size occurs twice in prompt and output; 0 is off.
-    pub no_repeat_ngram_size: u32,
-    /// Added to logits.
-    pub logit_bias: Vec<(TokenId, f32)>,
-    /// Keys the generator of each draw together with the choice index and the number of generated
-    /// tokens; `None` takes a random one, which the result reports.
-    pub seed: Option<u64>,
-    /// Which of several choices for one prompt this is.
-    pub choice_index: u32,
-}
-
-impl Default for SamplingParams {
-    fn default() -> Self {
-        Self {
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            min_tokens_to_keep: 1,
-            repetition_penalty: 1.0,
-            frequency_penalty: 0.0,
-            presence_penalty: 0.0,
-            no_repeat_ngram_size: 0,
-            logit_bias: Vec::new(),
-            seed: None,
-            choice_index: 0,
-        }
-    }
-}
-
 /// When a generation ends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StopParams {
-    /// Maximum number of tokens to generate, 1 or more; `None`: up to the context length.
+    /// Maximum number of tokens to generate; `None`: up to the context length. 0 only where the prompt's
+    /// log-probabilities are requested.
     pub max_tokens: Option<u32>,
     /// End-of-generation tokens are not drawn before this many tokens.
     pub min_tokens: u32,
@@ -154,6 +104,9 @@ pub struct RequestParts {
     pub drafting: Option<Drafting>,
     /// Report log-probabilities with this many alternatives (0: of the drawn token only).
     pub logprobs: Option<u32>,
+    /// Report log-probabilities of the prompt's tokens with this many alternatives. The prompt is then computed
+    /// again, since cached cells have no logits.
+    pub prompt_logprobs: Option<u32>,
     /// Reuse cached cells of an equal prefix, and leave this request's cells to others.
     pub cache_prompt: bool,
     /// Maximum number of tokens in a prompt chunk of this request.
@@ -185,6 +138,7 @@ impl RequestParts {
             constraint: None,
             drafting: None,
             logprobs: None,
+            prompt_logprobs: None,
             cache_prompt: true,
             prefill_step_size: None,
             delivery: Delivery::Streaming,
@@ -211,20 +165,16 @@ impl GenerationRequest {
     /// # Errors
     /// [`Error::InvalidParameter`] names the first field that is out of range.
     pub fn new(parts: RequestParts) -> Result<Self, Error> {
-        check_sampling(&parts.sampling)?;
+        parts.sampling.check()?;
         check_stopping(&parts.stopping)?;
+        if parts.stopping.max_tokens == Some(0) && parts.prompt_logprobs.is_none() {
+            return Err(Error::beyond("max_tokens", 1.0, "must be at least 1, got 0"));
+        }
         if let Some(drafting) = &parts.drafting {
             drafting.check()?;
         }
-        if let Some(n) = parts.logprobs
-            && n > MAX_TOP_LOGPROBS
-        {
-            return Err(Error::beyond(
-                "logprobs",
-                f64::from(MAX_TOP_LOGPROBS),
-                format!("must be at most {MAX_TOP_LOGPROBS}, got {n}"),
-            ));
-        }
+        check_num_top("logprobs", parts.logprobs)?;
+        check_num_top("prompt_logprobs", parts.prompt_logprobs)?;
         if parts.prefill_step_size == Some(0) {
             return Err(Error::beyond("prefill_step_size", 1.0, "must be at least 1, got 0"));
         }
@@ -237,35 +187,18 @@ impl GenerationRequest {
     }
 }
 
-fn check_sampling(sampling: &SamplingParams) -> Result<(), Error> {
-    at_least_zero("temperature", sampling.temperature)?;
-    above_zero("top_p", sampling.top_p)?;
-    between("top_p", sampling.top_p, 0.0, 1.0)?;
-    between("min_p", sampling.min_p, 0.0, 1.0)?;
-    above_zero("repetition_penalty", sampling.repetition_penalty)?;
-    between("frequency_penalty", sampling.frequency_penalty, -100.0, 100.0)?;
-    between("presence_penalty", sampling.presence_penalty, -100.0, 100.0)?;
-    if sampling.logit_bias.len() > MAX_LOGIT_BIAS {
-        let n = sampling.logit_bias.len();
-        return Err(too_many(
-            "logit_bias",
-            MAX_LOGIT_BIAS,
-            format!("must have at most {MAX_LOGIT_BIAS} entries, got {n}"),
-        ));
+fn check_num_top(field: &'static str, num_top: Option<u32>) -> Result<(), Error> {
+    match num_top {
+        Some(n) if n > MAX_TOP_LOGPROBS => Err(Error::beyond(
+            field,
+            f64::from(MAX_TOP_LOGPROBS),
+            format!("must be at most {MAX_TOP_LOGPROBS}, got {n}"),
+        )),
+        Some(_) | None => Ok(()),
     }
-    for (token, bias) in &sampling.logit_bias {
-        // Minus infinity bans a token; everything else must be a number.
-        if bias.is_nan() || *bias == f32::INFINITY {
-            return invalid("logit_bias", format!("must be a number for token {}, got {bias}", token.0));
-        }
-    }
-    Ok(())
 }
 
 fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
-    if stopping.max_tokens == Some(0) {
-        return Err(Error::beyond("max_tokens", 1.0, "must be at least 1, got 0"));
-    }
     if let Some(max) = stopping.max_tokens
         && stopping.min_tokens > max
     {
@@ -311,44 +244,6 @@ fn check_stopping(stopping: &StopParams) -> Result<(), Error> {
     Ok(())
 }
 
-fn at_least_zero(field: &'static str, value: f32) -> Result<(), Error> {
-    if value.is_finite() && value >= 0.0 {
-        return Ok(());
-    }
-    lower_bound(field, value, format!("must be a number of at least 0, got {value}"))
-}
-
-fn above_zero(field: &'static str, value: f32) -> Result<(), Error> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(());
-    }
-    lower_bound(field, value, format!("must be a number above 0, got {value}"))
-}
-
-/// A value that is below 0, or not a finite number.
-fn lower_bound(field: &'static str, value: f32, reason: String) -> Result<(), Error> {
-    if value.is_finite() { Err(Error::beyond(field, 0.0, reason)) } else { invalid(field, reason) }
-}
-
-fn between(field: &'static str, value: f32, low: f32, high: f32) -> Result<(), Error> {
-    if (low..=high).contains(&value) {
-        return Ok(());
-    }
-    let reason = format!("must be a number from {low} to {high}, got {value}");
-    if value.is_nan() {
-        return invalid(field, reason);
-    }
-    Err(Error::beyond(field, f64::from(if value < low { low } else { high }), reason))
-}
-
-fn too_many(field: &'static str, most: usize, reason: String) -> Error {
-    Error::beyond(field, most as f64, reason)
-}
-
-fn invalid<T>(field: &'static str, reason: impl Into<String>) -> Result<T, Error> {
-    Err(Error::invalid(field, reason))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,29 +258,6 @@ mod tests {
     fn what_is_out_of_range_is_named_with_limit_and_value() {
         let refused =
             |change: fn(&mut RequestParts), message: &str| assert_eq!(check(change), Err(message.to_owned()));
-        refused(
-            |p| p.sampling.temperature = f32::NAN,
-            "temperature: must be a number of at least 0, got NaN",
-        );
-        refused(
-            |p| p.sampling.temperature = f32::INFINITY,
-            "temperature: must be a number of at least 0, got inf",
-        );
-        refused(|p| p.sampling.top_p = 0.0, "top_p: must be a number above 0, got 0");
-        refused(|p| p.sampling.top_p = 1.5, "top_p: must be a number from 0 to 1, got 1.5");
-        refused(|p| p.sampling.min_p = f32::NAN, "min_p: must be a number from 0 to 1, got NaN");
-        refused(
-            |p| p.sampling.repetition_penalty = 0.0,
-            "repetition_penalty: must be a number above 0, got 0",
-        );
-        refused(
-            |p| p.sampling.presence_penalty = 101.0,
-            "presence_penalty: must be a number from -100 to 100, got 101",
-        );
-        refused(
-            |p| p.sampling.logit_bias = vec![(TokenId(5), f32::NAN)],
-            "logit_bias: must be a number for token 5, got NaN",
-        );
         refused(|p| p.stopping.max_tokens = Some(0), "max_tokens: must be at least 1, got 0");
         refused(|p| p.stopping.min_tokens = 11, "min_tokens: must be at most max_tokens (10), got 11");
         refused(|p| p.stopping.max_total_tokens = Some(0), "max_total_tokens: must be at least 1, got 0");
@@ -396,6 +268,7 @@ mod tests {
             "stop: strings must have at most 4096 bytes, got 4097",
         );
         refused(|p| p.logprobs = Some(101), "logprobs: must be at most 100, got 101");
+        refused(|p| p.prompt_logprobs = Some(101), "prompt_logprobs: must be at most 100, got 101");
         refused(|p| p.prefill_step_size = Some(0), "prefill_step_size: must be at least 1, got 0");
         refused(
             |p| p.stopping.stop_token_ids = vec![TokenId(1); 4097],
@@ -405,9 +278,11 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_ranges_are_in() {
-        assert_eq!(check(|p| p.sampling.top_p = f32::MIN_POSITIVE), Ok(()));
-        assert_eq!(check(|p| p.sampling.temperature = f32::MAX), Ok(()));
-        assert_eq!(check(|p| p.sampling.logit_bias = vec![(TokenId(5), f32::NEG_INFINITY)]), Ok(()));
         assert_eq!(check(|p| p.stopping.min_tokens = 10), Ok(()));
+        let only_prompt = |p: &mut RequestParts| {
+            p.stopping.max_tokens = Some(0);
+            p.prompt_logprobs = Some(0);
+        };
+        assert_eq!(check(only_prompt), Ok(()));
     }
 }

@@ -86,10 +86,13 @@ impl Outbox {
                 true
             }
             Event::Accepted { .. } => true,
-            Event::Started { .. } | Event::Delta(_) => self.delivery == Delivery::Streaming,
+            Event::Started { .. } | Event::Prompt(_) | Event::Delta(_) => {
+                self.delivery == Delivery::Streaming
+            }
         };
         match (event, contents.events.back_mut()) {
-            // A slow reader gets one larger delta; no record is lost.
+            // A slow reader gets one larger event; no record is lost.
+            (Event::Prompt(new), Some(Event::Prompt(last))) => last.extend(new),
             (Event::Delta(new), Some(Event::Delta(last))) => last.tokens.extend(new.tokens),
             (event, _) => contents.events.push_back(event),
         }

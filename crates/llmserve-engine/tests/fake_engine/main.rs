@@ -9,6 +9,7 @@ mod drafts;
 mod ends;
 mod limits;
 mod reuse;
+mod scores;
 mod wakeups;
 
 use common::{Output, collect, expected_tokens, greedy};

@@ -57,4 +57,5 @@ class Ledger:
             timings=replace(times[0], decode_s=sum(timings.decode_s for timings in times) + later_prefill),
             reasoning_tokens=self._reasoning_tokens,
             stop=stop,
+            prompt=self._completions[0].prompt if self._completions else (),
         )

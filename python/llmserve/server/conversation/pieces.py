@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from llmserve.types import FinishReason, Timings, Token, Usage
+from llmserve.types import FinishReason, PromptToken, Timings, Token, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +66,5 @@ class TurnEnd:
     reasoning_tokens: int
     stop: str | None
     """The caller's stop string that ended it."""
+    prompt: tuple[PromptToken, ...] = ()
+    """The first segment's prompt, if its log-probabilities were requested."""

@@ -120,11 +120,19 @@ class SegmentRequests:
     def _params(self, budget: int | None) -> SamplingParams:
         """The turn's parameters without their constraint."""
         params = self._plan.params
-        seed = params.seed
+        seed, prompt_logprobs = params.seed, params.prompt_logprobs
         if self._state.num_segments > 0:
             # Draws are keyed by the number of tokens in the segment: the same seed would repeat them.
             seed = ((seed or 0) + self._state.num_segments * _SEED_STEP) % 2**64
-        return params.replace(json_schema=None, regex=None, grammar=None, max_tokens=budget, seed=seed)
+            prompt_logprobs = None
+        return params.replace(
+            json_schema=None,
+            regex=None,
+            grammar=None,
+            max_tokens=budget,
+            seed=seed,
+            prompt_logprobs=prompt_logprobs,
+        )
 
 
 def _bound(params: SamplingParams, plan: TurnPlan) -> SamplingParams:

@@ -110,7 +110,11 @@ class Segment:
 
 def _joined(deltas: Sequence[Delta]) -> Delta:
     text = "".join(delta.text for delta in deltas)
-    return Delta(text=text, tokens=tuple(token for delta in deltas for token in delta.tokens))
+    return Delta(
+        text=text,
+        tokens=tuple(token for delta in deltas for token in delta.tokens),
+        prompt=tuple(token for delta in deltas for token in delta.prompt),
+    )
 
 
 @dataclass(frozen=True, slots=True)

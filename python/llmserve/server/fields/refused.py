@@ -32,7 +32,7 @@ class RefusedKind(Kind):
 
 
 _SAMPLER = "the sampler is not supported"
-_PENALTIES = "the penalties look at the whole text"
+_PENALTIES = "the penalties of this API look at the whole text"
 _BEAMS = "beam search is not supported"
 _SCORES = "only /v1/completions and /v1/chat/completions give log-probabilities"
 _REASONING = "use reasoning_format of /v1/chat/completions"
@@ -45,25 +45,19 @@ _OPTIONS = "put it into options"
 _DETOKENIZED = "control tokens and stop strings are left out of the text"
 
 SAMPLERS = {
-    "typical_p": Refused(_SAMPLER, (1,)),
-    "top_n_sigma": Refused(_SAMPLER, (-1, 0)),
-    "xtc_probability": Refused(_SAMPLER, (0,)),
-    "dynatemp_range": Refused(_SAMPLER, (0,)),
-    "mirostat": Refused(_SAMPLER, (0,)),
-    "dry_multiplier": Refused(_SAMPLER, (0,)),
     "adaptive_target": Refused(_SAMPLER, (-1,)),
-    "penalty_last_n": Refused(_PENALTIES, (-1,)),
-    "repetition_penalty_range": Refused(_PENALTIES, (0, -1)),
-    "mirostat_mode": Refused(_SAMPLER, (0,)),
+    "penalty_last_n": Refused("use repeat_last_n", (-1,)),
+    "repetition_penalty_range": Refused("use repeat_last_n", (0, -1)),
+    "mirostat_mode": Refused("use mirostat", (0,)),
     "tfs": Refused(_SAMPLER, (1,)),
     "tfs_z": Refused(_SAMPLER, (1,)),
     "top_a": Refused(_SAMPLER, (0,)),
     "epsilon_cutoff": Refused(_SAMPLER, (0,)),
     "eta_cutoff": Refused(_SAMPLER, (0,)),
     "smoothing_factor": Refused(_SAMPLER, (0,)),
-    "dynamic_temperature": Refused(_SAMPLER, (False,)),
-    "temperature_last": Refused("the order of the samplers is fixed", (False,)),
-    "sampler_priority": Refused("the order of the samplers is fixed"),
+    "dynamic_temperature": Refused("use dynatemp_range", (False,)),
+    "temperature_last": Refused("use samplers", (False,)),
+    "sampler_priority": Refused("use samplers"),
     "guidance_scale": Refused("classifier-free guidance is not supported", (1,)),
     "negative_prompt": Refused("classifier-free guidance is not supported"),
     "do_sample": Refused("use temperature 0 for greedy generation", (True,)),
@@ -99,7 +93,6 @@ EVERYWHERE = {
     "web_search_options": Refused("llmserve does not search"),
     "lora": Refused(_ADAPTERS),
     "lora_path": Refused(_ADAPTERS),
-    "prompt_logprobs": Refused("a prompt's log-probabilities are not supported"),
     "n_probs": Refused(_SCORES, (0,)),
     "n_cmpl": Refused("only one text is generated", (1,)),
 }
@@ -135,6 +128,13 @@ ONLY_OPENAI = {
     "response_format": Refused("use text.format of /v1/responses, or another route of the OpenAI API"),
     "bad_words": Refused(_OPENAI),
     "repeat_last_n": Refused(_PENALTIES, (-1,)),
+    "typical_p": Refused(_OPENAI, (1,)),
+    "top_n_sigma": Refused(_OPENAI, (-1, 0)),
+    "xtc_probability": Refused(_OPENAI, (0,)),
+    "dynatemp_range": Refused(_OPENAI, (0,)),
+    "mirostat": Refused(_OPENAI, (0,)),
+    "dry_multiplier": Refused(_OPENAI, (0,)),
+    "samplers": Refused(_OPENAI),
     "n": Refused("only one text is generated", (1,)),
 }
 """Fields of the OpenAI API that the dialects of llamacpp-server and Llamatik lack."""
@@ -162,6 +162,7 @@ _OF_OTHER_ROUTES = {
     "prompt": Refused("use userPrompt"),
     "logprobs": Refused(_SCORES, (False, 0)),
     "top_logprobs": Refused(_SCORES, (0,)),
+    "prompt_logprobs": Refused(_SCORES),
     "messages": Refused("belongs to chat"),
     "tools": Refused("belongs to chat"),
     "chat_template": Refused("belongs to chat"),
@@ -183,19 +184,11 @@ _OF_OTHER_ROUTES = {
 REFUSED = {**EVERYWHERE, **CHAT, **ONLY_OPENAI, **_OF_OTHER_ROUTES}
 
 WITHOUT_EFFECT = {
-    "mirostat_tau": "`mirostat` is off",
-    "mirostat_eta": "`mirostat` is off",
-    "xtc_threshold": "`xtc_probability` is 0",
-    "dry_base": "`dry_multiplier` is 0",
-    "dry_allowed_length": "`dry_multiplier` is 0",
-    "dry_penalty_last_n": "`dry_multiplier` is 0",
-    "dry_sequence_breakers": "`dry_multiplier` is 0",
-    "dynatemp_exponent": "`dynatemp_range` is 0",
     "length_penalty": "belongs to beam search",
     "early_stopping": "belongs to beam search",
     "guided_decoding_backend": "there is one backend",
-    "n_keep": "a prompt is never cut",
-    "n_discard": "a prompt is never cut",
+    "n_keep": "a full context ends the text, and is never shifted",
+    "n_discard": "a full context ends the text, and is never shifted",
     "id_slot": "the scheduler chooses",
     "priority": "requests are served in turn",
     "cache_salt": "about the cache only",
@@ -206,8 +199,6 @@ WITHOUT_EFFECT = {
     "metadata": "about the client only",
     "store": "nothing is stored",
     "timings_per_token": "the last chunk has `timings`",
-    # Clients of llama-server send their list with each request, so a refusal would lock them out.
-    "samplers": "the order of the samplers is fixed",
     "return_progress": "about the answer's shape only",
 }
 """Fields that are ignored because they change nothing here, and why."""

@@ -6,12 +6,15 @@ import secrets
 from typing import Any
 
 from llmserve.sampling_params import SamplingParams
+from llmserve.server.fields.samplers import BREAKERS, SAMPLERS
 from llmserve.server.fields.table import table
 from llmserve.server.web.field_kinds import TEXTS
 from llmserve.server.web.fields import Values
 from llmserve.server.web.token_kinds import LOGIT_BIAS, TOKEN_IDS
 
 RANDOM_SEED = -1
+WHOLE_TEXT = -1
+"""As a number of last tokens: llama-server's name of the context length."""
 MAX_SEED = 2**64 - 1
 MAX_COUNT = 2**32 - 1
 
@@ -25,6 +28,8 @@ _COUNT = {"minimum": 0, "maximum": MAX_COUNT}
 _SIZE = {"minimum": 1, "maximum": MAX_COUNT}
 _SHARE = {"minimum": 0, "maximum": 1}
 _PENALTY = {"minimum": -100, "maximum": 100}
+_LAST_TOKENS = {"minimum": WHOLE_TEXT, "maximum": MAX_COUNT}
+_AT_LEAST_0 = {"minimum": 0}
 
 SAMPLING = table(
     SamplingParams,
@@ -73,6 +78,42 @@ SAMPLING = table(
         "prefill_step_size": _SIZE,
         "ignore_eos": {},
         "cache_prompt": {},
+        "repeat_last_n": {
+            **_LAST_TOKENS,
+            "doc": "The three penalties look at this many last tokens of prompt and output; 0 turns them "
+            "off, -1 is all tokens. Absent: repetition looks at prompt and output, the others at the output.",
+        },
+        "typical_p": _SHARE,
+        "top_n_sigma": {
+            "minimum": -1,
+            "doc": "Keep tokens whose logit is at most this many standard deviations of all logits below the "
+            "largest (Tang et al. 2024); 0 and less is off.",
+        },
+        "xtc_probability": _SHARE,
+        "xtc_threshold": _SHARE,
+        "dynatemp_range": _AT_LEAST_0,
+        "dynatemp_exponent": _AT_LEAST_0,
+        "mirostat": {"minimum": 0, "maximum": 2},
+        "mirostat_tau": _AT_LEAST_0,
+        "mirostat_eta": _AT_LEAST_0,
+        "dry_multiplier": _AT_LEAST_0,
+        "dry_base": {"minimum": 1},
+        "dry_allowed_length": _SIZE,
+        "dry_penalty_last_n": {
+            **_LAST_TOKENS,
+            "doc": "DRY looks for repetitions in this many last tokens of prompt and output; 0 is off, -1 is "
+            "all tokens.",
+        },
+        "dry_sequence_breakers": {
+            "kind": BREAKERS,
+            "doc": "Texts that no repetition extends across, at most 64 of at most 64 characters. Default: "
+            'a line end, `:`, `"` and `*`.',
+        },
+        "samplers": {
+            "kind": SAMPLERS,
+            "doc": "The samplers in their order, by name or by a text of initials; what is not named is off, "
+            "and what is named twice is applied twice.",
+        },
     },
 )
 """Fields of `SamplingParams` that clients may set. The ranges of counts are the engine's own, others too or
@@ -90,4 +131,9 @@ def sampling_params(values: Values, *, seed_bits: int = _SAFE_SEED_BITS, **more:
         made["seed"] = secrets.randbits(seed_bits)
     if "top_p" in made:
         made["top_p"] = max(made["top_p"], _LEAST_TOP_P)
+    if "top_n_sigma" in made:
+        made["top_n_sigma"] = max(made["top_n_sigma"], 0)
+    for name in ("repeat_last_n", "dry_penalty_last_n"):
+        if made.get(name) == WHOLE_TEXT:
+            made[name] = MAX_COUNT
     return SamplingParams(**made, **more)

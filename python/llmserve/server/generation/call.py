@@ -75,7 +75,8 @@ def turns(
     Each segment of a turn replaces the whole session, so it is held to the end.
     """
     plans = [
-        replace(plan, params=plan.params.replace(choice_index=index)) if index else plan
+        # The choices share their prompt, and one of them tells how likely it is.
+        replace(plan, params=plan.params.replace(choice_index=index, prompt_logprobs=None)) if index else plan
         for index in range(num_choices)
     ]
     return Call(

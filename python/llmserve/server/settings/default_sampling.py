@@ -19,6 +19,22 @@ NAMES = (
     "frequency_penalty",
     "presence_penalty",
     "no_repeat_ngram_size",
+    "repeat_last_n",
+    "typical_p",
+    "top_n_sigma",
+    "xtc_probability",
+    "xtc_threshold",
+    "dynatemp_range",
+    "dynatemp_exponent",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "dry_sequence_breakers",
+    "samplers",
 )
 """Fields of `SamplingParams` that may have a default."""
 

@@ -28,6 +28,7 @@ pub(super) fn limits(
         num_cells: shape.num_cells,
         layout: shape.layout,
         batch_size: config.batch_size as usize,
+        max_outputs: shape.max_outputs(config.batch_size as usize),
         num_threads: shape.num_threads,
         trims_anywhere: matches!(trimming, Trimming::Anywhere),
         max_rollback: if matches!(trimming, Trimming::Never) { num_snapshots } else { usize::MAX },

@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use llama_cpp_sys_2 as sys;
 
 use super::Weights;
+use super::tiles::TILE;
 use crate::config::{
     ContextConfig, FlashAttention, KvLayout, KvType, MetadataValue, RopeScaling, WeightsConfig,
 };
@@ -31,9 +32,11 @@ pub(crate) struct ContextShape {
 }
 
 impl ContextShape {
-    /// Maximum number of rows in a batch whose logits are wanted: the next token of each sequence and its draft.
+    /// Maximum number of rows in a batch whose logits are wanted: the next token of each sequence and its draft, or
+    /// a tile of a prompt whose log-probabilities are requested.
     pub(super) fn max_outputs(&self, batch_size: usize) -> usize {
-        (self.num_slots * (1 + MAX_DRAFT_TOKENS)).min(batch_size).max(self.num_slots)
+        let drafted = self.num_slots * (1 + MAX_DRAFT_TOKENS);
+        drafted.max(self.num_slots + TILE).min(batch_size).max(self.num_slots)
     }
 
     /// llama.cpp's `n_ctx`: all cells together.

@@ -28,13 +28,7 @@ unsafe extern "C" {
     fn omp_get_num_threads() -> c_int;
     fn omp_get_thread_num() -> c_int;
     fn llmserve_leave_out_threads(halvings: c_int);
-    fn llmserve_crowd(
-        all: c_int,
-        took_ns: i64,
-        rate: *const f64,
-        count: c_int,
-        num_threads: *mut c_int,
-    );
+    fn llmserve_crowd(all: c_int, took_ns: i64, rate: *const f64, count: c_int, num_threads: *mut c_int);
 }
 
 fn parallel<T: Sync>(num_threads: u32, function: unsafe extern "C" fn(*mut c_void), data: &T) {
@@ -123,7 +117,13 @@ fn crowd(took_ms: i64, rates: &[[f64; 5]]) -> Vec<i32> {
     let table = rates.as_flattened();
     // SAFETY: rates for 0 to 4 threads, and a number of threads, for each region.
     unsafe {
-        llmserve_crowd(4, took_ms * 1_000_000, table.as_ptr(), rates.len() as c_int, num_threads.as_mut_ptr());
+        llmserve_crowd(
+            4,
+            took_ms * 1_000_000,
+            table.as_ptr(),
+            rates.len() as c_int,
+            num_threads.as_mut_ptr(),
+        );
     }
     num_threads
 }
@@ -142,11 +142,9 @@ fn threads_that_compute_most_of_the_time_stay() {
 #[test]
 fn as_many_threads_stay_as_get_most_computed() {
     for took_ms in [10, 60, 1000] {
-        for (best, rate) in [
-            (1, [0.0, 0.5, 0.2, 0.2, 0.1]),
-            (2, [0.0, 0.3, 0.6, 0.0, 0.4]),
-            (4, [0.0, 0.3, 0.4, 0.0, 0.6]),
-        ] {
+        for (best, rate) in
+            [(1, [0.0, 0.5, 0.2, 0.2, 0.1]), (2, [0.0, 0.3, 0.6, 0.0, 0.4]), (4, [0.0, 0.3, 0.4, 0.0, 0.6])]
+        {
             let share = share_of(&crowd(took_ms, &[rate; 400])[40..], best);
             assert!(share > 0.75, "{share} of the regions of {took_ms} ms with {best} threads");
         }

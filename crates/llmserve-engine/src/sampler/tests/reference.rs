@@ -127,8 +127,8 @@ fn params() -> impl Strategy<Value = SamplingParams> {
                 presence_penalty,
                 no_repeat_ngram_size,
                 logit_bias,
-                seed: None,
                 choice_index,
+                ..SamplingParams::default()
             }
         },
     )
@@ -150,9 +150,9 @@ proptest! {
         params in params(), seed in any::<u64>(), row in row(1..20),
         prompt in tokens(0..8), output in tokens(0..8), bans in tokens(0..4),
     ) {
-        let mut sampler = Sampler::new(&params, seed, None, &prompt);
+        let mut sampler = new_sampler(&params, seed, None, &prompt);
         for &token in &output {
-            sampler.accept(token);
+            accept(&mut sampler, token.0);
         }
         let row_after = adjusted(&params, &prompt, &output, &bans, &row);
         prop_assert_eq!(draw(&sampler, &row, &bans), reference(&sampler, &params, seed, &row_after));
@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn equals_the_reference_for_wide_rows(mut params in params(), seed in any::<u64>(), row in row(1..5000)) {
         params.logit_bias.clear();
-        let sampler = Sampler::new(&params, seed, None, &[]);
+        let sampler = new_sampler(&params, seed, None, &[]);
         prop_assert_eq!(draw(&sampler, &row, &[]), reference(&sampler, &params, seed, &row));
     }
 
@@ -173,8 +173,8 @@ proptest! {
     ) {
         params.temperature = temperature.abs().min(f32::MAX);
         params.repetition_penalty = repetition.abs().clamp(f32::MIN_POSITIVE, f32::MAX);
-        let mut sampler = Sampler::new(&params, seed, Some(5), &[TokenId(0), TokenId(1)]);
-        sampler.accept(TokenId(2));
+        let mut sampler = new_sampler(&params, seed, Some(5), &[TokenId(0), TokenId(1)]);
+        accept(&mut sampler, 2);
         match sampler.sample(&row, Bans::default(), &mut Scratch::default()) {
             Ok(sampled) => {
                 prop_assert!(row[sampled.token.0 as usize] > f32::NEG_INFINITY);
@@ -204,10 +204,10 @@ fn equals_the_reference_in_a_heavy_tail() {
         SamplingParams { min_p: 0.5, min_tokens_to_keep: 500, ..base.clone() },
         SamplingParams { top_k: 9000, top_p: 0.9, ..base.clone() },
     ] {
-        let mut sampler = Sampler::new(&params, 5, None, &[]);
+        let mut sampler = new_sampler(&params, 5, None, &[]);
         for _ in 0..150 {
             assert_eq!(draw(&sampler, &row, &[]), reference(&sampler, &params, 5, &row), "{params:?}");
-            sampler.accept(TokenId(0));
+            accept(&mut sampler, 0);
         }
     }
 }

@@ -10,13 +10,13 @@ fn with(change: impl FnOnce(&mut SamplingParams)) -> SamplingParams {
 
 /// How often each token is drawn in `num_draws`.
 fn counts(params: &SamplingParams, row: &[f32], num_draws: usize) -> Vec<u32> {
-    let mut sampler = Sampler::new(params, 2026, None, &[]);
+    let mut sampler = new_sampler(params, 2026, None, &[]);
     let mut counts = vec![0; row.len()];
     for _ in 0..num_draws {
         if let Some(id) = draw(&sampler, row, &[]) {
             counts[id] += 1;
         }
-        sampler.accept(TokenId(0));
+        accept(&mut sampler, 0);
     }
     counts
 }
@@ -73,8 +73,8 @@ fn draws_follow_the_truncated_distribution() {
 fn seed_choice_and_position_key_the_draw() {
     let row = vec![0.0; 1000];
     let draw_with = |seed, choice, num_generated| {
-        let mut sampler = Sampler::new(&with(|params| params.choice_index = choice), seed, None, &[]);
-        (0..num_generated).for_each(|_| sampler.accept(TokenId(7)));
+        let mut sampler = new_sampler(&with(|params| params.choice_index = choice), seed, None, &[]);
+        (0..num_generated).for_each(|_| accept(&mut sampler, 7));
         draw(&sampler, &row, &[])
     };
     assert_eq!(draw_with(1, 0, 0), draw_with(1, 0, 0));
@@ -85,11 +85,11 @@ fn seed_choice_and_position_key_the_draw() {
 #[test]
 fn seeded_text_never_changes() {
     let row: Vec<f32> = (0..500u16).map(|i| f32::from(i * 37 % 101) * 0.05).collect();
-    let mut sampler = Sampler::new(&with(|params| (params.top_k, params.top_p) = (40, 0.9)), 42, None, &[]);
+    let mut sampler = new_sampler(&with(|params| (params.top_k, params.top_p) = (40, 0.9)), 42, None, &[]);
     let drawn: Vec<usize> = (0..8)
         .filter_map(|_| {
             let id = draw(&sampler, &row, &[])?;
-            sampler.accept(TokenId(id as i32));
+            accept(&mut sampler, id as i32);
             Some(id)
         })
         .collect();
@@ -105,23 +105,23 @@ fn penalties_come_before_bias_and_temperature() {
         (params.frequency_penalty, params.presence_penalty) = (1.0, 0.5);
         params.logit_bias = vec![(TokenId(0), 1.0)];
     });
-    let mut sampler = Sampler::new(&params, 0, None, &[]);
-    sampler.accept(TokenId(0));
+    let mut sampler = new_sampler(&params, 0, None, &[]);
+    accept(&mut sampler, 0);
     assert_eq!(draw(&sampler, &[8.0, 3.4], &[]), Some(0));
     assert_eq!(draw(&sampler, &[8.0, 3.6], &[]), Some(1));
 }
 
 #[test]
 fn bans_come_before_truncation() {
-    let sampler = Sampler::new(&with(|params| params.top_k = 1), 0, None, &[]);
+    let sampler = new_sampler(&with(|params| params.top_k = 1), 0, None, &[]);
     assert_eq!(draw(&sampler, &[3.0, 2.0, 1.0], &[TokenId(0)]), Some(1));
-    let sampler = Sampler::new(&with(|params| params.min_p = 1.0), 0, None, &[]);
+    let sampler = new_sampler(&with(|params| params.min_p = 1.0), 0, None, &[]);
     assert_eq!(draw(&sampler, &[3.0, 2.0, 1.0], &[TokenId(0), TokenId(1)]), Some(2));
 }
 
 #[test]
 fn greedy_takes_the_lowest_of_equals() {
-    let sampler = Sampler::new(&SamplingParams::default(), 0, None, &[]);
+    let sampler = new_sampler(&SamplingParams::default(), 0, None, &[]);
     assert_eq!(draw(&sampler, &[1.0, f32::NAN, 2.0, 2.0], &[]), Some(2));
     assert_eq!(draw(&sampler, &[1.0, 2.0, 2.0], &[TokenId(1)]), Some(2));
     assert_eq!(draw(&sampler, &[-0.0, 0.0], &[]), Some(0));
@@ -137,7 +137,7 @@ fn infinite_logits_share_the_draw() {
 #[test]
 fn no_usable_logit_is_an_error() {
     for params in [SamplingParams::default(), with(|params| params.top_p = 0.5)] {
-        let sampler = Sampler::new(&params, 0, Some(2), &[]);
+        let sampler = new_sampler(&params, 0, Some(2), &[]);
         for row in [&[f32::NAN, f32::NEG_INFINITY][..], &[]] {
             let result = sampler.sample(row, Bans::default(), &mut Scratch::default());
             assert_eq!(result, Err(Error::InvalidLogits));
@@ -151,9 +151,9 @@ fn logprobs_are_of_the_raw_logits() {
         (params.temperature, params.repetition_penalty) = (0.0, 4.0);
         params.logit_bias = vec![(TokenId(2), 100.0)];
     });
-    let sampler = Sampler::new(&params, 0, Some(2), &[TokenId(1)]);
+    let sampler = new_sampler(&params, 0, Some(2), &[TokenId(1)]);
     let row = [0.0f32; 4];
-    let Ok(Sampled { token, logprobs: Some(logprobs) }) =
+    let Ok(Sampled { token, logprobs: Some(logprobs), .. }) =
         sampler.sample(&row, Bans { tokens: &[TokenId(0)], allowed: None }, &mut Scratch::default())
     else {
         unreachable!("four finite logits")

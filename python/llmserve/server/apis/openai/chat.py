@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -15,6 +15,7 @@ from llmserve.server.apis.openai.constraints import constraint_field, with_const
 from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
 from llmserve.server.apis.openai.for_model import for_model
+from llmserve.server.apis.openai.prompt_logprobs import prompt_logprobs
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation import Piece, Turn, TurnEnd, check_plan
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
@@ -26,6 +27,7 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
+from llmserve.types import PromptToken
 
 _CHUNK = "chat.completion.chunk"
 
@@ -94,7 +96,11 @@ class ChatApi:
                     frames = answer.frames(with_usage=request.stream_options.include_usage)
                     await exchange.send_events(frames, answers.render_error, headers=headers)
                 else:
-                    await exchange.send_json(await answer.whole(), headers=headers)
+                    whole = await answer.whole()
+                    if (num_top := request.prompt_logprobs) is not None:
+                        shown = await prompt_logprobs(used.engine, answer.prompt(), num_top)
+                        whole["prompt_logprobs"] = shown
+                    await exchange.send_json(whole, headers=headers)
 
 
 class _Answer:
@@ -118,6 +124,10 @@ class _Answer:
         whole = self._envelope.fields(self._envelope.kind, shown)
         timings = answers.timings(ends[0].usage, ends[0].timings)
         return {**whole, "usage": self._usage(), "timings": timings}
+
+    def prompt(self) -> Sequence[PromptToken]:
+        """The prompt's tokens, once the answer is whole."""
+        return self._choices[0].turn.end.prompt
 
     async def frames(self, *, with_usage: bool) -> AsyncGenerator[bytes, None]:
         """The answer as events."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
-from llmserve.server.apis.openai.schema import SamplingFields
+from llmserve.server.apis.openai.schema import PROMPT_LOGPROBS, SamplingFields
 from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.field_kinds import MESSAGES, OBJECT, OBJECTS, one_of, unchecked
@@ -71,6 +71,7 @@ class ChatRequest(SamplingFields):
     top_logprobs: Annotated[
         int | None, Field("Number of alternatives for each token.", minimum=0, maximum=20)
     ] = None
+    prompt_logprobs: Annotated[int | None, PROMPT_LOGPROBS] = None
     reasoning_effort: Annotated[
         str | None, Field("Passed to the chat template; `none` also turns reasoning off there.")
     ] = None

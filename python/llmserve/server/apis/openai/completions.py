@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from llmserve import _core
 from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai import answers, logprobs
@@ -15,7 +16,8 @@ from llmserve.server.apis.openai.completions_schema import OpenAiCompletionReque
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.for_model import for_model
-from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
+from llmserve.server.apis.openai.prompt_logprobs import echoed, prompt_logprobs
+from llmserve.server.apis.openai.sampling import check_prompt_logprobs, ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
 from llmserve.server.apis.openai.time_limit import TimeLimit
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
@@ -30,7 +32,7 @@ from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
-from llmserve.types import Completion, Delta, Timings, Usage
+from llmserve.types import Completion, Delta, PromptToken, Timings, Usage
 
 _EXAMPLE = {
     "id": "cmpl-1",
@@ -105,6 +107,8 @@ class CompletionsApi:
             )
         if session is not None and num_choices > 1:
             raise FieldError("n", "and prompt must ask for one text when a session is named")
+        if session is not None and request.num_prompt_alternatives is not None:
+            raise FieldError(_scores_field(request), "cannot give a prompt's log-probabilities in a session")
         async with AsyncExitStack() as stack:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
             params = await for_model(used, params, request)
@@ -115,7 +119,7 @@ class CompletionsApi:
             ]
             for choice in choices:
                 await choice.prepare()
-            if request.num_tokens_wanted != 0:
+            if request.num_tokens_wanted != 0 or request.num_prompt_alternatives is not None:
                 call = Call(
                     dialect=DIALECT,
                     model=used.model,
@@ -130,6 +134,8 @@ class CompletionsApi:
                 run = await stack.enter_async_context(self._services.generation.run(call))
                 for choice in choices:
                     choice.run = run
+                if not request.stream:
+                    await _check_size(request, run)
             yield used, choices
 
 
@@ -138,13 +144,36 @@ def _params(request: OpenAiCompletionRequest) -> SamplingParams:
         raise FieldError("suffix", "is not supported: put a model's own infill tokens into the prompt")
     if request.best_of is not None and request.best_of != request.n:
         raise FieldError("best_of", f"must equal n ({request.n}) if given, got {request.best_of}")
-    if request.echo and request.logprobs is not None:
-        raise FieldError(
-            "logprobs", "cannot be used with echo: the log-probabilities of prompts are not supported"
-        )
+    check_prompt_logprobs(request.prompt_logprobs, is_stream=request.stream)
+    num_alternatives = request.num_prompt_alternatives
+    least = 1 if num_alternatives is None else 0
     return sampling_params(
-        request.sampling, max_tokens=request.num_tokens_wanted or 1, logprobs=request.logprobs
+        request.sampling,
+        max_tokens=request.num_tokens_wanted or least,
+        logprobs=request.logprobs,
+        prompt_logprobs=num_alternatives,
     )
+
+
+def _scores_field(request: OpenAiCompletionRequest) -> str:
+    """The field that asks for the prompt's log-probabilities."""
+    return "logprobs" if request.prompt_logprobs is None else "prompt_logprobs"
+
+
+async def _check_size(request: OpenAiCompletionRequest, run: Run[Stream]) -> None:
+    """Bounds the prompts' part of a whole answer as the engine bounds that of each prompt.
+
+    Raises:
+        FieldError: It is too large.
+    """
+    if request.num_prompt_alternatives is None:
+        return
+    num_tokens = sum([await output.accepted() for output in await run.outputs()])
+    num_scores = num_tokens * (1 + request.num_prompt_alternatives)
+    if num_scores > (most := _core.MAX_PROMPT_LOGPROBS):
+        raise FieldError(
+            _scores_field(request), f"gives at most {most} log-probabilities of prompts, got {num_scores}"
+        )
 
 
 @dataclass(slots=True)
@@ -164,6 +193,8 @@ class Choice:
     echoed: str = ""
     shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
     legacy: logprobs.LegacyLogprobs | None = None
+    unshown: list[PromptToken] = field(default_factory=list)
+    """What has come of the prompt, until it is echoed in a stream."""
     completion: Completion | None = None
     """Once it has ended."""
 
@@ -257,6 +288,17 @@ class Choice:
         prompt = self.prompt
         return await self.engine.tokenize(prompt) if isinstance(prompt, str) else prompt
 
+    async def echo_of(self, prompt: Sequence[PromptToken]) -> dict[str, Any] | None:
+        """The lists of the echoed prompt's tokens, if they are shown."""
+        if not self.scores_echo or self.legacy is None:
+            return None
+        return await echoed(self.engine, prompt, self.echoed, self.legacy)
+
+    @property
+    def scores_echo(self) -> bool:
+        """Whether the prompt's tokens are shown with it."""
+        return self.request.echo and self.legacy is not None
+
     async def logprobs_of(self, delta: Delta, stop: str | None, *, is_last: bool) -> dict[str, Any] | None:
         """The lists of the tokens that are shown with a delta."""
         if self.legacy is None or self.run is None:
@@ -283,9 +325,15 @@ class _Answer:
         shown = []
         for index, (choice, completion) in enumerate(zip(self._choices, completions, strict=True)):
             delta = Delta(text=completion.text, tokens=completion.tokens)
+            echo = await choice.echo_of(completion.prompt)
             lists = await choice.logprobs_of(delta, choice.hidden_stop, is_last=True)
+            if echo is not None and lists is not None:
+                lists = logprobs.joined(echo, lists)
             text = choice.echoed + completion.text + choice.shown_stop
-            shown.append(_choice(index, text, lists, completion.finish_reason))
+            entry = _choice(index, text, lists, completion.finish_reason)
+            if (num_top := self._request.prompt_logprobs) is not None:
+                entry["prompt_logprobs"] = await prompt_logprobs(choice.engine, completion.prompt, num_top)
+            shown.append(entry)
         whole = self._envelope.fields(self._envelope.kind, shown)
         timings = answers.timings(completions[0].usage, completions[0].timings)
         return {**whole, "usage": self._usage(), "timings": timings}
@@ -296,7 +344,7 @@ class _Answer:
             if choice.run is None:
                 await choice.result()
                 yield self._frame(_choice(index, choice.echoed, None, "length"))
-            elif self._request.echo:
+            elif self._request.echo and not choice.scores_echo:
                 yield self._frame(_choice(index, choice.echoed, None, None))
         if (run := self._choices[0].run) is not None:
             async with aclosing(merged(await run.outputs())) as deltas:
@@ -309,6 +357,20 @@ class _Answer:
         yield DONE
 
     async def _part(self, index: int, delta: Delta) -> bytes:
+        choice = self._choices[index]
+        if delta.prompt:
+            choice.unshown += delta.prompt
+            return b""
+        return await self._echo(choice) + await self._output(index, delta)
+
+    async def _echo(self, choice: Choice) -> bytes:
+        """The prompt with its lists, once all of it has come."""
+        prompt, choice.unshown = choice.unshown, []
+        if not prompt:
+            return b""
+        return self._frame(_choice(choice.index, choice.echoed, await choice.echo_of(prompt), None))
+
+    async def _output(self, index: int, delta: Delta) -> bytes:
         lists = await self._choices[index].logprobs_of(delta, None, is_last=False)
         has_tokens = lists is not None and lists["tokens"]
         if not delta.text and not has_tokens:
@@ -318,10 +380,11 @@ class _Answer:
     async def _last(self, index: int) -> bytes:
         choice = self._choices[index]
         completion = await choice.result()
+        echo = await self._echo(choice)
         rest = await choice.logprobs_of(Delta(text="", tokens=()), choice.hidden_stop, is_last=True)
         timings = answers.timings(completion.usage, completion.timings)
         last = _choice(index, choice.shown_stop, rest, completion.finish_reason)
-        return self._frame(last, timings=timings)
+        return echo + self._frame(last, timings=timings)
 
     def _frame(self, choice: dict[str, Any], **extra: Any) -> bytes:
         usage = {"usage": None} if self._request.stream_options.include_usage else {}

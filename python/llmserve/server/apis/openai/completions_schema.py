@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from llmserve.server.apis.openai.schema import SamplingFields, token_limit
+from llmserve.server.apis.openai.schema import PROMPT_LOGPROBS, SamplingFields, token_limit
 from llmserve.server.fields.refused import EVERYWHERE, RAW_PROMPT, refused
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.field_kinds import unchecked
@@ -29,7 +29,8 @@ class OpenAiCompletionRequest(SamplingFields):
     max_tokens: Annotated[
         int | None,
         Field(
-            "Maximum number of tokens; -1 for up to the context length. 0 generates nothing, for `echo`. "
+            "Maximum number of tokens; -1 for up to the context length. 0 generates nothing, for `echo` and "
+            "`prompt_logprobs`. "
             f"Default: {DEFAULT_MAX_TOKENS}.",
             minimum=-1,
             maximum=MAX_COUNT,
@@ -40,9 +41,14 @@ class OpenAiCompletionRequest(SamplingFields):
     logprobs: Annotated[
         int | None,
         Field(
-            "Give log-probabilities, with this number of alternatives for each token.", minimum=0, maximum=100
+            "Give log-probabilities, with this number of alternatives for each token; with `echo`, also for "
+            "the prompt.",
+            engine=("logprobs", "prompt_logprobs"),
+            minimum=0,
+            maximum=100,
         ),
     ] = None
+    prompt_logprobs: Annotated[int | None, PROMPT_LOGPROBS] = None
     suffix: Annotated[
         Any,
         Field(
@@ -69,3 +75,9 @@ class OpenAiCompletionRequest(SamplingFields):
         """The limit on tokens; -1 is the context length."""
         given = token_limit(self)
         return DEFAULT_MAX_TOKENS if given is None else given
+
+    @property
+    def num_prompt_alternatives(self) -> int | None:
+        """The number of alternatives for each token of the prompt; `None` if it is not to be scored."""
+        echoed = self.logprobs if self.echo else None
+        return echoed if self.prompt_logprobs is None else max(self.prompt_logprobs, echoed or 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.chat_schema import ChatRequest
-from llmserve.server.apis.openai.sampling import sampling_params
+from llmserve.server.apis.openai.sampling import check_prompt_logprobs, sampling_params
 from llmserve.server.apis.openai.schema import token_limit
 from llmserve.server.conversation import Conversation
 from llmserve.server.conversation.messages import check_parts, template_of, variables_of
@@ -77,6 +77,7 @@ def chat_params(request: ChatRequest) -> SamplingParams:
     top = request.top_logprobs
     if top is not None and not request.logprobs:
         raise FieldError("top_logprobs", "needs logprobs to be true")
+    check_prompt_logprobs(request.prompt_logprobs, is_stream=request.stream)
     max_tokens = token_limit(request)
     if max_tokens == 0:
         field = wire_name(request, "max_tokens")
@@ -85,4 +86,5 @@ def chat_params(request: ChatRequest) -> SamplingParams:
         request.sampling,
         max_tokens=max_tokens,
         logprobs=(top or 0) if request.logprobs else None,
+        prompt_logprobs=request.prompt_logprobs,
     )

@@ -20,7 +20,7 @@ async def for_model(used: UsedModel, params: SamplingParams, fields: GenerationF
     A text's bias goes to each of its tokens.
 
     Raises:
-        FieldError: A banned word has several tokens, or penalties are to look at a part of the text.
+        FieldError: A banned word has several tokens.
     """
     engine, defaults = used.engine, used.entry.default_sampling
     left_out = {name: value for name, value in defaults.items() if name not in fields.sampling}
@@ -33,20 +33,7 @@ async def for_model(used: UsedModel, params: SamplingParams, fields: GenerationF
     for index, word in enumerate(fields.bad_words):
         for token in await _banned(engine, word, f"bad_words[{index}]"):
             made[token] = -math.inf
-    return _with_window(params.replace(**left_out, logit_bias=made), fields.repeat_last_n)
-
-
-def _with_window(params: SamplingParams, num_tokens: int | None) -> SamplingParams:
-    """The parameters with penalties on this number of tokens."""
-    without = params.replace(repetition_penalty=1.0, frequency_penalty=0.0, presence_penalty=0.0)
-    if num_tokens in (None, -1) or params == without:
-        return params
-    if num_tokens == 0:
-        return without
-    raise FieldError(
-        "repeat_last_n",
-        f"must be -1 or 0 where there are penalties, which look at the whole text, got {num_tokens}",
-    )
+    return params.replace(**left_out, logit_bias=made)
 
 
 def _check_number(number: int, field: str) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llmserve.engine import Engine
-from llmserve.types import Token
+from llmserve.types import PromptToken, Token
 
 _NEVER = -9999.0
 """Stands for minus infinity, which JSON cannot hold, as in OpenAI's answers."""
 
 
-async def load_texts(engine: Engine, tokens: Iterable[Token]) -> dict[int, bytes]:
+async def load_texts(engine: Engine, tokens: Iterable[Token | PromptToken]) -> dict[int, bytes]:
     """The bytes of tokens and of their alternatives by id; for control tokens, the bytes of their names."""
     ids: set[int] = set()
     for token in tokens:
@@ -68,7 +68,7 @@ def chat_logprobs(tokens: Iterable[Token], texts: dict[int, bytes]) -> dict[str,
 
 
 def _entry(text: bytes, data: bytes, logprob: float) -> dict[str, Any]:
-    return {"token": _shown(text, ""), "logprob": finite(logprob), "bytes": list(data)}
+    return {"token": name_of(text, ""), "logprob": finite(logprob), "bytes": list(data)}
 
 
 def finite(logprob: float) -> float:
@@ -76,7 +76,8 @@ def finite(logprob: float) -> float:
     return logprob if math.isfinite(logprob) else _NEVER
 
 
-def _shown(data: bytes, prefix: str) -> str:
+def name_of(data: bytes, prefix: str = "bytes:") -> str:
+    """A token's bytes as text; a part of a character as its bytes after a prefix."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -98,15 +99,40 @@ class LegacyLogprobs:
         for token in tokens:
             if token.logprobs is None:
                 continue
-            names.append(_shown(texts[token.id], "bytes:"))
-            logprobs.append(finite(token.logprobs.logprob))
-            top = token.logprobs.top
-            tops.append({_shown(texts[id_], "bytes:"): finite(logprob) for id_, logprob in top})
+            name, logprob, top = self.entry(token, texts)
+            names.append(name)
+            logprobs.append(logprob)
+            tops.append(top)
             offsets.append(self._offset)
-            self._offset += len(token.text)
+            self.skip(token.text)
+        return self.lists(names, logprobs, tops, offsets)
+
+    def entry(
+        self, token: Token | PromptToken, texts: Mapping[int, bytes]
+    ) -> tuple[str, float | None, dict[str, float] | None]:
+        """A token's name, its log-probability, and its alternatives; null where nothing precedes it."""
+        name, scores = name_of(texts[token.id]), token.logprobs
+        if scores is None:
+            return name, None, None
+        top = {name_of(texts[id_]): finite(logprob) for id_, logprob in scores.top[: self._num_top]}
+        return name, finite(scores.logprob), top
+
+    def skip(self, text: str) -> None:
+        """Makes the offsets of what follows come after a text."""
+        self._offset += len(text)
+
+    def lists(
+        self, tokens: list[str], token_logprobs: list[Any], top_logprobs: list[Any], text_offset: list[int]
+    ) -> dict[str, Any]:
+        """The lists as they are shown."""
         return {
-            "tokens": names,
-            "token_logprobs": logprobs,
-            "top_logprobs": tops if self._num_top else None,
-            "text_offset": offsets,
+            "tokens": tokens,
+            "token_logprobs": token_logprobs,
+            "top_logprobs": top_logprobs if self._num_top else None,
+            "text_offset": text_offset,
         }
+
+
+def joined(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    """The lists of tokens and of those that follow them."""
+    return {name: None if values is None else values + then[name] for name, values in first.items()}

@@ -62,7 +62,6 @@ class NativeCompletionApi:
             prompt=native.prompt,
             max_tokens=native.num_tokens_wanted,
             sampling=native.sampling,
-            repeat_last_n=native.repeat_last_n,
             bad_words=native.bad_words,
             stream=native.stream,
         )

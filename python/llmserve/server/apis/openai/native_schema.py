@@ -13,11 +13,21 @@ from llmserve.server.apis.openai.schema import (
     token_limit,
 )
 from llmserve.server.fields.refused import CHAT, EVERYWHERE, RAW_PROMPT, refused
+from llmserve.server.fields.samplers import NATIVE_SAMPLERS
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.fields import Field, Values
 from llmserve.server.web.token_kinds import PROMPTS, Prompts
 
-NATIVE_SAMPLING = openai_sampling({"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05})
+NATIVE_SAMPLING = openai_sampling(
+    {
+        "temperature": 0.8,
+        "top_k": 40,
+        "top_p": 0.95,
+        "min_p": 0.05,
+        "repeat_last_n": 64,
+        "samplers": NATIVE_SAMPLERS,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +75,7 @@ class NativeCompletionRequest(GenerationFields):
             "n",
             "logprobs",
             "top_logprobs",
+            "prompt_logprobs",
         ),
     ] = field(default_factory=dict)
 

@@ -100,6 +100,7 @@ class ResponsesRequest(GenerationFields):
         refused(
             *EVERYWHERE,
             *CHAT,
+            "prompt_logprobs",
             "messages",
             "max_tokens",
             "max_completion_tokens",

@@ -5,10 +5,13 @@ from __future__ import annotations
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.schema import OPENAI_SAMPLING, SamplingFields
 from llmserve.server.fields import sampling
+from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import Values
 
 
-def sampling_params(values: Values, *, max_tokens: int | None, logprobs: int | None) -> SamplingParams:
+def sampling_params(
+    values: Values, *, max_tokens: int | None, logprobs: int | None, prompt_logprobs: int | None = None
+) -> SamplingParams:
     """The engine's parameters of the first choice, without its constraint and what the model decides.
 
     Raises:
@@ -21,7 +24,18 @@ def sampling_params(values: Values, *, max_tokens: int | None, logprobs: int | N
         {**values, "top_k": max(0, values.get("top_k", 0)), "logit_bias": by_id},
         max_tokens=None if max_tokens == -1 else max_tokens,
         logprobs=logprobs,
+        prompt_logprobs=prompt_logprobs,
     )
+
+
+def check_prompt_logprobs(prompt_logprobs: int | None, *, is_stream: bool) -> None:
+    """Refuses what has no place in a stream's events, as vLLM does.
+
+    Raises:
+        FieldError: The request is a stream.
+    """
+    if prompt_logprobs is not None and is_stream:
+        raise FieldError("prompt_logprobs", "cannot be used with stream")
 
 
 def ignored_fields(fields: SamplingFields, params: SamplingParams) -> list[str]:

@@ -32,6 +32,22 @@ COMMON: Mapping[str, Differences] = {
     "min_tokens": {},
     "no_repeat_ngram_size": {},
     "min_tokens_to_keep": {"wire": "min_keep"},
+    "repeat_last_n": {},
+    "typical_p": {},
+    "top_n_sigma": {},
+    "xtc_probability": {},
+    "xtc_threshold": {},
+    "dynatemp_range": {},
+    "dynatemp_exponent": {},
+    "mirostat": {},
+    "mirostat_tau": {},
+    "mirostat_eta": {},
+    "dry_multiplier": {},
+    "dry_base": {},
+    "dry_allowed_length": {},
+    "dry_penalty_last_n": {},
+    "dry_sequence_breakers": {},
+    "samplers": {},
 }
 """How all routes of this dialect differ from the table."""
 
@@ -67,21 +83,20 @@ RESPONSE_FORMAT = Field(
 )
 
 
+PROMPT_LOGPROBS = Field(
+    "vLLM's: give log-probabilities of the prompt, with this number of alternatives for each token. Not for "
+    "streams.",
+    minimum=0,
+    maximum=100,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationFields(ConstraintFields):
     """How tokens are drawn, with tokens that are named by their text."""
 
     sampling: Annotated[Values, OPENAI_SAMPLING] = field(default_factory=dict)
     """The fields that are given. The others have the defaults of the model's settings, or of the route."""
-    repeat_last_n: Annotated[
-        int | None,
-        Field(
-            "llama-server's: 0 turns the penalties off, and -1 is the whole text. Other numbers are refused "
-            "beside a penalty.",
-            minimum=-1,
-            maximum=MAX_COUNT,
-        ),
-    ] = None
     bad_words: Annotated[
         tuple[str, ...],
         Field(
