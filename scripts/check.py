@@ -60,7 +60,7 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
         "stubtest": [*python, "mypy.stubtest", "--mypy-config-file", "pyproject.toml", "llmserve._core"],
         "pytest-others": [sys.executable, str(ROOT / "scripts" / "other_pythons.py")],
         "clients": [sys.executable, str(ROOT / "scripts" / "client_tests.py")],
-        "pytest": [*python, "pytest", *PYTEST, "not clients"],
+        "pytest": [*python, "pytest", *PYTEST, "not clients and not wheel"],
     }
 
 

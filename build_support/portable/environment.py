@@ -11,7 +11,6 @@ from native import cache_dir, native_environment, target_dir
 from portable.old_glibc import make_link_folder
 from toolchain import ROOT, BuildSetupError, cxx_command, output
 
-FEATURES = ("portable",)
 # The folder of the libraries, beside the extension module (also in `llmserve_shim.cpp`).
 LIBRARIES = "_native"
 
@@ -19,8 +18,8 @@ _HERE = Path(__file__).resolve().parent
 _SHIM = ROOT / "crates" / "llmserve-engine" / "shim"
 
 
-def portable_environment(target: str) -> dict[str, str]:
-    """The environment variables of the build for a Rust target.
+def portable_environment(target: str, features: tuple[str, ...]) -> dict[str, str]:
+    """The environment variables of the build for a Rust target, with these cargo features.
 
     Raises:
         BuildSetupError: something is missing, or the C++ compiler is not GCC.
@@ -39,12 +38,13 @@ def portable_environment(target: str) -> dict[str, str]:
         "CMAKE_INSTALL_RPATH": "$ORIGIN",
     }
     os.environ.update(variables)
-    os.environ["CARGO_TARGET_DIR"] = str(target_dir(FEATURES))
+    os.environ["CARGO_TARGET_DIR"] = str(target_dir(features))
     # cargo runs llama.cpp's build again when a variable of this kind has changed.
-    return native_environment(FEATURES) | variables | {"GGML_LLMSERVE_SOURCES": _sources_hash()}
+    return native_environment(features) | variables | {"GGML_LLMSERVE_SOURCES": _sources_hash()}
 
 
 def _sources_hash() -> str:
     """Of what goes into llama.cpp's libraries and is not llama.cpp's."""
-    files = sorted(path for folder in (_HERE, _SHIM) for path in folder.rglob("*") if path.suffix != ".pyc")
+    own = (_HERE / name for name in ("newer_glibc.c", "old_glibc.py"))
+    files = [*own, *(path for folder in (_HERE / "cmake", _SHIM) for path in sorted(folder.rglob("*")))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files if path.is_file())).hexdigest()[:12]

@@ -7,3 +7,8 @@ set(LLAMA_BUILD_COMMON OFF)
 # `variants.cmake` has the ones that are worth their time.
 set(GGML_CPU_ALL_VARIANTS OFF)
 set(GGML_CPU OFF)
+
+if (GGML_CUDA)
+    # Where NVIDIA's packages on PyPI put what the module needs, from `llmserve/_native`.
+    list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../../nvidia/cuda_runtime/lib" "$ORIGIN/../../nvidia/cublas/lib")
+endif ()
