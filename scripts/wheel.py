@@ -1,7 +1,7 @@
 """Builds a wheel that runs on any Linux of the last years with this machine's architecture, into `dist`.
 
-With cargo features for a GPU, ggml's module for it is in the wheel too, which then goes into `dist/FEATURE`: it has the
-same name.
+With a cargo feature for a GPU, ggml's module for it is in the wheel too, which then goes into `dist/FEATURE`:
+it has the same name.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def _maturin(target: str, features: tuple[str, ...], folder: str) -> list[str]:
 def _libraries(release: Path) -> list[Path]:
     """llama.cpp's libraries and modules, of the latest build."""
     builds = release.glob("build/llama-cpp-sys-2-*/out")
-    latest = max(builds, key=lambda out: (out / "backends").stat().st_mtime if (out / "backends").is_dir() else 0)
+    latest = max(
+        builds, key=lambda out: (out / "backends").stat().st_mtime if (out / "backends").is_dir() else 0
+    )
     return [*latest.glob("lib/*.so"), *latest.glob("backends/*.so")]
 
 

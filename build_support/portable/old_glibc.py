@@ -2,8 +2,8 @@
 
 Programs linked on a new system ask for its C library's symbols by their newest versions and do not start on
 an older one. Here are stubs of the C library that have the versions of one release only, which the system's
-own library still provides and lists. What is newer and called all the same is in `newer_glibc.c`. The C++ library is
-linked statically, and OpenMP's runtime is left out, since the engine has its own.
+own library still provides and lists. What is newer and called all the same is in `newer_glibc.c`. The C++
+library is linked statically, and OpenMP's runtime is left out, since the engine has its own.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def _libraries(compiler: list[str]) -> dict[str, list[Symbol]]:
     for symbol, is_merged in _old_symbols(_file_of(compiler, "libc.so.6")):
         home = "libc.so.6"
         if is_merged:
-            home = next((so for start, so in OTHERS.items() if symbol.name.lstrip("_").startswith(start)), ELSEWHERE)
+            home = next(
+                (so for start, so in OTHERS.items() if symbol.name.lstrip("_").startswith(start)), ELSEWHERE
+            )
         libraries[home].append(symbol)
     return libraries
 

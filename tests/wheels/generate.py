@@ -1,4 +1,4 @@
-"""Loads the model that is named, and writes a greedy text, its tokens and ggml's CPU library to standard output.
+"""Loads the model that is named, and prints a greedy text, its tokens and which CPU library ggml has loaded.
 
 Run by the interpreter of the environment under test, which has llmserve and not the tests.
 """
@@ -19,7 +19,7 @@ def main(model: str) -> None:
     with sync.load(model, config) as engine:
         completion = engine.generate("the quick brown fox", max_tokens=8, temperature=0, ignore_eos=True)
     tokens = [token.id for token in completion.tokens]
-    libraries = re.findall(r"libllmserve-ggml-cpu-(\w+)\.so", Path("/proc/self/maps").read_text())
+    libraries = re.findall(r"libllmserve-ggml-cpu-([\w.]+)\.so", Path("/proc/self/maps").read_text())
     print(json.dumps({"text": completion.text, "tokens": tokens, "cpu": sorted(set(libraries))}))
 
 

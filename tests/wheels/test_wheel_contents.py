@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
 import zipfile
@@ -14,7 +15,10 @@ pytestmark = pytest.mark.wheel
 MAX_BYTES = 30_000_000
 # Of the C library and GCC's, which `manylinux` promises; OpenMP's and the C++ library are not among them.
 SYSTEM_LIBRARIES = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d|ld-linux-.*")
-VARIANTS = {"x64", "sandybridge", "haswell", "skylakex", "icelake", "zen4"}
+VARIANTS = {
+    "x86_64": {"x64", "sandybridge", "haswell", "skylakex", "icelake", "zen4"},
+    "aarch64": {"armv8.0_1", "armv8.2_2", "armv8.6_1"},
+}[platform.machine()]
 
 
 def test_size(wheel: Path) -> None:
@@ -22,14 +26,14 @@ def test_size(wheel: Path) -> None:
 
 
 def test_auditwheel_confirms_the_tag(wheel: Path, tools: Path) -> None:
-    platform = wheel.stem.split("-")[-1]
+    tag = wheel.stem.split("-")[-1]
     shown = subprocess.run(
         [str(tools / "auditwheel"), "show", str(wheel)], check=True, capture_output=True, text=True
     ).stdout
     tags = re.findall(r'"?(manylinux_\d+_\d+_\w+)"?', " ".join(shown.split()))
-    assert platform.startswith("manylinux_2_")
+    assert tag.startswith("manylinux_2_")
     # The first is the oldest that the symbols allow.
-    assert int(tags[0].split("_")[2]) <= int(platform.split("_")[2]), shown
+    assert int(tags[0].split("_")[2]) <= int(tag.split("_")[2]), shown
 
 
 def test_one_extension_for_all_pythons(wheel: Path) -> None:
@@ -38,19 +42,38 @@ def test_one_extension_for_all_pythons(wheel: Path) -> None:
 
 def test_code_for_several_cpus(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    found = re.findall(r"llmserve/_native/libllmserve-ggml-cpu-(\w+)\.so", " ".join(names))
+    found = re.findall(r"llmserve/_native/libllmserve-ggml-cpu-([\w.]+)\.so", " ".join(names))
     assert set(found) == VARIANTS
 
 
-def test_libraries_need_the_systems_own_only(wheel: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def binaries(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("wheel")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
-    binaries = list(tmp_path.rglob("*.so*"))
+        archive.extractall(folder)
+    found = list(folder.rglob("*.so*"))
+    assert len(found) > len(VARIANTS)
+    return found
+
+
+def _readelf(option: str, binary: Path) -> str:
+    command = ["readelf", "--wide", option, str(binary)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_libraries_need_the_systems_own_only(binaries: list[Path]) -> None:
     carried = {path.name for path in binaries}
-    assert len(binaries) > len(VARIANTS)
     for binary in binaries:
-        dynamic = subprocess.run(
-            ["readelf", "--wide", "--dynamic", str(binary)], check=True, capture_output=True, text=True
-        ).stdout
-        needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)
+        needed = re.findall(r"\(NEEDED\).*\[(.+)\]", _readelf("--dynamic", binary))
         assert [name for name in needed if name not in carried and not SYSTEM_LIBRARIES.fullmatch(name)] == []
+
+
+def test_every_symbol_is_in_the_wheel_or_of_an_old_version(binaries: list[Path]) -> None:
+    """A symbol of the C library that its stubs lack would be asked for without a version."""
+    undefined, defined = set(), set()
+    for binary in binaries:
+        for line in _readelf("--dyn-syms", binary).splitlines():
+            symbol = re.match(r" +\d+: \w+ +\w+ \w+ +GLOBAL +\w+ +(\w+) ([^ @]+)(@?)", line)
+            if symbol and not symbol[3]:
+                (undefined if symbol[1] == "UND" else defined).add(symbol[2])
+    assert {name for name in undefined - defined if not re.match("_?Py", name)} == set()

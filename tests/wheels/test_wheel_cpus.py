@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 from toolchain import ROOT
 from wheels.machines import Installed, generated
 
-pytestmark = pytest.mark.wheel
+pytestmark = [
+    pytest.mark.wheel,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the CPUs are of x86-64"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +33,9 @@ def _result(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cpu", "variant"), [("Nehalem", "x64"), ("SandyBridge", "sandybridge"), ("Haswell", "haswell")])
+@pytest.mark.parametrize(
+    ("cpu", "variant"), [("Nehalem", "x64"), ("SandyBridge", "sandybridge"), ("Haswell", "haswell")]
+)
 def test_the_best_library_for_a_cpu_is_taken(
     installed: Installed, tiny_model: Path, here: dict[str, object], cpu: str, variant: str
 ) -> None:
