@@ -70,7 +70,8 @@ def test_libraries_need_the_systems_own_only(binaries: list[Path]) -> None:
 
 def test_every_symbol_is_in_the_wheel_or_of_an_old_version(binaries: list[Path]) -> None:
     """A symbol of the C library that its stubs lack would be asked for without a version."""
-    undefined, defined = set(), set()
+    undefined: set[str] = set()
+    defined: set[str] = set()
     for binary in binaries:
         for line in _readelf("--dyn-syms", binary).splitlines():
             symbol = re.match(r" +\d+: \w+ +\w+ \w+ +GLOBAL +\w+ +(\w+) ([^ @]+)(@?)", line)
