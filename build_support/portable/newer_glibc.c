@@ -1,12 +1,14 @@
-// What libstdc++, compiled on a new system, calls of newer C libraries than the wheel is linked for, made of what the
-// old one has. Hidden, so that each library has its own.
+// What libstdc++, ggml and Rust call of newer C libraries than the wheel is linked for, made of what the old one has.
+// Hidden, so that each library has its own.
 
-#define _LARGEFILE64_SOURCE
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
@@ -18,6 +20,10 @@ HIDDEN uint32_t arc4random(void) {
     while (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
     }
     return value;
+}
+
+HIDDEN int getcpu(unsigned * cpu, unsigned * node) {
+    return (int) syscall(SYS_getcpu, cpu, node, NULL);
 }
 
 // The old library knows the system's clock only.

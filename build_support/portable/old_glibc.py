@@ -45,7 +45,7 @@ def make_link_folder(folder: Path, compiler: list[str], wrappers: Path) -> None:
     for soname, symbols in _libraries(compiler).items():
         _write_stub(folder / soname, symbols, compiler)
     wrapper = folder / "newer_glibc.o"
-    subprocess.run([*compiler, "-O2", "-fPIC", "-c", str(wrappers), "-o", str(wrapper)], check=True)
+    subprocess.run([*compiler, "-xc", "-O2", "-fPIC", "-c", str(wrappers), "-o", str(wrapper)], check=True)
     subprocess.run(["ar", "rcs", str(wrapper.with_suffix(".a")), str(wrapper)], check=True)
     own_script = _file_of(compiler, "libc.so").read_text()
     loader = " ".join(re.findall(r"\S+/ld-linux\S+", own_script))

@@ -19,7 +19,7 @@ def main(model: str) -> None:
     with sync.load(model, config) as engine:
         completion = engine.generate("the quick brown fox", max_tokens=8, temperature=0, ignore_eos=True)
     tokens = [token.id for token in completion.tokens]
-    libraries = re.findall(r"libllmserve-ggml-cpu-([\w.]+)\.so", Path("/proc/self/maps").read_text())
+    libraries = re.findall(r"libggml-cpu-([\w.]+)\.so", Path("/proc/self/maps").read_text())
     print(json.dumps({"text": completion.text, "tokens": tokens, "cpu": sorted(set(libraries))}))
 
 

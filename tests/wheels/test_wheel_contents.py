@@ -42,7 +42,7 @@ def test_one_extension_for_all_pythons(wheel: Path) -> None:
 
 def test_code_for_several_cpus(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    found = re.findall(r"llmserve/_native/libllmserve-ggml-cpu-([\w.]+)\.so", " ".join(names))
+    found = re.findall(r"llmserve/_native/libggml-cpu-([\w.]+)\.so", " ".join(names))
     assert set(found) == VARIANTS
 
 
