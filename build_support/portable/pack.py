@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 import shutil
 import subprocess
 import tempfile
@@ -27,7 +26,7 @@ def pack(wheel: Path, libraries: list[Path], platform: str, out: Path) -> Path:
         target = root / PACKAGE / LIBRARIES
         target.mkdir()
         for library in libraries:
-            shutil.copy2(library, target / soname(library))
+            shutil.copy2(library, target)
         for binary in root.rglob("*.so*"):
             subprocess.run(["strip", "--strip-unneeded", str(binary)], check=True)
         info = root / f"{name}-{version}.dist-info"
@@ -38,15 +37,6 @@ def pack(wheel: Path, libraries: list[Path], platform: str, out: Path) -> Path:
         out.mkdir(parents=True, exist_ok=True)
         _write(packed, root)
     return packed
-
-
-def soname(library: Path) -> str:
-    """The name by which a library is asked for; a module's own."""
-    dynamic = subprocess.run(
-        ["readelf", "--wide", "--dynamic", str(library)], check=True, capture_output=True, text=True
-    ).stdout
-    found = re.search(r"\(SONAME\).*\[(.+)\]", dynamic)
-    return found[1] if found else library.name
 
 
 def _record(root: Path, record: Path) -> Iterator[str]:
