@@ -52,15 +52,16 @@ def bare_environment(cache: Path) -> dict[str, str]:
 
 
 def generated(
-    python: str, model: Path, cpu: str | None = None, env: Mapping[str, str] | None = None
+    python: str, model: Path, cpu: str | None = None, packages: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `generate.py` on this CPU or on an emulated one."""
+    """Runs `generate.py` on this CPU or on an emulated one; `packages` is a folder to import from."""
     command = [python, str(GENERATE), str(model)]
     if cpu is not None:
         qemu = shutil.which("qemu-x86_64")
         if qemu is None:
             pytest.skip("qemu-x86_64 is not installed (Debian's package `qemu-user`)")
         command = [qemu, "-cpu", cpu, *command]
+    env = {**os.environ, "PYTHONPATH": packages}
     return subprocess.run(command, env=env, capture_output=True, text=True)
 
 
