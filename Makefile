@@ -54,6 +54,7 @@ model: $(BUILD) ## Get the default model (about 100 MB) into the cache directory
 
 .PHONY: test
 test: model ## Run every check: formats, lints, types, Rust tests, Python tests
+	@scripts/ensure-system tests
 	@$(BIN)/python scripts/check.py
 
 .PHONY: lint
@@ -62,6 +63,7 @@ lint: $(BUILD) ## Run the formatters' checks, linters and type checkers only
 
 .PHONY: pytest
 pytest: model ## Run the Python tests only; ARGS="tests/test_engine.py -k stream"
+	@scripts/ensure-system tests
 	@$(BIN)/python build_support/run.py python -m pytest $(ARGS)
 
 .PHONY: format

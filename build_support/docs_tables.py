@@ -25,7 +25,12 @@ from llmserve.server.fields.sampling import SAMPLING
 from llmserve.server.fields.table import Known, Table
 from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.variable import Variable
-from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES
+from llmserve.server.settings.variables import (
+    API_KEY_FILE,
+    CONFIG_FILE,
+    DRAFT_VARIABLES,
+    SERVER_VARIABLES,
+)
 from llmserve.server.web.fields import Property, properties
 from toolchain import ROOT
 
@@ -146,8 +151,8 @@ def variables(rows: Iterable[Variable]) -> Iterator[str]:
     """Settings: variable, option, kind, default, meaning."""
     yield from _head("variable", "option", "takes", "default", "meaning")
     for v in rows:
-        option = "PATH" if v.name == "model" else v.option
-        yield _row(f"`{v.env}`", f"`{option}`", v.kind.takes, v.default or "-", v.doc)
+        options = ", ".join(f"`{option}`" for option in reversed(v.options))
+        yield _row(f"`{v.env}`", options, v.kind.takes, v.default or "-", v.doc)
 
 
 def _head(*titles: str) -> Iterator[str]:
@@ -168,7 +173,7 @@ TABLES: Mapping[str, Mapping[str, Iterable[str]]] = {
         "names of load options": tuple(names(LOADING, LLAMATIK)),
     },
     "configuration.md": {
-        "server": tuple(variables(SERVER_VARIABLES)),
+        "server": tuple(variables((CONFIG_FILE, *SERVER_VARIABLES, API_KEY_FILE))),
         "drafting": tuple(variables(DRAFT_VARIABLES)),
         "model": tuple(variables((*MODEL_VARIABLES, TEMPLATE_FILE))),
     },

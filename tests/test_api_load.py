@@ -79,7 +79,7 @@ async def test_a_load_can_be_entered(tiny_model: Path) -> None:
         assert repr(engine) == f"<Engine {engine.info.description}, context_length=200>"
     assert repr(engine).endswith(", closed>")
     assert (values[0], values[-1]) == (0, 1)
-    with pytest.raises(TypeError, match="'contextlength'"):
+    with pytest.raises(TypeError, match="`contextlength` is not a load option"):
         Engine.load(tiny_model, contextlength=200)  # type: ignore[call-arg]
 
 

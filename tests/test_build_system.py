@@ -33,10 +33,10 @@ def _put(folder: Path, name: str, script: str) -> None:
     program.chmod(0o755)
 
 
-def _ensure(programs: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def _ensure(programs: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": str(programs), "HOME": str(programs.parent), "PYTHON": sys.executable, **variables}
     script = str(ROOT / "scripts" / "ensure-system")
-    return subprocess.run([script], env=env, capture_output=True, text=True, check=False)
+    return subprocess.run([script, *arguments], env=env, capture_output=True, text=True, check=False)
 
 
 def test_nothing_is_said_where_nothing_is_missing(programs: Path) -> None:
@@ -72,6 +72,33 @@ def test_as_root_the_packages_are_installed(programs: Path) -> None:
     result = _ensure(programs)
     assert (result.returncode, result.stderr) == (0, "llmserve: installing g++\n")
     assert log.read_text() == "update -qq\ninstall -y -qq --no-install-recommends g++\n"
+
+
+def test_a_browser_for_tests_is_installed_once(programs: Path) -> None:
+    log, browser = programs.parent / "apt.log", programs / "chromium"
+    _put(programs, "c++", "exit 0")
+    _put(programs, "apt-get", f'echo "$*" >> "{log}"\ntouch "{browser}"; chmod 755 "{browser}"')
+    _put(programs, "id", "echo 0")
+    said = [_ensure(programs, *arguments).stderr for arguments in ([], ["tests"], ["tests"])]
+    assert said == ["", "llmserve: installing chromium\n", ""]
+    assert log.read_text() == "update -qq\ninstall -y -qq --no-install-recommends chromium\n"
+
+
+def test_without_root_no_browser_is_installed(programs: Path) -> None:
+    _put(programs, "c++", "exit 0")
+    _put(programs, "apt-get", "exit 99")
+    _put(programs, "id", "echo 1000")
+    result = _ensure(programs, "tests")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_tests_go_on_without_a_browser(programs: Path) -> None:
+    _put(programs, "c++", "exit 0")
+    _put(programs, "apt-get", "exit 100")
+    _put(programs, "id", "echo 0")
+    result = _ensure(programs, "tests")
+    assert result.returncode == 0
+    assert result.stderr.endswith("there is no chromium; the tests of the pages are skipped\n")
 
 
 def test_an_old_python_is_refused(programs: Path) -> None:

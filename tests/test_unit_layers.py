@@ -11,22 +11,25 @@ import pytest
 SERVER = Path(__file__).parent.parent / "python" / "llmserve" / "server"
 
 LAYERS = (
-    {"cli", "command_line"},
     {"serving"},
-    {"draining_server", "early_load", "http_protocol"},
+    {"announcement", "draining_server", "early_load", "http_protocol", "load_failures"},
     {"application"},
     {"apis/*", "first_model"},
     {"apis/completions", "apis/progress", "error_shapes"},
     {"services"},
+    {"page"},
+    {"readiness"},
     {"generation"},
     {"conversation", "models"},
     {"grammars", "logs", "paths"},
     {"web", "fields", "trust"},
     {"settings"},
+    {"metrics"},
     {"api_keys", "addresses", "attribute_docs", "callbacks", "download", "lifecycle", "refusals"},
-    {"model_files"},
+    {"kv_memory", "machine", "model_files"},
     {"rpc_counters", "signals", "stale_files"},
     {"workers"},
+    {"spelling", "start_error", "units"},
 )
 """From top to bottom, `*` standing for each dialect. Only dialects of one row may not import each other."""
 

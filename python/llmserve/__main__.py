@@ -2,6 +2,6 @@
 
 import sys
 
-from llmserve.server.cli import main
+from llmserve.cli import main
 
 sys.exit(main())

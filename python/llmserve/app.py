@@ -33,8 +33,12 @@ def _default_app() -> ASGIApp:
         return BrokenApplication(str(error))
 
 
-def __getattr__(name: str) -> ASGIApp:
-    # Made when a server asks for it, so that importing this module reads no environment.
-    if name == "app":
-        return _default_app()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+class DefaultApplication:
+    """The application with settings from the environment, which is read at the first call."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the call on."""
+        await _default_app()(scope, receive, send)
+
+
+app: ASGIApp = DefaultApplication()

@@ -133,6 +133,59 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
 
         return self._stream_type(submit)
 
+    @operation
+    async def chat(
+        self,
+        messages: Sequence[ChatMessage],
+        params: SamplingParams | None = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+        **overrides: Unpack[SamplingOptions],
+    ) -> Completion:
+        """Generate the assistant's answer to messages: `chat_prompt` and `generate` in one.
+
+        `variables` are those of the chat template, as keywords of `chat_prompt`; `overrides` are fields of
+        `SamplingParams`. Exceptions are those of `chat_prompt` and `generate`.
+        """
+        prompt, params = await self._chat_request(messages, params, tools, template, variables, overrides)
+        return await AnyEngine.generate(self, prompt, params)
+
+    @operation
+    async def chat_stream(
+        self,
+        messages: Sequence[ChatMessage],
+        params: SamplingParams | None = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+        **overrides: Unpack[SamplingOptions],
+    ) -> StreamT:
+        """The stream of the assistant's answer to messages; arguments are those of `chat`.
+
+        `Engine`: `async with await engine.chat_stream(messages) as stream`.
+        """
+        prompt, params = await self._chat_request(messages, params, tools, template, variables, overrides)
+        return self.stream(prompt, params)
+
+    async def _chat_request(
+        self,
+        messages: Sequence[ChatMessage],
+        params: SamplingParams | None,
+        tools: Sequence[Mapping[str, Any]] | None,
+        template: str | None,
+        variables: Mapping[str, Any] | None,
+        overrides: SamplingOptions,
+    ) -> tuple[ChatPrompt, SamplingParams]:
+        # Wrong parameters are refused before anything is rendered.
+        params = sampling_params(params, overrides)
+        prompt = await AnyEngine.chat_prompt(
+            self, messages, tools=tools, template=template, **(variables or {})
+        )
+        return prompt, params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params
+
     def session(self, copy: AnySession | None = None) -> SessionT:
         """A new session: empty, or with the tokens that `copy` has after its last call that has ended.
 

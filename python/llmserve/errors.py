@@ -24,6 +24,9 @@ server may show them to its clients.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 __all__ = [
     "BudgetTooSmallError",
     "ContextExceededError",
@@ -69,10 +72,12 @@ class LoadError(LlmserveError):
     `reason` is a stable name: `not_found`, `not_readable`, `not_gguf`, `unsupported_version`, `truncated`,
     `damaged`, `missing_part`, `wrong_part`, `unsupported`, `not_enough_memory`, `invalid_option`,
     `cancelled`, `wrong_kind`, `probe_failed` or `load_failed`. `field` names the option that is an
-    `invalid_option`. `detail` holds llama.cpp's own words, for logs; it is not part of `str()`.
+    `invalid_option`. `path` is the file, and `detail` holds llama.cpp's own words, for logs; neither is part
+    of `str()`, but a traceback shows the path.
     """
 
     code = "load_failed"
+    path: Path | None = None
 
     def __init__(
         self, message: str, *, reason: str = "load_failed", field: str = "", detail: str = ""
@@ -83,9 +88,17 @@ class LoadError(LlmserveError):
         self.field = field
         self.detail = detail
 
+    def at(self, path: str | os.PathLike[str]) -> LoadError:
+        """This error, which now knows the file."""
+        if self.path is None:
+            self.path = Path(os.fsdecode(path))
+            self.add_note(f"the model is {self.path}")
+        return self
+
     def named(self, field: str) -> LoadError:
         """The same error with another name for the option, as a client knows it."""
-        return type(self)(self._message, reason=self.reason, field=field, detail=self.detail)
+        error = type(self)(self._message, reason=self.reason, field=field, detail=self.detail)
+        return error if self.path is None else error.at(self.path)
 
 
 class WrongModelKindError(LoadError):

@@ -11,6 +11,7 @@ from llmserve._binding.awaited import Awaited
 from llmserve._binding.blocking import Blocking, run
 from llmserve._binding.loads import BlockingLoad, Load
 from llmserve._binding.model_handle import CoreT, ModelHandle
+from llmserve.field_names import check_names
 from llmserve.model_config import ModelConfig
 from llmserve.options import ModelOptions
 
@@ -138,4 +139,10 @@ class BlockingModel(ModelHandle[CoreT], Blocking):
 
 
 def _config(config: ModelConfig | None, options: ModelOptions) -> ModelConfig:
+    if config is not None and not isinstance(config, ModelConfig):
+        raise TypeError(
+            f"config must be a ModelConfig, got {type(config).__name__}; options are keyword arguments: "
+            "load(path, context_length=4096)"
+        )
+    check_names("load option", options, ModelConfig)
     return replace(config or ModelConfig(), **options)

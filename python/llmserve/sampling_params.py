@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llmserve import _core
 from llmserve._binding.schemas import JsonSchema, schema_text
+from llmserve.field_names import check_names
 
 __all__ = ["DEFAULT_SAMPLERS", "SamplingParams"]
 
@@ -142,14 +142,5 @@ class SamplingParams:
 
     def replace(self, **changes: Any) -> SamplingParams:
         """A copy with some fields changed. Raises `TypeError` for an unknown field."""
-        known = [f.name for f in fields(self)]
-        for name in changes:
-            if name not in known:
-                raise TypeError(_unknown(name, known))
+        check_names("sampling parameter", changes, SamplingParams)
         return replace(self, **changes)
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=3)
-    names = ", ".join(f"`{n}`" for n in close or known)
-    return f"`{name}` is not a sampling parameter; {'the closest are' if close else 'there are'} {names}"

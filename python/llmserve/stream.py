@@ -21,12 +21,13 @@ __all__ = ["AnyStream", "Stream", "SyncStream"]
 class AnyStream(Waiting):
     """What `Stream` and `SyncStream` have in common."""
 
-    __slots__ = ("__weakref__", "_error_was_raised", "_inbox", "_request", "_transcript")
+    __slots__ = ("__weakref__", "_error_was_raised", "_inbox", "_on_output", "_request", "_transcript")
 
     def __init__(self, submit: Callable[[_core.Listener], _core.Request]) -> None:
         self._inbox = self._mailbox()
         self._transcript = Transcript()
         self._error_was_raised = False
+        self._on_output: Callable[[], object] | None = None
         # None once closed.
         self._request: _core.Request | None = None
         try:
@@ -69,6 +70,15 @@ class AnyStream(Waiting):
         """The whole result, after the last delta was received; `None` before, once closed, after a fault."""
         return self._transcript.completion if self._transcript.is_read else None
 
+    @property
+    def ended(self) -> Completion | None:
+        """The whole result as soon as it was received, even if deltas before it have not been read."""
+        return self._transcript.completion
+
+    def observe(self, on_output: Callable[[], object]) -> None:
+        """Have a function called whenever new tokens are received, before they can be read."""
+        self._on_output = on_output
+
     def abort(self) -> None:
         """End the request within one step.
 
@@ -101,7 +111,12 @@ class AnyStream(Waiting):
             raise RuntimeError("the stream is closed")
         # Several tasks may wait for one stream, and one of them takes what all wait for.
         events = await self._inbox.poll(functools.partial(self._request.take, PIECE))
-        if events is not None and self._transcript.add(events) == PIECE:
+        if events is None:
+            return
+        num_tokens = self._transcript.add(events)
+        if num_tokens > 0 and self._on_output is not None:
+            self._on_output()
+        if num_tokens == PIECE:
             # There is more: others may run first.
             await self._checkpoint()
 

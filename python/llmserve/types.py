@@ -37,6 +37,9 @@ __all__ = [
 ChatMessage: TypeAlias = Mapping[str, Any]
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
 
+_SHOWN_TEXT = 80
+"""How many characters of a text its `repr` has."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprobs:
@@ -126,7 +129,7 @@ class Timings:
     """From submission until the first token was drawn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Completion:
     """A finished generation."""
 
@@ -150,6 +153,14 @@ class Completion:
     of a `regex` or `grammar` that the token limit cut off."""
     prompt: tuple[PromptToken, ...] = ()
     """Every token of the prompt, if `prompt_logprobs` is set."""
+
+    def __repr__(self) -> str:
+        # The tokens would fill the screen.
+        text = self.text if len(self.text) <= _SHOWN_TEXT else f"{self.text[:_SHOWN_TEXT]}…"
+        return (
+            f"<Completion {text!r}, finish_reason={self.finish_reason!r}, "
+            f"tokens={self.usage.prompt_tokens}+{self.usage.completion_tokens}>"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +250,8 @@ class Stats:
     """Total number of KV cells of all sequences."""
     num_used_cells: int
     """KV cells in use, including cached tokens."""
+    num_running_cells: int
+    """KV cells of the sequences in the batch."""
     context_length: int
     """Maximum number of tokens in one sequence."""
     num_threads: int
@@ -278,10 +291,18 @@ class Stats:
     """Number of steps."""
     rows: int
     """Number of rows in all steps."""
+    prefill_rows: int
+    """Number of rows of prompts among them."""
     decode_seconds: float
     """Seconds spent in llama.cpp."""
     overhead_seconds: float
     """Seconds spent in steps outside llama.cpp."""
+    constraints: int
+    """Requests whose constraint was compiled or found compiled."""
+    constraint_seconds: float
+    """Seconds that their compilation took."""
+    load_seconds: float
+    """Seconds that the load of the model took."""
 
     @property
     def acceptance(self) -> float | None:

@@ -64,11 +64,16 @@ def test_every_described_route_wants_the_key(locked: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/health", "/docs", "/docs/docs.js", "/docs/docs.css", "/openapi.json", "/metrics"]
+    "path", ["/health", "/docs", "/page/docs.js", "/page/index.html", "/openapi.json", "/metrics"]
 )
 def test_what_gives_nothing_away_answers_without(locked: ServerProcess, path: str) -> None:
     assert get(locked.port, path).status == 200
     assert get(locked.port, path, method="HEAD").status == 200
+
+
+def test_a_browser_gets_the_page_without(locked: ServerProcess) -> None:
+    answer = get(locked.port, "/", headers={"Accept": "text/html"})
+    assert (answer.status, answer.header("content-type")) == (200, "text/html; charset=utf-8")
 
 
 def test_the_document_says_which_routes_want_a_key(locked: ServerProcess) -> None:

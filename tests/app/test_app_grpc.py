@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -66,6 +67,14 @@ def test_the_start_names_the_address(both: Both) -> None:
 
 def test_ping(both: Both) -> None:
     assert both.client.ping() == both.client.pb.PingResponse()
+
+
+def test_each_call_has_a_line_in_the_log(both: Both) -> None:
+    both.client.text(prompt="Once upon a time", max_tokens=3)
+    line = (
+        rf"gRPC proto\.LLMServer/\S+ OK \d+\.\d{{3}} s model={both.model.stem} tokens=\d+\+3 finish=length\n"
+    )
+    wait_until(lambda: re.search(line, both.server.log) is not None)
 
 
 @pytest.mark.parametrize("prompt", ["Once upon a time", CHAT, "🙂🚀 日本語で: 猫は"])

@@ -361,7 +361,7 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
-from llmserve.server.cli import main
+from llmserve.cli import main
 
 sys.exit(main(sys.argv[1:]))
 """

@@ -321,7 +321,7 @@ def test_expired_sessions_are_told_of_once(tiny_model: Path, tmp_path: Path) -> 
         nonlocal now
         made = Services.create(parse_settings(SMALL))
         sessions = SessionTable(100, 8, lambda: now)
-        generation = GenerationService(made.registry, sessions, made.lifecycle, 60)
+        generation = GenerationService(made.registry, sessions, made.lifecycle, made.request_metrics, 60)
         services = dataclasses.replace(made, sessions=sessions, generation=generation)
         gate = Gate(services.settings, services.lifecycle, services.http_counters, routes(services))
         transport = httpx.ASGITransport(gate, client=("127.0.0.1", 1))

@@ -238,7 +238,8 @@ def test_a_wrong_catalogue_ends_the_start_with_the_reason(tmp_path: Path) -> Non
     with serve_catalogue(tmp_path, file) as server:
         assert server.wait() == 2
         assert server.log == (
-            "llmserve: catalogue entry 'a': the key 'treads' is unknown; did you mean threads?\n"
+            f"llmserve: {file}: catalogue entry 'a': the key 'treads' is unknown\n"
+            "hint: did you mean threads?\n"
         )
     with serve_with_uvicorn(tmp_path, env={"LLMSERVE_CATALOGUE": str(file)}) as server:
         assert server.wait() == 3

@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from llmserve import Engine, EngineClosedError, LoadError, ModelConfig
-from llmserve.server.apis.ops import metrics
+from llmserve.server.apis.ops.engine_metrics import Snapshot, engine_lines
 from llmserve.server.models import ModelReport, Registry
 from llmserve.server.refusals import (
     LoadAbandonedError,
@@ -24,8 +24,6 @@ from llmserve.server.refusals import (
     ServerStoppingError,
     UnknownModelError,
 )
-from llmserve.server.rpc_counters import RpcCounters
-from llmserve.server.web.counters import HttpCounters
 
 CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)
 Scenario = Callable[[Registry], Awaitable[None]]
@@ -135,7 +133,7 @@ def test_a_file_name_that_is_no_text_can_be_shown(tiny_model: Path, tmp_path: Pa
             await load(registry, path, "a")
         assert registry.states() == [ModelReport("caf\ufffd", "failed")]
         assert orjson.dumps([report.id for report in registry.states()]) == '["caf\ufffd"]'.encode()
-        text = metrics.render(registry, HttpCounters(), RpcCounters())
+        text = "\n".join(engine_lines(Snapshot.of(registry)))
         assert 'llmserve_model_state{model="caf\ufffd",state="failed"} 1' in text
         assert text.encode()
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from llmserve.cli.hidden_key import without_api_key
 from llmserve.server.api_keys import ApiKeys
-from llmserve.server.command_line import without_api_key
 from llmserve.server.refusals import UnauthorizedError
 from llmserve.server.settings import Settings, SettingsError, parse_settings
 from llmserve.server.trust.keys import Access, KeyRule

@@ -11,6 +11,7 @@ from llmserve.server.apis.completions import convert as completions
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamacpp import convert
 from llmserve.server.apis.progress import whole_percents
+from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.refusals import FieldError, MalformedBodyError
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.schema import read
@@ -80,7 +81,7 @@ def test_top_p_0_and_1_are_off(top_p: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"), [(None, 0), (0, 0), (-1, 0), (-3, 0), (7, 7), (10**12, 2**31 - 1)]
+    ("given", "wanted"), [(None, 0), (0, 0), (-1, 0), (-3, 0), (7, 7), (10**12, MAX_COUNT)]
 )
 def test_max_tokens(given: int | None, wanted: int) -> None:
     assert completions.num_tokens_wanted(request(max_tokens=given)) == wanted

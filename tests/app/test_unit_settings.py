@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from llmserve.cli.parser import build_parser
 from llmserve.model_config import LoraAdapter, ModelConfig
-from llmserve.server.cli import build_parser
 from llmserve.server.settings import VARIABLES, DraftSettings, Settings, SettingsError, parse_settings
 from llmserve.server.settings.load_options import MODEL_VARIABLES
 from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES
@@ -34,6 +34,12 @@ def test_every_field_of_the_model_config_is_a_variable() -> None:
 def test_every_field_of_the_settings_is_a_variable() -> None:
     fields = [field.name for field in dataclasses.fields(Settings)]
     assert [v.name for v in SERVER_VARIABLES] == fields[:-3]
+    assert {v.name for v in VARIABLES} - set(fields) - {v.name for v in MODEL_VARIABLES} == {
+        *(v.name for v in DRAFT_VARIABLES),
+        "api_key_file",
+        "chat_template_file",
+        "config",
+    }
     assert fields[-3:] == ["drafting", "model_config", "notices"]
     assert [v.name for v in DRAFT_VARIABLES] == [field.name for field in dataclasses.fields(DraftSettings)]
 
@@ -46,11 +52,11 @@ def test_defaults_of_the_table_are_those_of_the_model_config() -> None:
             )
 
 
-def test_values_of_all_kinds() -> None:
+def test_values_of_all_kinds(tmp_path: Path) -> None:
     settings = parse_settings(
         {
             "LLMSERVE_PORT": "0",
-            "MODELS_DIR": "/srv/models",
+            "MODELS_DIR": str(tmp_path),
             "SESSIONS_DIR": "/srv/sessions",
             "LLMSERVE_MODEL": "/m.gguf",
             "LLMSERVE_CACHE_DIR": "/cache",
@@ -69,7 +75,7 @@ def test_values_of_all_kinds() -> None:
         }
     )
     assert settings.port == 0
-    assert (settings.models_dir, settings.sessions_dir) == (Path("/srv/models"), Path("/srv/sessions"))
+    assert (settings.models_dir, settings.sessions_dir) == (tmp_path, Path("/srv/sessions"))
     assert settings.cache_dir == Path("/cache")
     assert settings.drafting == DraftSettings(draft="mtp", draft_len=5, draft_adaptive=False)
     assert settings.cors_origins == ("https://a.example", "https://b.example")

@@ -7,4 +7,4 @@ from llmserve.app import app
 
 __all__ = ["app"]
 
-loads._probe_command = lambda: ["/bin/sh", "-c", "sleep 600"]
+loads._probe_command = lambda: ["/bin/sh", "-c", "exec sleep 600"]

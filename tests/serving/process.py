@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from serving.client import wait_until
@@ -106,12 +106,19 @@ def serve(
         yield server
 
 
-@contextmanager
-def serve_catalogue(folder: Path, catalogue: Path) -> Iterator[ServerProcess]:
+def serve_catalogue(folder: Path, catalogue: Path) -> AbstractContextManager[ServerProcess]:
     """`llmserve serve --catalogue FILE`, without a model to start with."""
+    return serve_without_model(folder, "--catalogue", str(catalogue))
+
+
+@contextmanager
+def serve_without_model(
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None
+) -> Iterator[ServerProcess]:
+    """`llmserve serve --port PORT arguments`, in `folder`."""
     port = free_port()
-    options = ["--catalogue", str(catalogue), "--port", str(port)]
-    with _running([sys.executable, "-m", "llmserve", "serve", *options], SMALL, port, folder) as server:
+    command = [sys.executable, "-m", "llmserve", "serve", "--port", str(port), *arguments]
+    with _running(command, {**SMALL, **(env or {})}, port, folder) as server:
         yield server
 
 

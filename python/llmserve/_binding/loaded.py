@@ -10,7 +10,7 @@ from llmserve import _core
 from llmserve._binding.model_handle import ModelHandle, Special
 from llmserve.chat import ChatPrompt
 from llmserve.drafting import DefaultDrafting, Drafting
-from llmserve.errors import ContextExceededError, LoadError, TemplateError
+from llmserve.errors import ContextExceededError, InvalidParameterError, LoadError, TemplateError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
 from llmserve.types import ChatMessage, ModelInfo
@@ -100,7 +100,19 @@ def prompt_arguments(
     """A prompt for the engine: text or ids, whether BOS is added, and what control tokens' text becomes."""
     if isinstance(prompt, ChatPrompt):
         return prompt.marked, add_special, "marked"
+    if _is_conversation(prompt):
+        raise InvalidParameterError(
+            "must be a text, token ids or a `ChatPrompt`, got messages: call `chat(messages)`, or give what "
+            "`chat_prompt(messages)` makes of them",
+            field="prompt",
+        )
     return prompt, add_special, "control" if parse_special else "plain"
+
+
+def _is_conversation(prompt: object) -> bool:
+    if isinstance(prompt, Mapping):
+        return True
+    return isinstance(prompt, Sequence) and len(prompt) > 0 and isinstance(prompt[0], Mapping)
 
 
 def _check_template(source: str) -> None:

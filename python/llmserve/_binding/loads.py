@@ -84,7 +84,7 @@ class Load(Waiting, Generic[T]):
         finally:
             self._leave()
         if self._model is None:
-            raise LoadError("the load was cancelled", reason="cancelled")
+            raise LoadError("the load was cancelled", reason="cancelled").at(self._path)
         return self._model
 
     async def _next_progress(self) -> float | None:
@@ -92,7 +92,7 @@ class Load(Waiting, Generic[T]):
         while not self._progress:
             if self._load is None or self._inbox is None:
                 if self._error is not None:
-                    raise self._error
+                    raise self._error.at(self._path)
                 return None
             for event in await self._inbox.poll(self._load.take) or ():
                 self._add(event)

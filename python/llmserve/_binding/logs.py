@@ -33,7 +33,9 @@ def _forward_forever() -> None:
 
 def _forward(*, block: bool) -> None:
     for level, line in _core.take_log_records(block):
-        _logger.log(level, "%s", line)
+        # What llama.cpp said is in the last line, below what it means.
+        meaning, _, detail = line.rpartition("\n")
+        _logger.log(level, "%s", "; ".join(filter(None, (meaning, detail))))
 
 
 def _end() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from llmserve import _core
 from llmserve._binding.loads import Wanted
@@ -29,6 +29,13 @@ class ModelHandle(Waiting, Generic[CoreT]):
     __slots__ = ("__weakref__", "_core", "_info")
     _core: CoreT
     _wanted: ClassVar[Wanted]
+
+    def __new__(cls, core: object = None, *_: object, **__: object) -> Self:
+        """Refuses what `load` is for."""
+        if not isinstance(core, _core.Engine | _core.Embedder):
+            name = cls.__name__
+            raise TypeError(f"{name} is made by {name}.load(path), not by {name}(path)")
+        return super().__new__(cls)
 
     def __init__(self, core: CoreT, config: ModelConfig) -> None:
         """The handle of a native model, which was loaded with the options."""

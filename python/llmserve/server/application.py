@@ -23,13 +23,15 @@ from llmserve.server.apis.sie import routes as sie
 from llmserve.server.apis.unsupported import routes as unsupported
 from llmserve.server.first_model import FirstModel, StartObserver
 from llmserve.server.logs import configure_logging
+from llmserve.server.page import routes as page
 from llmserve.server.services import Services
 from llmserve.server.settings import Settings
 from llmserve.server.signals import SignalChain
 from llmserve.server.stale_files import remove_stale_files
+from llmserve.server.start_error import StartError
 from llmserve.server.web.endpoint import Route
 from llmserve.server.web.gate import Gate
-from llmserve.server.workers import OneWorkerLock, SeveralWorkersError
+from llmserve.server.workers import OneWorkerLock
 
 if TYPE_CHECKING:
     from llmserve.server.apis.grpc.server import GrpcServer
@@ -44,7 +46,7 @@ _DIALECTS = (
     sie.routes,
     unsupported.routes,
 )
-"""The dialects that are served beside health, metrics and documentation."""
+"""The dialects that are served beside health, metrics and the pages."""
 
 
 class Application:
@@ -83,7 +85,7 @@ class Application:
             SeveralWorkersError: This process is one of several workers.
             GrpcStartError: The gRPC service cannot begin.
         """
-        configure_logging(self.services.settings.log_level)
+        configure_logging(self.services.settings.log_level, self.services.settings.log_format)
         for notice in self.services.settings.notices:
             logger.log(notice.level, "%s", notice.text)
         self._lock.acquire()
@@ -131,7 +133,7 @@ class Application:
         await receive()
         try:
             await self.startup()
-        except (SeveralWorkersError, GrpcStartError) as error:
+        except StartError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
@@ -142,6 +144,6 @@ class Application:
 
 def _routes(services: Services) -> list[Route]:
     ops = OpsApi(services)
-    routes = [*ops.routes(), *(route for dialect in _DIALECTS for route in dialect(services))]
+    routes = [*ops.routes(), *page.routes(), *(route for dialect in _DIALECTS for route in dialect(services))]
     ops.describe(routes)
     return routes

@@ -1,7 +1,8 @@
-"""The server's life: serving, draining, stopping.
+"""The server's life: serving, leaving, draining, stopping.
 
-*Draining* refuses new requests and lets running ones go on. *Stopping* aborts those that still run,
-which then end with their terminal event. All methods belong to the event loop's thread; signal handlers
+*Leaving* serves as before, but says that it is not ready: whoever distributes requests is to stop sending
+them here. *Draining* refuses new requests and lets running ones go on. *Stopping* aborts those that still
+run, which then end with their terminal event. All methods belong to the event loop's thread; signal handlers
 come in through ``loop.call_soon_threadsafe``.
 """
 
@@ -17,7 +18,7 @@ from llmserve.server.callbacks import call_all
 
 logger = logging.getLogger(__name__)
 
-State = Literal["serving", "draining", "stopping"]
+State = Literal["serving", "leaving", "draining", "stopping"]
 
 
 class Lifecycle:
@@ -39,6 +40,11 @@ class Lifecycle:
     @property
     def is_serving(self) -> bool:
         """Whether new requests are taken."""
+        return self._state in ("serving", "leaving")
+
+    @property
+    def is_staying(self) -> bool:
+        """Whether new requests are taken, and no end is in sight."""
         return self._state == "serving"
 
     @property
@@ -46,9 +52,14 @@ class Lifecycle:
         """Whether running requests are aborted."""
         return self._state == "stopping"
 
+    def leave(self) -> None:
+        """Be no longer ready, though new requests are still taken."""
+        if self._state == "serving":
+            self._set_state("leaving")
+
     def drain(self) -> None:
         """Take no new requests."""
-        if self._state == "serving":
+        if self.is_serving:
             self._set_state("draining")
 
     def stop(self) -> None:

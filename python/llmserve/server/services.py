@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from llmserve.server.generation import GenerationService
 from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.metrics import RequestMetrics
 from llmserve.server.model_files import model_file
 from llmserve.server.models import Catalogue, MemoryLimit, OnDemand, Registry, SessionMoves, SessionTable
 from llmserve.server.paths import AllowedFolder
+from llmserve.server.readiness import Readiness
 from llmserve.server.rpc_counters import RpcCounters
 from llmserve.server.settings import Settings
 from llmserve.server.web.counters import HttpCounters
@@ -23,11 +25,13 @@ class Services:
     catalogue: Catalogue
     on_demand: OnDemand
     lifecycle: Lifecycle
+    readiness: Readiness
     sessions: SessionTable
     session_moves: SessionMoves
     generation: GenerationService
     models_folder: AllowedFolder
     sessions_folder: AllowedFolder
+    request_metrics: RequestMetrics
     http_counters: HttpCounters
     rpc_counters: RpcCounters
 
@@ -49,17 +53,20 @@ class Services:
         if settings.model_memory_bytes is not None:
             MemoryLimit(registry, moves, settings.model_memory_bytes)
         lifecycle = Lifecycle()
+        request_metrics = RequestMetrics()
         return cls(
             settings=settings,
             registry=registry,
             catalogue=catalogue,
             on_demand=OnDemand(registry, catalogue, wait_s=settings.load_wait_s),
             lifecycle=lifecycle,
+            readiness=Readiness(settings, registry, lifecycle),
             sessions=sessions,
             session_moves=moves,
-            generation=GenerationService(registry, sessions, lifecycle, settings.sse_ping_s),
+            generation=GenerationService(registry, sessions, lifecycle, request_metrics, settings.sse_ping_s),
             sessions_folder=AllowedFolder(settings.sessions_dir, "SESSIONS_DIR"),
             models_folder=AllowedFolder(settings.models_dir, "MODELS_DIR", model_file),
+            request_metrics=request_metrics,
             http_counters=HttpCounters(),
             rpc_counters=RpcCounters(),
         )

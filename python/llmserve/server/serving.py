@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
+import socket
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
-import orjson
 import uvicorn
 
 from llmserve import __version__
 from llmserve.server.addresses import is_loopback_name
+from llmserve.server.announcement import describe, remarks
 from llmserve.server.application import Application
 from llmserve.server.download.progress import ProgressLine
 from llmserve.server.draining_server import DrainingServer
 from llmserve.server.early_load import EarlyLoad
 from llmserve.server.http_protocol import HttpProtocol
+from llmserve.server.load_failures import described
+from llmserve.server.logs import ENGINE_LINES, configure_uvicorn_logging
 from llmserve.server.models import Model
 from llmserve.server.settings import Settings
-from llmserve.types import ModelInfo
 
 LOAD_FAILED = 1
 """Exit status if the model could not be loaded."""
@@ -44,7 +46,8 @@ class Announcer:
         """Prints the address, and what is served unless that is still being loaded."""
         self._is_listening = True
         if self._settings.model is None:
-            self._stream.write(f"llmserve {__version__} serves the models of its catalogue\n")
+            where = "its catalogue" if self._settings.catalogue is not None else self._settings.models_dir
+            self._stream.write(f"llmserve {__version__} serves the models of {where}\n")
             self._stream.write(f"  address         {self._url()}\n{self._grpc()}")
             self._stream.flush()
         elif self._ready is not None:
@@ -52,6 +55,7 @@ class Announcer:
 
     def on_ready(self, model: Model) -> None:
         """Prints the model, its sizes and the address, once that is known."""
+        ENGINE_LINES.hides_failed_loads = False
         self._line.show(1.0)
         self._line.close()
         self._ready = model
@@ -61,110 +65,55 @@ class Announcer:
     def _announce(self, model: Model) -> None:
         if model.handle is not None:
             needs_key = bool(self._settings.api_key)
-            text = describe(model, model.handle.info, self._url(), needs_key=needs_key, grpc=self._grpc())
-            self._stream.write(text)
+            info = model.handle.info
+            self._stream.write(describe(model, info, self._url(), needs_key=needs_key, grpc=self._grpc()))
+            for remark in remarks(info, model.config) if model.engine is not None else ():
+                self._stream.write(f"note: {remark}\n")
             self._stream.flush()
 
     def on_failed(self, error: Exception) -> None:
         """Prints the reason and ends the server."""
-        self._line.close()
-        self._stream.write(f"llmserve: the model could not be loaded: {error}\n")
+        self._line.erase()
+        self._stream.write(f"llmserve: {described(error, self._settings.model)}\n")
         if self.server is not None:
             self.server.end(LOAD_FAILED)
 
     def _url(self) -> str:
-        host, port = self._settings.host, self._settings.port
-        if self.server is not None:
-            port = self.server.bound_port or port
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        settings = self._settings
+        if settings.uds is not None:
+            return f"unix:{settings.uds}"
+        port = (self.server.bound_port if self.server is not None else None) or settings.port
+        scheme = "https" if settings.ssl_certfile is not None else "http"
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        return f"{scheme}://{host}:{port}{settings.root_path}"
 
     def _grpc(self) -> str:
         address = self.server.grpc_address if self.server is not None else ""
         return f"  gRPC            {address}\n" if address else ""
 
 
-def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False, grpc: str = "") -> str:
-    """What is served, and a first request to try; ``grpc`` is the line about the gRPC service."""
-    key = '-H "Authorization: Bearer $LLMSERVE_API_KEY" ' if needs_key else ""
-    # llama.cpp's description has the size of another model that has as many layers.
-    size = f"{count(info.num_parameters)} parameters"
-    return (
-        f"llmserve {__version__} serves {model.id} ({info.architecture}, {size})\n"
-        f"{_embedding_sizes(info) if model.kind == 'embedding' else _generation_sizes(info)}"
-        f"  threads         {info.num_threads}\n"
-        f"  computed on     {computed_on(info)}\n{_drafting(model)}"
-        f"  address         {url}\n{grpc}"
-        f"  documentation   {url}/docs\n"
-        f"try: curl -N {key}{url}{_first_request(model)}\n"
-    )
+def serve(settings: Settings, early_load: EarlyLoad | None, sockets: Sequence[socket.socket]) -> int:
+    """Serves on sockets until a signal ends the server; without sockets, on the settings' UNIX socket.
 
+    Returns the exit status.
 
-def count(number: int) -> str:
-    """A number in thousands, millions or billions, as models are named: "134.5M"."""
-    rest = float(number)
-    for unit in ("", "K", "M"):
-        if rest < 999.95:
-            return f"{rest:.1f}{unit}" if unit else str(number)
-        rest /= 1000
-    return f"{rest:.1f}B"
-
-
-def computed_on(info: ModelInfo) -> str:
-    """The backend, and the number of layers that are on GPUs."""
-    if info.num_gpu_layers == 0:
-        return info.backend
-    return f"{info.backend}: {info.num_gpu_layers} of {info.num_layers + 1} layers"
-
-
-def _drafting(model: Model) -> str:
-    drafting = None if model.engine is None else model.engine.drafting
-    if drafting is None:
-        return ""
-    adaptive = "adaptive" if drafting.adaptive else "not adaptive"
-    return f"  drafting        {drafting.method}, up to {drafting.draft_len} tokens, {adaptive}\n"
-
-
-def _generation_sizes(info: ModelInfo) -> str:
-    return (
-        f"  context length  {info.context_length} tokens per sequence\n"
-        f"  KV cells        {info.num_cells} ({info.kv_layout}, {info.kv_type_k}/{info.kv_type_v})\n"
-        f"  sequences       {info.num_slots} at once\n"
-    )
-
-
-def _embedding_sizes(info: ModelInfo) -> str:
-    return (
-        f"  embeddings      {info.embedding_length} values ({info.pooling} pooling)\n"
-        f"  context length  {info.context_length} tokens per input\n"
-        f"  inputs          {info.num_slots} at once\n"
-    )
-
-
-def _first_request(model: Model) -> str:
-    body: dict[str, object]
-    if model.kind == "embedding":
-        path, body = "/v1/embeddings", {"model": model.id, "input": "Once upon a time"}
-    else:
-        messages = [{"role": "user", "content": "Tell me a story."}]
-        body = {"model": model.id, "messages": messages, "max_tokens": 32, "stream": True}
-        path = "/v1/chat/completions"
-    return f"{path} -d {shlex.quote(orjson.dumps(body).decode())}"
-
-
-def serve(settings: Settings, early_load: EarlyLoad | None) -> int:
-    """Serves until a signal ends the server; returns the exit status."""
+    Raises:
+        StartError: The server cannot start.
+    """
+    configure_uvicorn_logging(settings.log_level, settings.log_format)
     announcer = Announcer(settings, sys.stderr)
     app = Application(settings, announcer, chains_signals=False)
     if early_load is not None:
         app.services.registry.load_model = early_load.load
     config = uvicorn.Config(
         app,
-        host=settings.host,
-        port=settings.port,
+        uds=None if settings.uds is None else str(settings.uds),
+        root_path=settings.root_path,
+        ssl_certfile=settings.ssl_certfile,
+        ssl_keyfile=None if settings.ssl_keyfile is None else str(settings.ssl_keyfile),
         workers=1,
-        lifespan="on",
-        log_level="warning" if settings.log_level == "info" else settings.log_level,
-        access_log=settings.log_level == "debug",
+        log_config=None,
+        access_log=False,
         timeout_graceful_shutdown=1,
         http=HttpProtocol,
         ws="none",
@@ -179,9 +128,16 @@ def serve(settings: Settings, early_load: EarlyLoad | None) -> int:
         sys.stderr.write(
             "note: LLMSERVE_API_KEY is not set, so everyone who reaches this server may use it\n"
         )
-    server.run()
+    try:
+        server.run(list(sockets) or None)
+    finally:
+        if settings.uds is not None:
+            settings.uds.unlink(missing_ok=True)
     return server.exit_status
 
 
-def _hosts(settings: Settings) -> tuple[str, ...]:
-    return (settings.host,) if settings.grpc_port is None else (settings.host, settings.grpc_host)
+def _hosts(settings: Settings) -> list[str]:
+    return [
+        *([settings.host] if settings.uds is None else []),
+        *([settings.grpc_host] if settings.grpc_port is not None else []),
+    ]

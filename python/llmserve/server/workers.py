@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from llmserve.server.start_error import StartError
+
 logger = logging.getLogger(__name__)
 
 _REASON = (
@@ -27,7 +29,7 @@ _REASON = (
 )
 
 
-class SeveralWorkersError(RuntimeError):
+class SeveralWorkersError(StartError):
     """The server was started with more than one worker."""
 
     def __init__(self) -> None:

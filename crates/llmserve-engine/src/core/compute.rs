@@ -59,6 +59,7 @@ impl Core {
             Ok(()) => {
                 self.stats.steps += 1;
                 self.stats.rows += batch.rows.len() as u64;
+                self.stats.prefill_rows += plan.num_prefill_rows() as u64;
                 self.scheduler.record(plan, drafting + took);
                 self.record_draft_step(plan, batch, drafting + took);
                 true

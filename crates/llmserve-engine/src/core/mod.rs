@@ -284,7 +284,8 @@ impl Core {
     fn publish(&mut self) {
         self.stats.num_waiting = self.waiting.len();
         self.stats.num_running = self.running.len();
-        self.stats.num_used_cells = self.num_running_cells() + self.kv.num_idle_cells();
+        self.stats.num_running_cells = self.num_running_cells();
+        self.stats.num_used_cells = self.stats.num_running_cells + self.kv.num_idle_cells();
         self.stats.parked_bytes = self.kv.num_parked_bytes();
         self.shared.publish(self.stats);
         let num_arrived = std::mem::take(&mut self.num_arrived);

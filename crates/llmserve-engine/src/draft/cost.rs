@@ -10,30 +10,31 @@ use super::MAX_DRAFT_TOKENS;
 
 /// Weight of the newest step in an average that has seen many.
 const WEIGHT: f64 = 0.1;
-/// How far a step that stands out counts, as a difference of logarithms: it may have been disturbed.
-const MAX_SURPRISE: f64 = 0.3;
-/// Uncertainty (standard deviation of the logarithm) of one measurement.
-const NOISE: f64 = 0.1;
+/// What is added to the logarithm of a cost that was measured once, in case it was measured too low.
+const DOUBT: f64 = 0.2;
 /// What a drafted token for every sequence adds to a step, as a share of it, while nothing has been measured.
 const UNMEASURED_EXCESS: f64 = 0.25;
-/// Uncertainty of an unmeasured cost, in addition to its distance from a measured one.
-const UNMEASURED_DEVIATION: f64 = 0.1;
-
-/// The share that stands for all sequences.
-const ALL: u8 = 5;
+/// The part of an unmeasured cost that is hoped for.
+const HOPED_SHARE: f64 = 0.5;
+/// What each step leaves of a measured cost when it is decided whether to measure it again.
+const AGE_DECAY: f64 = 0.9985;
+/// Steps without drafts that come first with a new number of sequences.
+const MIN_UNDRAFTED: u64 = 2;
+/// Steps after which one without drafts is measured again: the cost of the best plan may have been mistaken.
+const MAX_UNDRAFTED_AGE: u64 = 128;
 
 /// The drafts of a step without prompt chunks; those that are alike are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Shape {
     is_head: bool,
-    /// Quarters of the sequences that draft, rounded up, or `ALL`.
-    share: u8,
+    /// Whether all sequences draft: unequal row counts may take several passes.
+    is_all: bool,
     /// Tokens of each draft (mean, rounded up).
     len: u8,
 }
 
 impl Shape {
-    /// The plan in which nobody drafts.
+    /// `None`: nobody drafts.
     pub(super) fn new(
         num_decoding: usize,
         num_drafting: usize,
@@ -43,23 +44,9 @@ impl Shape {
         if num_drafting == 0 || num_rows == 0 {
             return None;
         }
-        let all = num_drafting >= num_decoding;
-        let share = if all { ALL } else { (num_drafting * 4).div_ceil(num_decoding) as u8 };
         let len = num_rows.div_ceil(num_drafting).min(MAX_DRAFT_TOKENS) as u8;
-        Some(Self { is_head, share, len })
+        Some(Self { is_head, is_all: num_drafting >= num_decoding, len })
     }
-}
-
-/// The time of a step relative to one without drafts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Estimate {
-    /// The step's length relative to one without drafts: at least 1, since drafts make no step shorter.
-    pub(super) ratio: f64,
-    /// Standard deviation of its logarithm.
-    pub(super) deviation: f64,
-    pub(super) num_samples: u32,
-    /// Steps since the last measurement.
-    pub(super) age: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -73,17 +60,13 @@ struct Cost {
 impl Cost {
     /// Records by how much a step differed from what was expected.
     fn record(&mut self, surprise: f64) {
-        self.log += match self.num_samples {
-            0 => surprise,
-            // If two differ, the longer one was disturbed.
-            1 if surprise < -MAX_SURPRISE => surprise,
-            1 if surprise > MAX_SURPRISE => 0.0,
-            num_samples => {
-                let weight = WEIGHT.max(1.0 / f64::from(num_samples + 1));
-                weight * surprise.clamp(-MAX_SURPRISE, MAX_SURPRISE)
-            }
-        };
         self.num_samples += 1;
+        self.log += self.weight() * surprise;
+    }
+
+    /// The weight of the newest of the samples.
+    fn weight(&self) -> f64 {
+        WEIGHT.max(1.0 / f64::from(self.num_samples))
     }
 }
 
@@ -93,32 +76,38 @@ impl Cost {
 /// its drafts from those by which the level is known, so that a change of speed counts for nothing.
 #[derive(Debug, Default)]
 struct Class {
-    /// Logarithm of the seconds of a step without drafts; None: nothing was measured.
-    level: Option<f64>,
-    /// The drafts of the steps that the level is known by.
+    num_steps: u64,
+    /// Steps without drafts, and when the last was.
+    num_undrafted: u64,
+    undrafted_at: u64,
+    /// Logarithm of the seconds of a step without drafts.
+    level: f64,
+    /// The drafts of the steps that the level is known by: the last two that were alike.
     known_by: Option<Shape>,
     last: Option<Shape>,
-    num_undrafted: u32,
     costs: BTreeMap<Shape, Cost>,
 }
 
 impl Class {
-    /// Records the logarithm of the seconds of a step, and what its drafts were expected to add.
-    fn record(&mut self, shape: Option<Shape>, log: f64, expected: f64, now: u64) {
-        self.num_undrafted = self.num_undrafted.saturating_add(u32::from(shape.is_none()));
-        let is_second = self.last == shape;
-        self.last = shape;
-        let Some(level) = &mut self.level else {
-            self.level = Some(log - expected);
+    /// Records the logarithm of the seconds of a step.
+    fn record(&mut self, shape: Option<Shape>, log: f64) {
+        self.num_steps += 1;
+        if shape.is_none() {
+            self.num_undrafted += 1;
+            self.undrafted_at = self.num_steps;
+        }
+        let expected = shape.map_or(0.0, |shape| self.log_ratio(shape));
+        let is_second = std::mem::replace(&mut self.last, shape) == shape;
+        if self.num_steps == 1 {
+            self.level = log - expected;
             self.known_by = shape;
-            return;
-        };
-        let surprise = log - *level - expected;
+        }
+        let surprise = log - self.level - expected;
         if shape == self.known_by {
-            *level += WEIGHT * surprise.clamp(-MAX_SURPRISE, MAX_SURPRISE);
+            self.level += WEIGHT * surprise;
         } else {
             if let Some(shape) = shape {
-                let new = Cost { log: expected, num_samples: 0, measured_at: now };
+                let new = Cost { log: expected, num_samples: 0, measured_at: 0 };
                 self.costs.entry(shape).or_insert(new).record(surprise);
             } else if let Some(cost) = self.known_by.and_then(|shape| self.costs.get_mut(&shape)) {
                 cost.record(-surprise);
@@ -128,88 +117,71 @@ impl Class {
             }
         }
         if let Some(cost) = shape.and_then(|shape| self.costs.get_mut(&shape)) {
-            cost.measured_at = now;
+            cost.measured_at = self.num_steps;
         }
     }
 
-    /// What drafts add by those that were measured, nearest in share: between two lengths, or in proportion
-    /// to one. The logarithm of the ratio and its uncertainty.
-    fn derived(&self, shape: Shape) -> Option<(f64, f64)> {
-        let of_kind = || self.costs.iter().filter(|(other, _)| other.is_head == shape.is_head);
-        let nearest =
-            of_kind().map(|(other, _)| other.share).min_by_key(|other| other.abs_diff(shape.share))?;
-        let points = of_kind()
-            .filter(|(other, _)| other.share == nearest)
-            .map(|(other, cost)| (f64::from(other.len), cost.log.max(0.0).exp_m1()));
-        let len = f64::from(shape.len);
-        let (shorter, longer): (Vec<_>, Vec<_>) = points.partition(|point| point.0 <= len);
-        let below = shorter.last().copied().unwrap_or((0.0, 0.0));
-        Some(if let Some(above) = longer.first() {
-            let part = (len - below.0) / (above.0 - below.0);
-            let spread = above.1.ln_1p() - below.1.ln_1p();
-            ((below.1 + (above.1 - below.1) * part).ln_1p(), spread.abs() / 2.0)
-        } else {
-            let log = (below.1 * len / below.0).ln_1p();
-            (log, log - below.1.ln_1p())
-        })
+    /// Logarithm of the ratio to a step without drafts.
+    fn log_ratio(&self, shape: Shape) -> f64 {
+        self.costs
+            .get(&shape)
+            .map_or_else(|| (UNMEASURED_EXCESS * f64::from(shape.len)).ln_1p(), |cost| cost.log)
+    }
+
+    /// The measured cost and its uncertainty: the best of many uncertain plans is mostly one that was measured too low.
+    fn safe_log_ratio(&self, shape: Shape) -> f64 {
+        let doubt = self.costs.get(&shape).map_or(0.0, |cost| DOUBT * cost.weight().sqrt());
+        self.log_ratio(shape) + doubt
+    }
+
+    /// What the cost may be: the longer ago it was measured, the lower.
+    fn hoped_log_ratio(&self, shape: Shape) -> f64 {
+        let part = self
+            .costs
+            .get(&shape)
+            .map_or(HOPED_SHARE, |cost| AGE_DECAY.powf((self.num_steps - cost.measured_at) as f64));
+        self.log_ratio(shape) * part
     }
 }
 
-/// Costs of steps that were measured, and what they tell about others.
+/// What steps cost, by class of the number of decoding sequences.
 #[derive(Debug, Default)]
 pub(super) struct StepCosts {
-    num_steps: u64,
-    /// The measurements, by class of the number of decoding sequences.
     classes: BTreeMap<usize, Class>,
 }
 
 impl StepCosts {
     /// Records the time of a step.
     pub(super) fn record(&mut self, num_decoding: usize, shape: Option<Shape>, seconds: f64) {
-        self.num_steps += 1;
-        let expected = shape.map_or(0.0, |shape| self.log_ratio(num_decoding, shape).0);
         let class = self.classes.entry(count_class(num_decoding)).or_default();
-        class.record(shape, seconds.max(1e-9).ln(), expected, self.num_steps);
+        class.record(shape, seconds.max(1e-9).ln());
     }
 
-    /// Measured steps without drafts.
-    pub(super) fn num_undrafted(&self, num_decoding: usize) -> u32 {
-        self.classes.get(&count_class(num_decoding)).map_or(0, |class| class.num_undrafted)
-    }
-
-    /// The time of a step, measured or estimated from others.
-    pub(super) fn estimate(&self, num_decoding: usize, shape: Shape) -> Estimate {
-        let (log, deviation) = self.log_ratio(num_decoding, shape);
-        let cost = self.cost(num_decoding, shape);
-        Estimate {
-            ratio: log.max(0.0).exp(),
-            deviation,
-            num_samples: cost.map_or(0, |cost| cost.num_samples),
-            age: cost.map_or(0, |cost| self.num_steps - cost.measured_at),
-        }
-    }
-
-    fn cost(&self, num_decoding: usize, shape: Shape) -> Option<&Cost> {
-        self.classes.get(&count_class(num_decoding))?.costs.get(&shape)
-    }
-
-    /// Logarithm of the ratio to a step without drafts, and its uncertainty.
-    fn log_ratio(&self, num_decoding: usize, shape: Shape) -> (f64, f64) {
-        if let Some(cost) = self.cost(num_decoding, shape) {
-            let weight = WEIGHT.max(1.0 / f64::from(cost.num_samples.max(1)));
-            return (cost.log, NOISE * weight.sqrt());
-        }
-        let wanted = count_class(num_decoding);
-        let derived = self.classes.iter().filter_map(|(&count, class)| {
-            let (log, deviation) = class.derived(shape)?;
-            let doublings = (count as f64 / wanted as f64).log2().abs();
-            Some((log, deviation + UNMEASURED_DEVIATION * (1.0 + doublings)))
-        });
-        derived.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_else(|| {
-            let rows = f64::from(shape.len) * f64::from(shape.share) / f64::from(ALL);
-            let log = (UNMEASURED_EXCESS * rows).ln_1p();
-            (log, log + UNMEASURED_DEVIATION)
+    /// Whether a step without drafts has to be measured: everything else is judged by it.
+    pub(super) fn is_undrafted_due(&self, num_decoding: usize) -> bool {
+        self.of(num_decoding, |class| {
+            class.num_undrafted < MIN_UNDRAFTED || class.num_steps - class.undrafted_at >= MAX_UNDRAFTED_AGE
         })
+    }
+
+    pub(super) fn is_measured(&self, num_decoding: usize, shape: Shape) -> bool {
+        self.of(num_decoding, |class| class.costs.contains_key(&shape))
+    }
+
+    /// The time of a step relative to one without drafts: at least 1, since drafts make no step shorter. `hopeful`: what
+    /// was measured long ago, or never, may cost less.
+    pub(super) fn ratio(&self, num_decoding: usize, shape: Shape, hopeful: bool) -> f64 {
+        let log = self.of(num_decoding, |class| {
+            if hopeful { class.hoped_log_ratio(shape) } else { class.safe_log_ratio(shape) }
+        });
+        log.max(0.0).exp()
+    }
+
+    fn of<T>(&self, num_decoding: usize, read: impl Fn(&Class) -> T) -> T {
+        match self.classes.get(&count_class(num_decoding)) {
+            Some(class) => read(class),
+            None => read(&Class::default()),
+        }
     }
 }
 
@@ -228,7 +200,7 @@ mod tests {
     }
 
     fn ratio(costs: &StepCosts, num_decoding: usize, shape: Shape) -> f64 {
-        costs.estimate(num_decoding, shape).ratio
+        costs.of(num_decoding, |class| class.log_ratio(shape)).exp()
     }
 
     /// Steps of one sequence without and with two drafted tokens in turn.
@@ -249,26 +221,40 @@ mod tests {
     #[test]
     fn ratios_are_learnt() {
         let costs = measured();
-        let estimate = costs.estimate(1, drafts(1, 1, 2));
-        assert!((estimate.ratio - 1.5).abs() < 0.05 && estimate.deviation < 0.05, "{estimate:?}");
-        assert!(estimate.num_samples >= 19, "{estimate:?}");
-        assert_eq!(costs.num_undrafted(1), 20);
+        assert!((ratio(&costs, 1, drafts(1, 1, 2)) - 1.5).abs() < 0.05, "{costs:?}");
+        assert!(costs.is_measured(1, drafts(1, 1, 2)) && !costs.is_measured(1, drafts(1, 1, 1)));
     }
 
     #[test]
-    fn a_disturbed_step_counts_for_little() {
-        let mut costs = measured();
-        for disturbed in [Some(drafts(1, 1, 2)), None] {
-            costs.record(1, disturbed, 0.200);
+    fn the_step_without_drafts_is_measured_twice_and_then_now_and_then() {
+        let mut costs = StepCosts::default();
+        for _ in 0..2 {
+            assert!(costs.is_undrafted_due(1));
             costs.record(1, None, 0.020);
-            assert!((ratio(&costs, 1, drafts(1, 1, 2)) - 1.5).abs() < 0.1);
+        }
+        let due: Vec<bool> = (0..200)
+            .map(|_| {
+                costs.record(1, Some(drafts(1, 1, 2)), 0.030);
+                costs.is_undrafted_due(1)
+            })
+            .collect();
+        assert_eq!(due.iter().position(|&due| due), Some(127));
+    }
+
+    #[test]
+    fn a_disturbed_step_is_soon_forgotten() {
+        for disturbed in [Some(drafts(1, 1, 2)), None] {
+            let mut costs = measured();
+            costs.record(1, disturbed, 0.200);
+            record(&mut costs, 20, 0.020, 0.030);
+            assert!((ratio(&costs, 1, drafts(1, 1, 2)) - 1.5).abs() < 0.1, "{costs:?}");
         }
     }
 
     #[test]
     fn a_first_measurement_that_was_disturbed_is_corrected() {
         let mut costs = StepCosts::default();
-        for step in 0..10 {
+        for step in 0..20 {
             costs.record(1, None, 0.020);
             costs.record(1, Some(drafts(1, 1, 1)), if step == 0 { 0.090 } else { 0.025 });
         }
@@ -285,7 +271,7 @@ mod tests {
                     costs.record(1, None, 0.040);
                 }
             }
-            assert!((ratio(&costs, 1, drafts(1, 1, 2)) - 1.5).abs() < 0.1, "{costs:?}");
+            assert!((ratio(&costs, 1, drafts(1, 1, 2)) - 1.5).abs() < 0.15, "{costs:?}");
         }
     }
 
@@ -297,18 +283,26 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_lies_between_or_on_the_line_and_is_less_certain() {
+    fn a_cost_that_was_measured_once_is_in_doubt() {
+        let mut costs = StepCosts::default();
+        let shape = drafts(1, 1, 2);
+        costs.record(1, None, 0.020);
+        costs.record(1, Some(shape), 0.030);
+        assert!(costs.ratio(1, shape, false) > ratio(&costs, 1, shape) * 1.2);
         let costs = measured();
-        let between = costs.estimate(1, drafts(1, 1, 1));
-        assert!((between.ratio - 1.25).abs() < 0.05);
-        let beyond = costs.estimate(1, drafts(1, 1, 4));
-        assert!((beyond.ratio - 2.0).abs() < 0.1);
-        let elsewhere = costs.estimate(8, drafts(8, 8, 2));
-        assert!((elsewhere.ratio - 1.5).abs() < 0.05);
-        for estimate in [between, beyond, elsewhere] {
-            assert_eq!(estimate.num_samples, 0);
-            assert!(estimate.deviation > costs.estimate(1, drafts(1, 1, 2)).deviation);
+        assert!(costs.ratio(1, shape, false) < ratio(&costs, 1, shape) * 1.07);
+    }
+
+    #[test]
+    fn what_was_never_measured_or_long_ago_may_cost_less() {
+        let mut costs = measured();
+        let hoped = |costs: &StepCosts, len| costs.ratio(1, drafts(1, 1, len), true);
+        assert!(hoped(&costs, 2) > 1.45 && hoped(&costs, 4) < 1.5, "{costs:?}");
+        for _ in 0..5000 {
+            costs.record(1, None, 0.020);
         }
+        assert!(hoped(&costs, 2) < 1.01);
+        assert!((ratio(&costs, 1, drafts(1, 1, 2)) - 1.5).abs() < 0.05);
     }
 
     #[test]
@@ -318,7 +312,9 @@ mod tests {
             costs.record(2, None, 0.020);
             costs.record(2, Some(drafts(2, 1, 2)), 0.015);
         }
-        assert!(ratio(&costs, 2, drafts(2, 1, 2)) >= 1.0);
+        for hopeful in [false, true] {
+            assert!(costs.ratio(2, drafts(2, 1, 2), hopeful) >= 1.0);
+        }
     }
 
     #[test]

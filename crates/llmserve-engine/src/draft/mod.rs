@@ -6,7 +6,6 @@ mod controller;
 mod cost;
 mod head;
 mod lookup;
-mod method;
 mod plan;
 mod sequence;
 #[cfg(test)]

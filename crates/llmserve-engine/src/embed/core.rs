@@ -153,6 +153,7 @@ impl Core {
         self.stats.decode_seconds += started.elapsed().as_secs_f64();
         self.stats.steps += 1;
         self.stats.rows += num_rows as u64;
+        self.stats.prefill_rows += num_rows as u64;
         self.stats.prompt_tokens += num_rows as u64;
         result
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
 use crate::config::{FlashAttention, KvLayout, ModelConfig, RopeConfig, WeightsConfig};
 use crate::embed::Embedder;
@@ -17,7 +18,7 @@ use crate::model::llama::{
 };
 use crate::model_info::ModelInfo;
 use crate::probe::{self, Candidate, ProbeOptions};
-use crate::worker::PerProcess;
+use crate::worker::{Handle, PerProcess};
 
 use super::LoadOptions;
 use super::embedder;
@@ -41,6 +42,7 @@ pub(super) fn open(
     options: &LoadOptions,
     loading: &Loading,
 ) -> Result<Loaded, LoadError> {
+    let started = Instant::now();
     let file = gguf::check(path)?.with_overrides(&config.weights.metadata_overrides)?;
     let kind = file.kind()?;
     options.wanted.check(kind)?;
@@ -48,12 +50,18 @@ pub(super) fn open(
     for option in unmet(&config.weights, gpus().len()) {
         log::warn!("{option}");
     }
-    match kind {
-        ModelKind::Generation => open_engine(&file, config, options, loading).map(Loaded::Engine),
+    let loaded = match kind {
+        ModelKind::Generation => Loaded::Engine(open_engine(&file, config, options, loading)?),
         ModelKind::Embedding(kind) => {
-            embedder::open(&file, kind, config, options, loading).map(Loaded::Embedder)
+            Loaded::Embedder(embedder::open(&file, kind, config, options, loading)?)
         }
-    }
+    };
+    let handle: &Handle = match &loaded {
+        Loaded::Engine(engine) => engine,
+        Loaded::Embedder(embedder) => embedder,
+    };
+    handle.shared().note_load(started.elapsed());
+    Ok(loaded)
 }
 
 fn open_engine(

@@ -8,6 +8,7 @@ pub(crate) mod tokenizer;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crossbeam_channel::Sender;
 
@@ -101,7 +102,9 @@ impl Preparer {
         let Some(spec) = &request.constraint else {
             return Ok(None);
         };
+        let started = Instant::now();
         let grammar = self.compiler.compile(spec, is_stopped)?;
+        self.shared.note_constraint(started.elapsed());
         Constraint::new(grammar, budget).map(|constraint| Some(Box::new(constraint)))
     }
 

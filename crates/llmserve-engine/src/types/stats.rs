@@ -15,6 +15,8 @@ pub struct Stats {
     pub num_cells: usize,
     /// KV cells in use, including cached tokens.
     pub num_used_cells: usize,
+    /// KV cells of the sequences in the batch.
+    pub num_running_cells: usize,
     /// Maximum number of tokens in one sequence.
     pub context_length: usize,
     /// Number of compute threads.
@@ -53,10 +55,18 @@ pub struct Stats {
     pub steps: u64,
     /// Number of rows in all steps.
     pub rows: u64,
+    /// Number of rows of prompts among them.
+    pub prefill_rows: u64,
     /// Seconds spent in llama.cpp, drafts not counted.
     pub decode_seconds: f64,
     /// Seconds spent in steps outside llama.cpp.
     pub overhead_seconds: f64,
+    /// Requests whose constraint was compiled or found compiled.
+    pub constraints: u64,
+    /// Seconds that their compilation took.
+    pub constraint_seconds: f64,
+    /// Seconds that the load of the model took.
+    pub load_seconds: f64,
 }
 
 impl Stats {

@@ -28,6 +28,9 @@ pub(crate) struct Shared {
     pub(crate) num_refused: AtomicU64,
     /// Given up before they were queued.
     pub(crate) num_cancelled: AtomicU64,
+    num_constraints: AtomicU64,
+    constraint_nanoseconds: AtomicU64,
+    load_time: OnceLock<Duration>,
     is_shut_down: AtomicBool,
     dead: OnceLock<&'static str>,
     /// The counters as the engine thread left them after its last step.
@@ -57,6 +60,9 @@ impl Shared {
             num_preparing: AtomicUsize::new(0),
             num_refused: AtomicU64::new(0),
             num_cancelled: AtomicU64::new(0),
+            num_constraints: AtomicU64::new(0),
+            constraint_nanoseconds: AtomicU64::new(0),
+            load_time: OnceLock::new(),
             is_shut_down: AtomicBool::new(false),
             dead: OnceLock::new(),
             stats: Mutex::default(),
@@ -77,7 +83,22 @@ impl Shared {
         stats.num_preparing = self.num_preparing.load(Ordering::Relaxed);
         stats.requests_refused = self.num_refused.load(Ordering::Relaxed);
         stats.requests_cancelled += self.num_cancelled.load(Ordering::Relaxed);
+        stats.constraints = self.num_constraints.load(Ordering::Relaxed);
+        let compiling = Duration::from_nanos(self.constraint_nanoseconds.load(Ordering::Relaxed));
+        stats.constraint_seconds = compiling.as_secs_f64();
+        stats.load_seconds = self.load_time.get().map_or(0.0, Duration::as_secs_f64);
         stats
+    }
+
+    /// Counts a constraint that took some time to compile.
+    pub(crate) fn note_constraint(&self, took: Duration) {
+        self.num_constraints.fetch_add(1, Ordering::Relaxed);
+        self.constraint_nanoseconds.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Keeps how long the load took, once it is over.
+    pub(crate) fn note_load(&self, took: Duration) {
+        self.load_time.get_or_init(|| took);
     }
 
     pub(crate) fn publish(&self, stats: Stats) {

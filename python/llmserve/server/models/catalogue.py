@@ -127,7 +127,7 @@ def _start_model(settings: Settings) -> list[CatalogueEntry]:
     path = Path(settings.model)
     return [
         CatalogueEntry(
-            shown(path.stem),
+            settings.served_model_name or shown(path.stem),
             model_file(path),
             settings.model_config,
             drafting=settings.drafting,

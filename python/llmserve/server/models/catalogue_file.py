@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -17,15 +15,17 @@ from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.models_folder import safe_id
 from llmserve.server.settings import DraftSettings, SettingsError
 from llmserve.server.settings.default_sampling import DEFAULT_SAMPLING
-from llmserve.server.settings.kinds import integer
+from llmserve.server.settings.kinds import MODEL_ID
 from llmserve.server.settings.load_options import INT31_MAX, MODEL_VARIABLES, TEMPLATE_FILE
+from llmserve.server.settings.sizes import token_count
+from llmserve.server.settings.toml_values import as_setting
 from llmserve.server.settings.variables import DRAFT_VARIABLES
+from llmserve.server.spelling import did_you_mean
 
 _LOAD_OPTIONS = {variable.name: variable.kind for variable in MODEL_VARIABLES}
 _DRAFT_OPTIONS = {variable.name: variable.kind for variable in DRAFT_VARIABLES}
 _OPTIONS = {**_LOAD_OPTIONS, **_DRAFT_OPTIONS}
 _OWN_KEYS = ("id", "path", "max_new_tokens", "default_sampling", TEMPLATE_FILE.name)
-_MAX_ID_LENGTH = 256
 
 
 def read_catalogue(
@@ -41,19 +41,25 @@ def read_catalogue(
     Raises:
         SettingsError: The file is unreadable, or has an unknown key or a bad value, which the text names.
     """
+    reader = _Reader(path.absolute().parent, defaults, drafting or DraftSettings(), default_sampling or {})
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
+        return _entries(reader, path.read_text("utf-8"))
     except OSError as error:
-        raise SettingsError(f"the catalogue cannot be read: {error.strerror or error}") from None
+        raise SettingsError(f"the catalogue {path} cannot be read: {error.strerror or error}") from None
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from None
     except ValueError as error:  # of TOML, or of UTF-8
-        raise SettingsError(f"the catalogue is not valid TOML: {error}") from None
+        raise SettingsError(f"the catalogue {path} is not valid TOML: {error}") from None
+
+
+def _entries(reader: _Reader, text: str) -> tuple[CatalogueEntry, ...]:
+    document = tomllib.loads(text)
     for key in document:
         if key != "models":
             raise SettingsError(f"catalogue: unknown key {key!r}; only [[models]] is allowed")
     tables = document.get("models", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise SettingsError("catalogue: models must be an array of tables, written as [[models]]")
-    reader = _Reader(path.absolute().parent, defaults, drafting or DraftSettings(), default_sampling or {})
     entries = tuple(reader.entry(table, number) for number, table in enumerate(tables, 1))
     _refuse_duplicates(entries)
     _refuse_two_ways_to_draft(entries)
@@ -96,20 +102,18 @@ class _Reader:
     def entry(self, table: Mapping[str, Any], number: int) -> CatalogueEntry:
         label = f"catalogue entry {number}"
         model_id = _text(table, "id", label)
-        if len(model_id) > _MAX_ID_LENGTH or not model_id.isprintable() or model_id.strip("/ ") != model_id:
-            raise SettingsError(
-                f"{label}: id must be 1 to {_MAX_ID_LENGTH} printable characters, without a slash or a space "
-                f"at either end, got {model_id[:_MAX_ID_LENGTH]!r}"
-            )
+        _parsed(MODEL_ID.parse, model_id, f"{label}: id")
         label = f"catalogue entry {model_id!r}"
         path = model_file(self._folder / Path(_text(table, "path", label)).expanduser())
         options = {key: self._option(key, value, label) for key, value in table.items() if key in _OPTIONS}
         for key in table:
             if key not in _OPTIONS and key not in _OWN_KEYS:
-                raise SettingsError(f"{label}: {_unknown(key)}")
+                raise SettingsError(
+                    f"{label}: the key {key!r} is unknown", did_you_mean(key, [*_OWN_KEYS, *_OPTIONS])
+                )
         limit = table.get("max_new_tokens")
         if limit is not None:
-            limit = _parsed(integer(1, INT31_MAX).parse, limit, f"{label}: max_new_tokens")
+            limit = _parsed(token_count(1, INT31_MAX).parse, limit, f"{label}: max_new_tokens")
         options |= self._template(table, label)
         draft = {key: options.pop(key) for key in _DRAFT_OPTIONS if key in options}
         config = dataclasses.replace(self._defaults, **options)
@@ -156,23 +160,6 @@ def _text(table: Mapping[str, Any], key: str, label: str) -> str:
 
 def _parsed(parse: Any, value: Any, label: str) -> Any:
     try:
-        return parse(_as_setting(value))
+        return parse(as_setting(value))
     except ValueError as error:
         raise SettingsError(f"{label} {error}") from None
-
-
-def _as_setting(value: Any) -> str:
-    """A TOML value as the text of a setting, so that both are checked by the same rules."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return ",".join(_as_setting(item) for item in value)
-    if isinstance(value, dict):
-        return json.dumps(value, default=str)
-    return str(value)
-
-
-def _unknown(key: str) -> str:
-    close = difflib.get_close_matches(key, [*_OWN_KEYS, *_OPTIONS], n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return f"the key {key!r} is unknown{hint}"

@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
+from llmserve.server.kv_memory import cell_bytes
+from llmserve.server.model_files import parts
 from llmserve.server.models.model import Model
 from llmserve.types import ModelInfo
-
-_PART = re.compile(r"(?P<name>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL | re.IGNORECASE)
-_MAX_PARTS = 1000
-
-# Bytes per value: those of a block of 32 values, divided by 32 (ggml-common.h).
-_KV_BYTES: Mapping[str, float] = {
-    "f32": 4,
-    "f16": 2,
-    "bf16": 2,
-    "q8_0": 34 / 32,
-    "q5_1": 24 / 32,
-    "q5_0": 22 / 32,
-    "q4_1": 20 / 32,
-    "q4_0": 18 / 32,
-    "iq4_nl": 18 / 32,
-}
-
-
-def is_later_part(name: str) -> bool:
-    """Whether a file name is that of a part of a split model other than the first."""
-    part = _PART.fullmatch(name)
-    return part is not None and int(part["number"]) != 1
 
 
 def file_bytes(path: Path) -> int:
     """The size of a model's file, or of all files of a split model; missing files count 0."""
-    part = _PART.fullmatch(path.name)
-    if part is None:
-        return _size(path)
-    count = min(int(part["count"]), _MAX_PARTS)
-    return sum(_size(path.with_name(_part_name(part, number))) for number in range(1, count + 1))
-
-
-def _part_name(part: re.Match[str], number: int) -> str:
-    return f"{part['name']}-{number:05}-of-{part['count']}{part.string[-len('.gguf') :]}"
+    return sum(map(_size, parts(path)))
 
 
 def _size(path: Path) -> int:
@@ -57,19 +28,11 @@ def kv_bytes(info: ModelInfo) -> int:
 
     Layers with a sliding window count as if they kept all cells.
     """
-
-    def number(key: str) -> int | None:
-        text = info.metadata.get(f"{info.architecture}.{key}", "")
-        return int(text) if text.isdigit() else None
-
-    layers, heads = number("block_count"), number("attention.head_count")
-    if info.is_recurrent or not layers or not heads:
+    if info.is_recurrent:
         return 0
-    kv_heads = number("attention.head_count_kv") or heads
-    length = info.embedding_length // heads
-    row = (number("attention.key_length") or length) * _KV_BYTES.get(info.kv_type_k, 2)
-    row += (number("attention.value_length") or length) * _KV_BYTES.get(info.kv_type_v, 2)
-    return int(info.num_cells * layers * kv_heads * row)
+    metadata = {**info.metadata, f"{info.architecture}.embedding_length": str(info.embedding_length)}
+    of_one = cell_bytes(info.architecture, metadata, info.kv_type_k, info.kv_type_v)
+    return int(info.num_cells * (of_one or 0))
 
 
 def held_bytes(models: Iterable[Model]) -> int:

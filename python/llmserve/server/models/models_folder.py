@@ -7,17 +7,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from llmserve.server.model_files import model_file
-from llmserve.server.models.memory import is_later_part
+from llmserve.server.model_files import entries, model_file
 from llmserve.server.paths import shown
 
 logger = logging.getLogger(__name__)
 
 SAFE_SLASH = "__"
 """Stands for the slash of an id where a slash is impossible: in file names and in SIE's paths."""
-
-_SUFFIX = ".gguf"
-_PROJECTOR = "mmproj"
 
 _SETTLE_NS = 2_000_000_000
 """A folder that changed this shortly before it was read is read again: its time may be as coarse as that."""
@@ -81,18 +77,10 @@ def _id_of(name: str) -> str:
 def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     """The model files and the folders in a folder, by name."""
     try:
-        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        return entries(folder)
     except OSError as error:
         logger.warning("the folder of models cannot be read: %s", error.strerror)
         return [], []
-    return [path for path in paths if _is_model(path)], [path for path in paths if path.is_dir()]
-
-
-def _is_model(path: Path) -> bool:
-    name = path.name.lower()
-    is_named_so = name.endswith(_SUFFIX) and not name.startswith(_PROJECTOR) and not is_later_part(path.name)
-    # A link that leads nowhere is listed, so that one can see what is wrong.
-    return is_named_so and (path.is_file() or (path.is_symlink() and not path.exists()))
 
 
 def _changed_at(folder: str) -> int:

@@ -20,6 +20,7 @@ from llmserve.server.models.drafting import start_drafting
 from llmserve.server.models.ids import NameOf, new_ids, pass_id_on, take_id
 from llmserve.server.models.kinds import ModelKind
 from llmserve.server.models.loading import LoadTicket, SharedLoad
+from llmserve.server.models.memory import kv_bytes
 from llmserve.server.models.model import Model, ModelState
 from llmserve.server.refusals import (
     LoadAbandonedError,
@@ -50,6 +51,8 @@ class ModelReport:
     """The device that computes the layers, once the model is loaded."""
     num_gpu_layers: int | None = field(default=None, compare=False)
     """Number of layers on GPUs, once it is loaded."""
+    memory_bytes: int | None = field(default=None, compare=False)
+    """Memory of the weights and of all KV cells, once it is loaded."""
 
 
 class Registry:
@@ -285,4 +288,5 @@ def _report(model: Model) -> ModelReport:
         None if model.engine is None else model.engine.info.has_draft_head,
         None if info is None else info.backend,
         None if info is None else info.num_gpu_layers,
+        None if info is None else info.size_bytes + kv_bytes(info),
     )

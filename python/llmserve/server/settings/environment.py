@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from llmserve.server.spelling import closest
 
 PREFIX = "LLMSERVE_"
 
@@ -53,18 +54,11 @@ def sort_out(environ: Mapping[str, str], known: Iterable[str]) -> Environment:
     for name in strangers:
         if not name.startswith(PREFIX) or name.startswith(_FOREIGN):
             continue
-        if (meant := _resembled(name.removeprefix(PREFIX), candidates)) is not None:
+        if (meant := closest(name.removeprefix(PREFIX), candidates, _CLOSE)) is not None:
             misspelt[name] = candidates[meant]
         else:
             notices.append(Notice(logging.WARNING, f"{name} is not a setting of llmserve and has no effect"))
     return Environment(variables, misspelt, tuple(notices))
-
-
-def _resembled(name: str, candidates: Collection[str]) -> str | None:
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=_CLOSE)
-    # Two swapped letters lower the ratio of a short name below that: PROT and PORT have 0.75.
-    close += [candidate for candidate in candidates if sorted(candidate) == sorted(name)]
-    return close[0] if close else None
 
 
 def _is_service_link(name: str, value: str) -> bool:

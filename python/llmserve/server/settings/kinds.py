@@ -26,6 +26,8 @@ class Kind:
     metavar: str
     choices: tuple[str, ...] = ()
     is_switch: bool = False
+    based: Callable[[str, Path], str] = lambda text, folder: text
+    """The text with its relative paths starting at a folder."""
 
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
@@ -52,11 +54,16 @@ def integer(minimum: int, maximum: int) -> Kind:
             value = int(text)
         except ValueError:
             raise ValueError(f"must be a whole number, got {text!r}") from None
-        if not minimum <= value <= maximum:
-            raise ValueError(f"must be from {minimum} to {maximum}, got {value}")
-        return value
+        return within(value, minimum, maximum)
 
     return Kind(f"{minimum} to {maximum}", parse, "N")
+
+
+def within(value: int, minimum: int, maximum: int) -> int:
+    """The value. Raises `ValueError` if it is out of range."""
+    if not minimum <= value <= maximum:
+        raise ValueError(f"must be from {minimum} to {maximum}, got {value}")
+    return value
 
 
 def number(minimum: float, maximum: float = math.inf) -> Kind:
@@ -107,7 +114,29 @@ def _parse_path(text: str) -> Path:
     return Path(text).expanduser()
 
 
-PATH = Kind("a path", _parse_path, "PATH")
+def _based(text: str, folder: Path) -> str:
+    return str(folder / _parse_path(text))
+
+
+PATH = Kind("a path", _parse_path, "PATH", based=_based)
+
+
+def _parse_folder(text: str) -> Path:
+    path = _parse_path(text)
+    if not path.is_dir():
+        raise ValueError(f"must be a folder that exists, got {text!r}")
+    return path
+
+
+FOLDER = Kind("a folder", _parse_folder, "FOLDER", based=_based)
+
+
+def _based_model(text: str, folder: Path) -> str:
+    # A short name stays one.
+    return _based(text, folder) if text.lower().endswith(".gguf") or "/" in text else text
+
+
+MODEL = Kind("a path or a name", _parse_path, "PATH", based=_based_model)
 
 
 def _parse_text_file(text: str) -> str:
@@ -121,7 +150,7 @@ def _parse_text_file(text: str) -> str:
         raise ValueError(f"must be a file in UTF-8, got {text!r}") from None
 
 
-TEXT_FILE = Kind("a path", _parse_text_file, "PATH")
+TEXT_FILE = Kind("a path", _parse_text_file, "PATH", based=_based)
 
 
 def _parse_names(text: str) -> tuple[str, ...]:
@@ -146,7 +175,10 @@ HOSTS = Kind("comma-separated host names, `*.NAME` or `*`", _parse_hosts, "NAMES
 
 
 def _parse_keys(text: str) -> ApiKeys:
-    keys = _parse_names(text)
+    return _checked_keys(_parse_names(text))
+
+
+def _checked_keys(keys: Sequence[str]) -> ApiKeys:
     if not keys:
         raise ValueError("must contain at least one key, got none")
     for number, key in enumerate(keys, 1):
@@ -159,6 +191,27 @@ def _parse_keys(text: str) -> ApiKeys:
 
 
 KEYS = Kind("comma-separated keys", _parse_keys, "KEYS")
+
+
+def _parse_keys_file(text: str) -> ApiKeys:
+    return _checked_keys([line.strip() for line in _parse_text_file(text).splitlines() if line.strip()])
+
+
+KEYS_FILE = Kind("a path", _parse_keys_file, "PATH", based=_based)
+
+_MAX_ID_LENGTH = 256
+
+
+def _parse_model_id(text: str) -> str:
+    if not 0 < len(text) <= _MAX_ID_LENGTH or not text.isprintable() or text.strip("/ ") != text:
+        raise ValueError(
+            f"must be 1 to {_MAX_ID_LENGTH} printable characters, without a slash or a space at either end, "
+            f"got {text[:_MAX_ID_LENGTH]!r}"
+        )
+    return text
+
+
+MODEL_ID = Kind("a name", _parse_model_id, "NAME")
 
 
 def _parse_numbers(text: str) -> tuple[float, ...]:
@@ -204,4 +257,8 @@ def _parse_adapters(text: str) -> Sequence[LoraAdapter]:
     return tuple(_parse_adapter(part) for part in _parse_names(text))
 
 
-ADAPTERS = Kind("comma-separated `PATH` or `PATH=SCALE`", _parse_adapters, "PATHS")
+def _based_adapters(text: str, folder: Path) -> str:
+    return ",".join(_based(part, folder) for part in _parse_names(text))
+
+
+ADAPTERS = Kind("comma-separated `PATH` or `PATH=SCALE`", _parse_adapters, "PATHS", based=_based_adapters)

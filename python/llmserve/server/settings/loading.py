@@ -1,4 +1,4 @@
-"""Reads :class:`Settings` from the environment and from overrides."""
+"""Reads :class:`Settings` from the file of settings, the environment and overrides."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from llmserve.model_config import ModelConfig
 from llmserve.server.api_keys import ApiKeys
 from llmserve.server.settings.drafting import DraftSettings
 from llmserve.server.settings.environment import Environment, Notice, sort_out
+from llmserve.server.settings.error import SettingsError
 from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
-from llmserve.server.settings.variable import Variable
-from llmserve.server.settings.variables import DRAFT_VARIABLES, SERVER_VARIABLES, VARIABLES
-
-
-class SettingsError(ValueError):
-    """A setting is unknown or has a bad value; the text gives its name, the limit and the value."""
+from llmserve.server.settings.sources import Sources
+from llmserve.server.settings.variables import API_KEY_FILE, DRAFT_VARIABLES, SERVER_VARIABLES, VARIABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +25,19 @@ class Settings:
     port: int
     grpc_port: int | None
     grpc_host: str
+    uds: Path | None
+    root_path: str
     model: Path | None
+    served_model_name: str | None
     models_dir: Path | None
     catalogue: Path | None
     load_wait_s: float
     model_memory_bytes: int | None
     api_key: ApiKeys
+    ssl_certfile: Path | None
+    ssl_keyfile: Path | None
     metrics_open: bool
+    vllm_metrics: bool
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int
@@ -42,6 +45,7 @@ class Settings:
     body_timeout_s: float
     sse_ping_s: float
     stall_s: float
+    prestop_s: float
     grace_s: float
     allowed_hosts: tuple[str, ...]
     cors_origins: tuple[str, ...]
@@ -50,6 +54,7 @@ class Settings:
     session_ttl_s: float
     max_sessions: int
     log_level: str
+    log_format: str
     drafting: DraftSettings
     model_config: ModelConfig
     notices: tuple[Notice, ...]
@@ -59,33 +64,34 @@ class Settings:
 def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Settings:
     """Reads the settings from environment variables; ``overrides`` (by :attr:`Variable.name`) win.
 
-    An empty value counts as unset.
+    What neither has is read from the file of settings, if they name one. An empty value counts as unset.
 
     Raises:
-        SettingsError: A misspelt ``LLMSERVE_*`` name, or a bad value.
+        SettingsError: A misspelt ``LLMSERVE_*`` name, an unknown key of the file, or a bad value.
     """
     environment = sort_out(environ, [variable.env for variable in VARIABLES])
     _refuse_misspelt(environment)
-    environ = environment.variables
-    overrides = overrides or {}
-    server = {variable.name: _value(variable, environ, overrides) for variable in SERVER_VARIABLES}
-    model = {variable.name: _value(variable, environ, overrides) for variable in MODEL_VARIABLES}
-    if (template := _value(TEMPLATE_FILE, environ, overrides)) is not None:
-        if model["chat_template"] is not None:
-            raise SettingsError("chat_template and chat_template_file cannot both be set")
-        model["chat_template"] = template
+    sources = Sources(environment.variables, overrides or {})
+    server = sources.values(SERVER_VARIABLES)
+    model = sources.values(MODEL_VARIABLES)
+    model["chat_template"] = sources.either("chat_template", model["chat_template"], TEMPLATE_FILE)
     # Unset fields keep ModelConfig's own defaults, so that there is one place that knows them.
     config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
     server["grpc_host"] = server["grpc_host"] or server["host"]
+    server["root_path"] = (server["root_path"] or "").rstrip("/")
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
     server["allowed_hosts"] = server["allowed_hosts"] or ()
     server["max_bodies_bytes"] = _max_bodies_bytes(server["max_bodies_bytes"], server["max_body_bytes"])
     server["cors_origins"] = server["cors_origins"] or ()
     server["default_sampling"] = server["default_sampling"] or {}
-    server["api_key"] = server["api_key"] or ApiKeys()
-    draft = {variable.name: _value(variable, environ, overrides) for variable in DRAFT_VARIABLES}
+    server["api_key"] = sources.either("api_key", server["api_key"], API_KEY_FILE) or ApiKeys()
+    if server["ssl_keyfile"] is not None and server["ssl_certfile"] is None:
+        raise SettingsError("ssl_keyfile needs ssl_certfile, which is not set")
     return Settings(
-        **server, drafting=DraftSettings(**draft), model_config=config, notices=environment.notices
+        **server,
+        drafting=DraftSettings(**sources.values(DRAFT_VARIABLES)),
+        model_config=config,
+        notices=environment.notices,
     )
 
 
@@ -105,20 +111,7 @@ def default_cache_dir(environ: Mapping[str, str]) -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "llmserve"
 
 
-def _value(variable: Variable, environ: Mapping[str, str], overrides: Mapping[str, str]) -> Any:
-    if variable.name in overrides:
-        label, text = variable.option, overrides[variable.name]
-    else:
-        label, text = variable.env, environ.get(variable.env, "") or variable.default
-    if text == "":
-        return None
-    try:
-        return variable.kind.parse(text)
-    except ValueError as error:
-        raise SettingsError(f"{label} {error}") from None
-
-
 def _refuse_misspelt(environment: Environment) -> None:
     if environment.misspelt:
         name, setting = next(iter(environment.misspelt.items()))
-        raise SettingsError(f"{name} is not a setting of llmserve\nhint: did you mean {setting}?")
+        raise SettingsError(f"{name} is not a setting of llmserve", f"did you mean {setting}?")

@@ -6,40 +6,79 @@ from llmserve.server.settings import kinds
 from llmserve.server.settings.default_sampling import DEFAULT_SAMPLING
 from llmserve.server.settings.kinds import choice, integer, number
 from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
+from llmserve.server.settings.sizes import byte_count
 from llmserve.server.settings.variable import Variable
 
 SERVER_VARIABLES: tuple[Variable, ...] = (
-    Variable("host", kinds.TEXT, "127.0.0.1", "Address to listen on (`llmserve serve` only)."),
+    Variable("host", kinds.TEXT, "127.0.0.1", "Address to listen on (`llmserve serve` only).", "server"),
     Variable(
-        "port", integer(0, 65535), "8082", "Port to listen on; 0 picks a free one (`llmserve serve` only)."
+        "port",
+        integer(0, 65535),
+        "8082",
+        "Port to listen on; 0 picks a free one (`llmserve serve` only).",
+        "server",
     ),
     Variable(
         "grpc_port",
         integer(0, 65535),
         "",
         "Port of the gRPC service, by convention 50052; 0 picks a free one. If unset, gRPC is off.",
+        "grpc",
     ),
     Variable(
         "grpc_host",
         kinds.TEXT,
         "",
         "Address that the gRPC service listens on. If unset, the same as `LLMSERVE_HOST`.",
+        "grpc",
     ),
-    Variable("model", kinds.PATH, "", "GGUF file to load at startup."),
+    Variable(
+        "uds",
+        kinds.PATH,
+        "",
+        "UNIX socket to listen on instead of an address (`llmserve serve` only).",
+        "server",
+    ),
+    Variable(
+        "root_path",
+        kinds.TEXT,
+        "",
+        "Path under which a proxy serves this server, whether it removes it from requests or not (`llmserve "
+        "serve` only).",
+        "server",
+    ),
+    Variable(
+        "model",
+        kinds.MODEL,
+        "",
+        "GGUF file to load at startup. `llmserve serve` also takes a part of its name, if the file is in "
+        "`MODELS_DIR` or was downloaded.",
+        "model",
+        aliases=("-m",),
+    ),
+    Variable(
+        "served_model_name",
+        kinds.MODEL_ID,
+        "",
+        "Id of the model that is loaded at startup. If unset, the name of its file.",
+        "model",
+        aliases=("-a", "--alias"),
+    ),
     Variable(
         "models_dir",
-        kinds.PATH,
+        kinds.FOLDER,
         "",
         "Folder from which clients may load models. If unset, only local requests may load models by path, "
         "from any readable file.",
+        "server",
         prefix="",
     ),
     Variable(
         "catalogue",
         kinds.PATH,
         "",
-        "TOML file that lists models and their options (docs/deployment.md). If unset, the files in "
-        "`MODELS_DIR` are the models.",
+        "TOML file that lists models and their options. If unset, the files in `MODELS_DIR` are the models.",
+        "server",
     ),
     Variable(
         "load_wait_s",
@@ -47,14 +86,16 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "5",
         "How long a request waits for its model to load before it gets a 503, in seconds; "
         "the load continues.",
+        "server",
     ),
     Variable(
         "model_memory_bytes",
-        integer(1, 2**50),
+        byte_count(1, 2**50),
         "",
-        "Limit on the memory of all models and their KV caches, in bytes. To stay within it, idle models that"
+        "Limit on the memory of all models and their KV caches. To stay within it, idle models that"
         " clients loaded (by path or by id) are unloaded, least recently used first. If unset, there is no "
         "limit.",
+        "limits",
     ),
     Variable(
         "api_key",
@@ -62,12 +103,36 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "",
         "API keys; a client must send one of them as `Authorization: Bearer` or `X-API-Key`. If unset, no key"
         " is required.",
+        "security",
+    ),
+    Variable(
+        "ssl_certfile",
+        kinds.PATH,
+        "",
+        "TLS certificate, with its chain, in PEM: the server then speaks HTTPS (`llmserve serve` only).",
+        "security",
+    ),
+    Variable(
+        "ssl_keyfile",
+        kinds.PATH,
+        "",
+        "Private key of the TLS certificate in PEM. If unset, the certificate's file contains it.",
+        "security",
     ),
     Variable(
         "metrics_open",
         kinds.SWITCH,
         "false",
         "Serve `/metrics` to everyone without an API key. Local requests never need a key there.",
+        "security",
+    ),
+    Variable(
+        "vllm_metrics",
+        kinds.SWITCH,
+        "false",
+        "Show the usual metrics in `/metrics` under vLLM's names, too, for dashboards and routers that know "
+        "these.",
+        "server",
     ),
     Variable(
         "sessions_dir",
@@ -75,6 +140,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "",
         "Folder in which clients may save and load session files. If unset, only local requests may, in any "
         "folder.",
+        "server",
         prefix="",
     ),
     Variable(
@@ -82,31 +148,32 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         kinds.PATH,
         "",
         "Folder for downloaded models. If unset, `$XDG_CACHE_HOME/llmserve`, or else `~/.cache/llmserve`.",
+        "server",
     ),
     Variable(
-        "max_body_bytes",
-        integer(1024, 2**40),
-        str(16 << 20),
-        "Largest request body that is accepted, in bytes.",
+        "max_body_bytes", byte_count(1024, 2**40), "16M", "Largest request body that is accepted.", "limits"
     ),
     Variable(
         "max_bodies_bytes",
-        integer(1024, 2**44),
+        byte_count(1024, 2**44),
         "",
         "Limit on all request bodies that are being read at the same time, in bytes; further requests get a "
         "503. If unset, 16 times `LLMSERVE_MAX_BODY_BYTES`.",
+        "limits",
     ),
     Variable(
         "body_timeout_s",
         number(1, 86400),
         "60",
         "How long a request body may take to arrive, in seconds; a slower request gets a 408.",
+        "limits",
     ),
     Variable(
         "sse_ping_s",
         number(0.1, 3600),
         "10",
         "After this many seconds without output, a stream gets a comment that keeps its connection alive.",
+        "server",
     ),
     Variable(
         "stall_s",
@@ -115,9 +182,22 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "A client that stops reading is cut off: once its connection has taken no more bytes for this many"
         " seconds, its request is aborted and its connection is reset. Until then, what is sent fills the"
         " network buffers on both sides.",
+        "limits",
     ),
     Variable(
-        "grace_s", number(0, 86400), "10", "How long running requests may continue after SIGTERM, in seconds."
+        "prestop_s",
+        number(0, 86400),
+        "0",
+        "How long new requests are still served after SIGTERM, in seconds, while `/ready` answers 503: "
+        "whatever distributes the requests has this long to notice (`llmserve serve` only).",
+        "server",
+    ),
+    Variable(
+        "grace_s",
+        number(0, 86400),
+        "10",
+        "How long running requests may continue after SIGTERM, in seconds.",
+        "server",
     ),
     Variable(
         "allowed_hosts",
@@ -125,19 +205,22 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "",
         "Names by which requests may address the server (their `Host` header), besides loopback names. If "
         "unset, any name is allowed, except that requests on a loopback address must use a loopback name.",
+        "security",
     ),
     Variable(
         "cors_origins",
         kinds.NAMES,
         "",
         "Origins of other sites whose pages may call the server, or `*` for all. If unset, none may.",
+        "security",
     ),
     Variable(
         "default_sampling",
         DEFAULT_SAMPLING,
         "",
         "How tokens are drawn where a request of the OpenAI API does not say; names are the Python API's. "
-        "If unset, each route has its own defaults (docs/sampling.md).",
+        "If unset, each route has its own defaults.",
+        "sampling",
     ),
     Variable(
         "request_chat_template",
@@ -145,25 +228,52 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "false",
         "Whether requests of the OpenAI API may bring a chat template of their own (`chat_template`). The "
         "text of such a template may write control tokens.",
+        "security",
     ),
     Variable(
         "session_ttl_s",
         number(0.1, 10**9),
         "3600",
         "A session expires after this many seconds without use.",
+        "server",
     ),
     Variable(
         "max_sessions",
         integer(1, 10**6),
         "1024",
         "Maximum number of sessions; one more replaces the session that has been idle longest.",
+        "limits",
     ),
     Variable(
         "log_level",
         choice("critical", "error", "warning", "info", "debug"),
         "info",
-        "Lowest level of log messages that are written.",
+        "Lowest level of log messages that are written. `info` has a line for each request.",
+        "logging",
     ),
+    Variable(
+        "log_format",
+        choice("text", "json"),
+        "text",
+        "Log lines as text or as JSON objects.",
+        "logging",
+    ),
+)
+
+API_KEY_FILE = Variable(
+    "api_key_file",
+    kinds.KEYS_FILE,
+    "",
+    "File with API keys, one a line, instead of `api_key`.",
+    "security",
+)
+
+CONFIG_FILE = Variable(
+    "config",
+    kinds.PATH,
+    "",
+    "TOML file of settings, by the names of their options. Options and variables override it.",
+    "server",
 )
 
 DRAFT_VARIABLES: tuple[Variable, ...] = (
@@ -171,15 +281,20 @@ DRAFT_VARIABLES: tuple[Variable, ...] = (
         "draft",
         choice("off", "auto", "mtp", "prompt_lookup"),
         "off",
-        "Speculative decoding (docs/speculative-decoding.md): `mtp` drafts with the model's own head, `auto` "
+        "Speculative decoding: `mtp` drafts with the model's own head, `auto` "
         "does so if the model has one, and `prompt_lookup` drafts from repetitions in prompt and output.",
+        "drafting",
     ),
-    Variable("draft_len", integer(1, 8), "3", "Maximum number of tokens in one draft."),
-    Variable("draft_adaptive", kinds.SWITCH, "true", "Shorten or skip drafts when they do not pay off."),
+    Variable("draft_len", integer(1, 8), "3", "Maximum number of tokens in one draft.", "drafting"),
+    Variable(
+        "draft_adaptive", kinds.SWITCH, "true", "Shorten or skip drafts when they do not pay off.", "drafting"
+    ),
 )
 
 VARIABLES: tuple[Variable, ...] = (
+    CONFIG_FILE,
     *SERVER_VARIABLES,
+    API_KEY_FILE,
     *DRAFT_VARIABLES,
     *MODEL_VARIABLES,
     TEMPLATE_FILE,

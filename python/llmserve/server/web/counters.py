@@ -1,4 +1,4 @@
-"""Counts HTTP requests by route, method and status."""
+"""Counts HTTP requests by route, method and status, and errors by code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from llmserve.errors import LlmserveError
 from llmserve.server.web.answer import Answer
 
 _METHODS = ("GET", "HEAD", "POST", "OPTIONS")
@@ -22,6 +23,12 @@ class HttpCounters:
         """Time from a request's head to the end of its answer, by route."""
         self.late_errors: Counter[int] = Counter()
         """Errors of answers that had begun, by the status that they would have had."""
+        self.errors: Counter[str] = Counter()
+        """Requests that were refused or failed, by the error's code."""
+
+    def note_error(self, error: BaseException) -> None:
+        """Counts a request that was refused or failed."""
+        self.errors[error.code if isinstance(error, LlmserveError) else "internal"] += 1
 
     @contextmanager
     def request(self, route: str, method: str, answer: Answer) -> Iterator[None]:

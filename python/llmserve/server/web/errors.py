@@ -15,6 +15,8 @@ from llmserve.server.refusals import (
     CallCancelledError,
     MethodNotAllowedError,
     NotSupportedError,
+    ServerDrainingError,
+    ServerStoppingError,
     UnauthorizedError,
 )
 from llmserve.server.web.error_table import INTERNAL, Rule, retry_after, rule_for
@@ -103,6 +105,9 @@ def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
         headers.append((b"allow", ", ".join(fault.error.allowed).encode()))
     if isinstance(fault.error, BodyTimeoutError):
         # RFC 9110, section 15.5.9: otherwise the rest of the body would be read for as long as it takes.
+        headers.append(CLOSE)
+    if isinstance(fault.error, ServerDrainingError | ServerStoppingError):
+        # The next request is to go to another server, over a connection of its own.
         headers.append(CLOSE)
     if isinstance(fault.error, UnauthorizedError):
         # RFC 6750, section 3: the code only where a key was sent.

@@ -93,6 +93,17 @@ class Exchange:
             await self._send_in_time({"type": "http.response.body", "body": piece, "more_body": True})
         await self._send_in_time({"type": "http.response.body", "body": bytes(rest), "more_body": False})
 
+    async def send_head(self, status: int, headers: Headers) -> None:
+        """Answers with a status that has no body.
+
+        Raises:
+            ClientStalledError: The client stopped reading.
+        """
+        await self._send_in_time(
+            {"type": "http.response.start", "status": status, "headers": _encode(headers)}
+        )
+        await self._send_in_time({"type": "http.response.body", "body": b"", "more_body": False})
+
     async def _send_in_time(self, message: Message) -> None:
         await send_in_time(self._send, message, self._limits.stall_s)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -28,8 +29,9 @@ from llmserve.server.web.errors import CLOSE, Dialect, fault_of, send_fault
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import current_request_id, request_id
+from llmserve.server.web.request_log import logged
 from llmserve.server.web.sse import AnswerFailedError, StreamLimits
-from llmserve.server.web.table import EndpointTable
+from llmserve.server.web.table import EndpointTable, own_path
 from llmserve.server.web.uploads import Upload
 from llmserve.server.web.writing import ClientStalledError
 
@@ -85,6 +87,7 @@ class Gate:
             with (
                 request_id(header(scope, b"x-request-id")) as number,
                 self._counters.request(route.endpoint.shown_path, scope["method"], answer),
+                self._logged(route.endpoint, scope, answer),
             ):
                 answer.headers.append((b"x-request-id", number.encode()))
                 if _leaves_http(scope):
@@ -92,6 +95,12 @@ class Gate:
                 await self._app(scope, receive, answer.send)
         except ClientStalledError:
             cut_off(send)
+
+    def _logged(self, endpoint: Endpoint, scope: Scope, answer: Answer) -> AbstractContextManager[None]:
+        # Whoever probes a server does so every few seconds.
+        if endpoint.is_probe:
+            return nullcontext()
+        return logged(scope["method"], own_path(scope), lambda: answer.status)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Answer = scope[_ANSWER]
@@ -109,9 +118,11 @@ class Gate:
             logger.warning("request %s: cut off, its client stopped reading", current_request_id())
             raise
         except AnswerFailedError as failed:
+            self._counters.note_error(failed.error)
             self._note(failed.error, dialect)
         except Exception as error:
             fault = fault_of(error, dialect.name)
+            self._counters.note_error(error)
             if answer.has_begun:
                 self._note(error, dialect)
             else:

@@ -41,18 +41,28 @@ class EndpointTable:
 
         A path or method that nothing serves also has a route, which raises the refusal.
         """
-        path = _own_path(scope)
-        if (methods := self._plain.get(path)) is not None:
-            return _route(methods, scope["method"]), {}
-        for pattern, methods in self._patterns:
-            if match := pattern.match(path):
-                return _route(methods, scope["method"]), match.groupdict()
+        path = own_path(scope)
+        # A proxy may leave the root path in the request, too.
+        for candidate in dict.fromkeys((path, _without_root(path, scope))):
+            if found := self._served(candidate, scope["method"]):
+                return found
         return next(route for root, route in self._unknown if _is_below(path, root)), {}
 
+    def _served(self, path: str, method: str) -> tuple[Route, Mapping[str, str]] | None:
+        if (methods := self._plain.get(path)) is not None:
+            return _route(methods, method), {}
+        for pattern, methods in self._patterns:
+            if match := pattern.match(path):
+                return _route(methods, method), match.groupdict()
+        return None
 
-def _own_path(scope: Scope) -> str:
+
+def own_path(scope: Scope) -> str:
     """The path without that under which this application is mounted: ASGI gives both as one."""
-    path: str = scope["path"]
+    return _without_root(scope["path"], scope)
+
+
+def _without_root(path: str, scope: Scope) -> str:
     root = scope.get("root_path", "")
     return path.removeprefix(root) if _is_below(path, root) else path
 

@@ -2,6 +2,7 @@
 
 mod tests;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::acceptance::Acceptance;
@@ -106,6 +107,10 @@ enum Disturbance {
     Spikes(usize),
     /// Half speed in every other period of this many seconds.
     HalfSpeed(f64),
+    /// One step in this many, at random, takes thirty times as long.
+    Pauses(usize),
+    /// The first step of each batch shape takes five times as long.
+    SlowStarts,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -174,6 +179,8 @@ struct Simulation {
     running: Vec<Running>,
     num_begun: usize,
     num_steps: usize,
+    /// Batch shapes that were computed.
+    seen: BTreeSet<(usize, Vec<usize>)>,
     /// Index of the number of sequences, and the tokens left with it.
     phase: (usize, usize),
     /// Seconds with disturbances.
@@ -191,6 +198,7 @@ impl Simulation {
             running: Vec::new(),
             num_begun: 0,
             num_steps: 0,
+            seen: BTreeSet::new(),
             phase: (0, 0),
             clock: 0.0,
             outcome: Outcome::default(),
@@ -270,7 +278,7 @@ impl Simulation {
         self.outcome.drafted += num_draft_rows;
         self.outcome.seconds += seconds;
         self.phase.1 = self.phase.1.saturating_sub(tokens);
-        let took = seconds * self.disturbance();
+        let took = seconds * self.disturbance(&drafts);
         self.clock += took;
         self.controller.record_step(&DraftStep {
             num_decoding: self.running.len(),
@@ -280,11 +288,17 @@ impl Simulation {
         });
     }
 
-    fn disturbance(&mut self) -> f64 {
+    fn disturbance(&mut self, drafts: &[usize]) -> f64 {
         let (noise, factor) = match self.scenario.disturbance {
             Disturbance::Noise(noise) => (noise, 1.0),
             Disturbance::Spikes(period) => {
                 (0.05, if self.num_steps.is_multiple_of(period) { 3.0 } else { 1.0 })
+            }
+            Disturbance::Pauses(period) => {
+                (0.05, if self.numbers.next() * (period as f64) < 1.0 { 30.0 } else { 1.0 })
+            }
+            Disturbance::SlowStarts => {
+                (0.05, if self.seen.insert((self.running.len(), drafts.to_vec())) { 5.0 } else { 1.0 })
             }
             Disturbance::HalfSpeed(seconds) => (0.05, 1.0 + f64::from((self.clock / seconds) as u32 % 2)),
         };

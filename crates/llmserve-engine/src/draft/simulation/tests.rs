@@ -101,6 +101,8 @@ fn lookups_long_drafts_and_disturbed_machines_cost_nothing() {
                     ("eight", Scenario { max: 8, ..scenario }),
                     ("noise", disturbed(Disturbance::Noise(0.2))),
                     ("spikes", disturbed(Disturbance::Spikes(10))),
+                    ("pauses", disturbed(Disturbance::Pauses(100))),
+                    ("slow starts", disturbed(Disturbance::SlowStarts)),
                     ("half speed", disturbed(Disturbance::HalfSpeed(20.0))),
                 ] {
                     let ratios = report(name, scenario);

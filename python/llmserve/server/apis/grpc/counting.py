@@ -6,17 +6,21 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import grpc
 
 from llmserve.server.apis.grpc.answers import Context
 from llmserve.server.rpc_counters import RpcCounters
+from llmserve.server.web.request_log import logged
 
 Continue = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 
 _OTHER = "other"
+_PROBES = "grpc."
+"""How the names of gRPC's own services begin: health and reflection."""
+
 _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
@@ -62,19 +66,22 @@ class CallCounting(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         counters, started = self._counters, time.monotonic()
         status = grpc.StatusCode.UNKNOWN.name
         counters.num_open += 1
-        try:
-            yield
-            status = _name(context.code())
-        except grpc.aio.AbortError:
-            status = _name(context.code())
-            raise
-        except (asyncio.CancelledError, GeneratorExit):
-            status = grpc.StatusCode.CANCELLED.name
-            raise
-        finally:
-            counters.num_open -= 1
-            counters.requests[label, status] += 1
-            counters.seconds[label] += time.monotonic() - started
+        # Whoever probes a server does so every few seconds.
+        log = nullcontext() if label.startswith(_PROBES) else logged("gRPC", label, lambda: status)
+        with log:
+            try:
+                yield
+                status = _name(context.code())
+            except grpc.aio.AbortError:
+                status = _name(context.code())
+                raise
+            except (asyncio.CancelledError, GeneratorExit):
+                status = grpc.StatusCode.CANCELLED.name
+                raise
+            finally:
+                counters.num_open -= 1
+                counters.requests[label, status] += 1
+                counters.seconds[label] += time.monotonic() - started
 
 
 def _name(code: object) -> str:

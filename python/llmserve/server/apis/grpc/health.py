@@ -23,7 +23,10 @@ LOOK_S = 1.0
 
 
 class HealthService:
-    """Serving while requests are taken and no engine is dead, for the server (``""``) and each service."""
+    """Serving until the server is told to end, unless an engine is dead.
+
+    That is the status of the server (``""``) and of each service.
+    """
 
     def __init__(self, services: Services, names: tuple[str, ...]) -> None:
         self._lifecycle = services.lifecycle
@@ -68,5 +71,5 @@ class HealthService:
                 await end_tasks(changed)
 
     def _status(self) -> Any:
-        is_well = self._lifecycle.is_serving and not self._registry.has_dead_engine
+        is_well = self._lifecycle.is_staying and not self._registry.has_dead_engine
         return _Response.SERVING if is_well else _Response.NOT_SERVING

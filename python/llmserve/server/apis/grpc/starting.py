@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llmserve.server.services import Services
+from llmserve.server.start_error import StartError
 
 if TYPE_CHECKING:
     from llmserve.server.apis.grpc.server import GrpcServer
 
 
-class GrpcStartError(RuntimeError):
+class GrpcStartError(StartError):
     """The gRPC listener cannot be opened; the text is for the operator."""
 
 

@@ -32,6 +32,7 @@ class ChatRequest(SamplingFields):
             "The whole conversation. Content is text, or text parts.",
             engine="prompt",
             kind=MESSAGES,
+            example=[{"role": "user", "content": "Say hello."}],
         ),
     ]
     max_completion_tokens: Annotated[
@@ -47,6 +48,7 @@ class ChatRequest(SamplingFields):
         int | None,
         Field(
             "Maximum number of tokens, reasoning and calls included. Absent or -1: up to the context length.",
+            example=64,
             minimum=-1,
             maximum=MAX_COUNT,
         ),

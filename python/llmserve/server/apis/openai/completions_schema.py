@@ -24,6 +24,7 @@ class OpenAiCompletionRequest(SamplingFields):
         Field(
             "Texts or token ids, unchanged: the text of control tokens is read as control tokens.",
             kind=PROMPTS,
+            example="Once upon a time",
         ),
     ]
     max_tokens: Annotated[

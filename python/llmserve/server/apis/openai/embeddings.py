@@ -18,6 +18,7 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.request_log import notes
 from llmserve.server.web.token_kinds import Prompts
 
 _AS_IT_IS, _EUCLIDEAN = -1, 2
@@ -80,6 +81,7 @@ class EmbeddingsApi:
         parsed = await exchange.read(EmbeddingsRequest)
         request = parsed.value
         async with self._services.on_demand.use_embedder(request.model) as used:
+            notes().model = used.entry.id
             embeddings = await self._embed(used.embedder, request.input, request.dimensions)
             vectors = await _rendered(embeddings, as_base64=request.encoding_format == "base64")
             answer = convert.openai_answer(used.entry.id, vectors, embeddings.total_tokens)
@@ -101,6 +103,7 @@ class EmbeddingsApi:
         normalize = request.embd_normalize == _EUCLIDEAN
         model_id = request.model or await self._first_model()
         async with self._services.on_demand.use_embedder(model_id) as used:
+            notes().model = used.entry.id
             embeddings = await self._embed(used.embedder, inputs, normalize=normalize)
             answer = convert.llama_server_answer(await _rendered(embeddings))
         await exchange.send_json(answer, headers=answer_headers(parsed.unknown))
@@ -123,7 +126,9 @@ class EmbeddingsApi:
             ServerStoppingError: The server stops.
         """
         work = embedder.embed(inputs, dimensions=dimensions, normalize=normalize)
-        return await self._services.generation.until_stop(work)
+        embeddings = await self._services.generation.until_stop(work)
+        notes().prompt_tokens = embeddings.total_tokens
+        return embeddings
 
 
 async def _rendered(embeddings: Embeddings, *, as_base64: bool = False) -> Sequence[object]:

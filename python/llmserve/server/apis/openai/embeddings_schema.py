@@ -35,6 +35,7 @@ class EmbeddingsRequest:
         Field(
             f"A text, token ids, or up to {MAX_INPUTS} of either. Ids are used unchanged.",
             kind=_INPUTS,
+            example="The sea is deep.",
         ),
     ]
     encoding_format: Annotated[
@@ -60,7 +61,10 @@ class EmbeddingsRequest:
 class EmbeddingRequest:
     """Inputs to embed, as llama-server has them."""
 
-    content: Annotated[Prompts | None, Field("A text, token ids, or several.", kind=_INPUTS)] = None
+    content: Annotated[
+        Prompts | None,
+        Field("A text, token ids, or several.", kind=_INPUTS, example="The sea is deep."),
+    ] = None
     input: Annotated[Prompts | None, Field("Another name for `content`.", kind=_INPUTS)] = None
     model: Annotated[str | None, Field("A model's id; by default the first embedding model.")] = None
     embd_normalize: Annotated[

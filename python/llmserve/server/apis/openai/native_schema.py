@@ -36,7 +36,7 @@ class NativeCompletionRequest(GenerationFields):
 
     prompt: Annotated[
         Prompts,
-        Field("A text or token ids, unchanged.", kind=PROMPTS),
+        Field("A text or token ids, unchanged.", kind=PROMPTS, example="Once upon a time"),
     ]
     model: Annotated[str | None, Field("A model's id; by default the first of `GET /v1/models`.")] = None
     n_predict: Annotated[
@@ -44,6 +44,7 @@ class NativeCompletionRequest(GenerationFields):
         Field(
             "Maximum number of tokens; by default and with -1 up to the context length.",
             engine="max_tokens",
+            example=64,
             minimum=-1,
             maximum=MAX_COUNT,
         ),

@@ -49,6 +49,7 @@ class ResponsesRequest(GenerationFields):
             "The user's message, or the whole conversation as items.",
             engine="prompt",
             kind=TEXT_OR_OBJECTS,
+            example="Say hello.",
         ),
     ]
     instructions: Annotated[str | None, Field("The system message.")] = None
@@ -72,6 +73,7 @@ class ResponsesRequest(GenerationFields):
         Field(
             "Maximum number of tokens, reasoning and calls included. Absent or -1: up to the context length.",
             engine="max_tokens",
+            example=64,
             minimum=-1,
             maximum=MAX_COUNT,
         ),

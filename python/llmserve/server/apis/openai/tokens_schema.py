@@ -13,7 +13,7 @@ from llmserve.server.web.token_kinds import TOKEN_IDS
 class TokenizeRequest:
     """A text to tokenize."""
 
-    content: Annotated[str | None, Field("The text.")] = None
+    content: Annotated[str | None, Field("The text.", example="Once upon a time")] = None
     prompt: Annotated[str | None, Field("vLLM's name of `content`.")] = None
     model: Annotated[str | None, Field("A model's id. Absent: the first of `GET /v1/models`.")] = None
     add_special: Annotated[bool, Field("Add what the vocabulary puts around a text (BOS).")] = False
@@ -27,5 +27,5 @@ class TokenizeRequest:
 class DetokenizeRequest:
     """Tokens to detokenize."""
 
-    tokens: Annotated[list[int], Field("Token ids.", kind=TOKEN_IDS)]
+    tokens: Annotated[list[int], Field("Token ids.", kind=TOKEN_IDS, example=[1, 2, 3])]
     model: Annotated[str | None, Field("A model's id. Absent: the first of `GET /v1/models`.")] = None

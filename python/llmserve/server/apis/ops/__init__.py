@@ -1,1 +1,1 @@
-"""Routes for operators and readers: health, metrics, the OpenAPI document and its page."""
+"""Routes for operators and readers: health, metrics, the index and the OpenAPI document."""

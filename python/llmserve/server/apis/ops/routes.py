@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache, cached_property
-from importlib import resources
+from functools import cached_property
 from typing import Any
 
 from llmserve import __version__
 from llmserve.server.apis.ops import metrics
 from llmserve.server.apis.ops.openapi import build_document
+from llmserve.server.metrics.exposition import MEDIA_TYPE
 from llmserve.server.models import ModelReport
+from llmserve.server.page.assets import accepts_html, send_asset
 from llmserve.server.services import Services
+from llmserve.server.trust.keys import KeyRule
 from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.errors import PLAIN
 from llmserve.server.web.exchange import Exchange
 
 _DOCUMENT = Endpoint(path="/openapi.json", method="GET", dialect=PLAIN, access="open")
-"""Needs no key, like the page: it reveals nothing, and a browser cannot send a key for a page."""
+"""Needs no key, like the pages: it reveals nothing."""
 
-_PAGE_FILES: Mapping[str, tuple[str, str]] = {
-    "/docs": ("docs.html", "text/html; charset=utf-8"),
-    "/docs/docs.css": ("docs.css", "text/css; charset=utf-8"),
-    "/docs/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
-}
-
-# The page may talk to this server only.
-_PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
-    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-cache",
-}
+_NOT_CACHED = {"Cache-Control": "no-store"}
 
 _HEALTH_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -62,6 +52,10 @@ _HEALTH_SCHEMA: dict[str, Any] = {
                         "description": "Layers on GPUs, the output layer among them; there once it is "
                         "loaded.",
                     },
+                    "memory_bytes": {
+                        "type": "integer",
+                        "description": "Memory of the weights and of all KV cells; there once it is loaded.",
+                    },
                     "kind": {
                         "type": "string",
                         "enum": ["embedding"],
@@ -72,6 +66,17 @@ _HEALTH_SCHEMA: dict[str, Any] = {
         },
     },
 }
+
+
+def _status_schema(*statuses: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["status"],
+        "properties": {
+            "status": {"type": "string", "enum": list(statuses)},
+            "reason": {"type": "string", "description": "What is missing."},
+        },
+    }
 
 
 _HEALTH_MEDIA = json_of(_HEALTH_SCHEMA)
@@ -95,6 +100,39 @@ _HEALTH = Endpoint(
     },
 )
 
+_LIVE = Endpoint(
+    path="/live",
+    method="GET",
+    dialect=PLAIN,
+    access="open",
+    is_probe=True,
+    operation_id="live",
+    summary="Liveness",
+    description="Answers 200 for as long as the process serves requests at all.",
+    responses={200: Content("The process answers.", json_of(_status_schema("ok")))},
+)
+
+_READY = Endpoint(
+    path="/ready",
+    method="GET",
+    dialect=PLAIN,
+    access="open",
+    is_probe=True,
+    operation_id="ready",
+    summary="Readiness",
+    description=(
+        "Answers 200 while requests should be sent here. 503 with the `reason` while the model of the start "
+        "is being loaded or has failed, while an engine that died has not been replaced, and from the signal "
+        "to end on, even while requests are still served."
+    ),
+    responses={
+        200: Content("The server is ready.", json_of(_status_schema("ok"))),
+        503: Content(
+            "The server is not ready.", json_of(_status_schema("loading", "failed", "error", "draining"))
+        ),
+    },
+)
+
 _METRICS = Endpoint(
     path="/metrics",
     method="GET",
@@ -102,14 +140,14 @@ _METRICS = Endpoint(
     access="local",
     is_probe=True,
     operation_id="metrics",
-    summary="Counters and gauges",
-    description="Prometheus text exposition of every engine's and the HTTP server's counters.",
+    summary="Counters, gauges and histograms",
+    description="Prometheus text exposition of what engines, requests and the server count and measure.",
     responses={200: Content("The metrics.", {"text/plain": {"schema": {"type": "string"}}})},
 )
 
 
 class OpsApi:
-    """Health, metrics and documentation over the shared services."""
+    """Probes, metrics and documentation over the shared services."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -128,8 +166,7 @@ class OpsApi:
         """All routes."""
         is_open = self._services.settings.metrics_open
         metrics = replace(_METRICS, access="open") if is_open else _METRICS
-        pages = [_page(path, *file) for path, file in _PAGE_FILES.items()]
-        return [*routes_of(self), Route(metrics, self.metrics), *pages]
+        return [*routes_of(self), Route(metrics, self.metrics)]
 
     @_HEALTH
     async def health(self, exchange: Exchange) -> None:
@@ -144,18 +181,36 @@ class OpsApi:
         await exchange.send_json(
             {"status": status, "models": models},
             status=200 if status == "ok" else 503,
-            headers={"Cache-Control": "no-store"},
+            headers=_NOT_CACHED,
         )
+
+    @_LIVE
+    async def live(self, exchange: Exchange) -> None:
+        """`GET /live`."""
+        await exchange.send_json({"status": "ok"}, headers=_NOT_CACHED)
+
+    @_READY
+    async def ready(self, exchange: Exchange) -> None:
+        """`GET /ready`."""
+        if (lack := self._services.readiness.lack()) is None:
+            await exchange.send_json({"status": "ok"}, headers=_NOT_CACHED)
+        else:
+            answer = {"status": lack.status, "reason": lack.reason}
+            await exchange.send_json(answer, status=503, headers=_NOT_CACHED)
 
     async def metrics(self, exchange: Exchange) -> None:
         """`GET /metrics`."""
-        services = self._services
-        text = metrics.render(services.registry, services.http_counters, services.rpc_counters)
-        await exchange.send_bytes(text.encode(), metrics.MEDIA_TYPE)
+        await exchange.send_bytes(metrics.render(self._services).encode(), MEDIA_TYPE)
 
-    @Endpoint(path="/", method="GET", dialect=PLAIN)
+    @Endpoint(path="/", method="GET", dialect=PLAIN, access="open")
     async def index(self, exchange: Exchange) -> None:
-        """`GET /`: where to go from here, and what is loaded."""
+        """`GET /`: the page for browsers; for programs, where to go from here, and what is loaded."""
+        scope = exchange.request.scope
+        if accepts_html(scope):
+            await send_asset(exchange, "index.html", vary="Accept")
+            return
+        # Only the page is open.
+        KeyRule(self._services.settings.api_key)(scope, "key")
         await exchange.send_json(
             {
                 "name": "llmserve",
@@ -163,8 +218,10 @@ class OpsApi:
                 "docs": "/docs",
                 "openapi": _DOCUMENT.path,
                 "health": _HEALTH.path,
+                "ready": _READY.path,
                 "models": [_shown(report) for report in self._services.registry.states()],
-            }
+            },
+            headers={"Vary": "Accept"},
         )
 
     @_DOCUMENT
@@ -175,15 +232,6 @@ class OpsApi:
         await exchange.send_json({**self._document, "servers": servers})
 
 
-def _page(path: str, name: str, media_type: str) -> Route:
-    """`GET /docs`, or a part of the page."""
-
-    async def serve(exchange: Exchange) -> None:
-        await exchange.send_bytes(_page_file(name), media_type, headers=_PAGE_HEADERS)
-
-    return Route(Endpoint(path=path, method="GET", dialect=PLAIN, access="open"), serve)
-
-
 def _shown(report: ModelReport) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": report.id, "state": report.state}
     if report.kind == "embedding":
@@ -192,9 +240,6 @@ def _shown(report: ModelReport) -> dict[str, Any]:
         shown["has_draft_head"] = report.has_draft_head
     if report.backend is not None:
         shown |= {"backend": report.backend, "num_gpu_layers": report.num_gpu_layers}
+    if report.memory_bytes is not None:
+        shown["memory_bytes"] = report.memory_bytes
     return shown
-
-
-@cache
-def _page_file(name: str) -> bytes:
-    return resources.files("llmserve.server.apis.ops").joinpath("page").joinpath(name).read_bytes()
