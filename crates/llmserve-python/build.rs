@@ -36,5 +36,9 @@ fn main() {
         .filter(|(rust, _)| is_x86 && is_enabled(rust))
         .map(|(_, c)| format!("REQUIRE(\"{c}\") "))
         .collect();
-    cc::Build::new().warnings(true).define("REQUIREMENTS", &*checks).file("src/built_for.c").compile("built_for");
+    cc::Build::new()
+        .warnings(true)
+        .define("REQUIREMENTS", &*checks)
+        .file("src/built_for.c")
+        .compile("built_for");
 }
