@@ -15,7 +15,8 @@ use super::pattern::from_ecma;
 pub fn for_grammar(schema: &Normal) -> Value {
     let mut schema = schema.schema().clone();
     change_subschemas(&mut schema, |members| {
-        members.retain(|keyword, _| !keyword.starts_with("x-"));
+        // The walk sees to unique items.
+        members.retain(|keyword, _| !keyword.starts_with("x-") && keyword != "uniqueItems");
         rewrite_patterns(members);
         rewrite_format(members);
         draw_in(members);

@@ -70,7 +70,6 @@ SAMPLERS = {
 
 EVERYWHERE = {
     **SAMPLERS,
-    "allowed_token_ids": Refused("use logit_bias, grammar or regex"),
     "no_stop_trim": Refused(_DETOKENIZED, (False,)),
     "skip_special_tokens": Refused(_DETOKENIZED, (True,)),
     "stop_regex": Refused("use stop"),
@@ -118,6 +117,7 @@ CHAT = {
 """Further ones of conversations."""
 
 ONLY_OPENAI = {
+    "allowed_token_ids": Refused(_OPENAI),
     "stop_token_ids": Refused(_OPENAI),
     "logit_bias": Refused(_OPENAI),
     "grammar": Refused(_OPENAI),
