@@ -107,7 +107,7 @@ impl Follower<'_> {
                 if outline.nodes.shapes[node].iter().any(|shape| self.admits(shape)) {
                     let top = self.enter_value(thread.top);
                     let value = if self.event == Event::Text { self.quoted } else { self.token.as_bytes() };
-                    out.extend(self.end_value(top, value).map(|top| Thread { top, expect: Expect::Next }));
+                    out.extend(self.end_value(top, value));
                 }
             }
             (Event::Colon, Expect::Colon(node)) => {
@@ -126,7 +126,7 @@ impl Follower<'_> {
                     && frame.open.is_whole()
                 {
                     let (around, value) = (frame.around, &self.text[frame.start..]);
-                    out.extend(self.end_value(around, value).map(|top| Thread { top, expect: Expect::Next }));
+                    out.extend(self.end_value(around, value));
                 }
             }
             (
@@ -183,9 +183,11 @@ impl Follower<'_> {
         Some(self.add(Frame { open, item: None, before, ..*frame }))
     }
 
-    /// The frame around a value that has ended; `None` if its array has to be unique and had it before.
-    fn end_value(&mut self, top: Option<FrameId>, value: &[u8]) -> Option<Option<FrameId>> {
-        let Some(id) = top.filter(|&id| self.frames[id].before.is_some()) else { return Some(top) };
+    /// Goes on in the frame around a value that has ended; `None` if its array has to be unique and had it
+    /// before.
+    fn end_value(&mut self, top: Option<FrameId>, value: &[u8]) -> Option<Thread> {
+        let next = |top| Some(Thread { top, expect: Expect::Next });
+        let Some(id) = top.filter(|&id| self.frames[id].before.is_some()) else { return next(top) };
         let value = canonical(value);
         if items(self.frames, id).any(|item| item == value) {
             self.had_repetition = true;
@@ -193,7 +195,7 @@ impl Follower<'_> {
         }
         let Frame { open, around, start, .. } = &self.frames[id];
         let (open, around, start) = (open.clone(), *around, *start);
-        Some(Some(self.add(Frame { open, around, start, item: Some(value.into()), before: top })))
+        next(Some(self.add(Frame { open, around, start, item: Some(value.into()), before: top })))
     }
 
     fn key(&mut self, thread: Thread, out: &mut Vec<Thread>) {

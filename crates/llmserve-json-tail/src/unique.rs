@@ -86,7 +86,12 @@ impl Walk {
             Expect::Value(node) | Expect::FirstItem(node) if thread.top == Some(id) => {
                 self.new_constants(node, id)
             }
-            _ => Vec::new(),
+            Expect::Value(_)
+            | Expect::FirstItem(_)
+            | Expect::FirstKey
+            | Expect::Key
+            | Expect::Colon(_)
+            | Expect::Next => Vec::new(),
         };
         let mut texts = BTreeSet::new();
         for item in items(self.frames(), id).map(str::as_bytes).filter(|item| item.starts_with(begun)) {
@@ -164,7 +169,7 @@ mod tests {
         walk
     }
 
-    fn repetitions(items: Value, text: &str) -> Vec<String> {
+    fn repetitions(items: &Value, text: &str) -> Vec<String> {
         let schema = json!({"type": "array", "uniqueItems": true, "items": items});
         let texts = after(&schema, text).repetitions().into_iter();
         texts.map(|text| String::from_utf8(text).unwrap()).collect()
@@ -185,22 +190,22 @@ mod tests {
 
     #[test]
     fn a_repetition_is_seen_at_its_last_byte() {
-        let any = || json!(true);
-        assert_eq!(repetitions(any(), r#"["ab","a"#), ["b\""]);
-        assert_eq!(repetitions(any(), r#"["ab","ab"#), ["\""]);
-        assert_eq!(repetitions(any(), r#"["ab""#), [""; 0]);
-        assert_eq!(repetitions(any(), r#"["ab","b"#), [""; 0]);
-        assert_eq!(repetitions(any(), "[12,1"), ["2,", "2]"]);
-        assert_eq!(repetitions(any(), r#"[{"a":true},{"a":t"#), ["rue}"]);
+        let any = json!(true);
+        assert_eq!(repetitions(&any, r#"["ab","a"#), ["b\""]);
+        assert_eq!(repetitions(&any, r#"["ab","ab"#), ["\""]);
+        assert_eq!(repetitions(&any, r#"["ab""#), [""; 0]);
+        assert_eq!(repetitions(&any, r#"["ab","b"#), [""; 0]);
+        assert_eq!(repetitions(&any, "[12,1"), ["2,", "2]"]);
+        assert_eq!(repetitions(&any, r#"[{"a":true},{"a":t"#), ["rue}"]);
     }
 
     #[test]
     fn constants_that_are_used_up_are_given_up_at_their_first_byte() {
         let values = json!({"enum": ["ab", "ac", "b", 1, 12]});
-        assert_eq!(repetitions(values.clone(), r#"["ab","#), ["\"ab"]);
-        assert_eq!(repetitions(values.clone(), r#"["ab","ac","#), ["\"a"]);
-        assert_eq!(repetitions(values.clone(), "[1,"), ["1,", "1]"]);
-        assert_eq!(repetitions(json!({"type": "boolean"}), "[true,"), ["t"]);
+        assert_eq!(repetitions(&values, r#"["ab","#), ["\"ab"]);
+        assert_eq!(repetitions(&values, r#"["ab","ac","#), ["\"a"]);
+        assert_eq!(repetitions(&values, "[1,"), ["1,", "1]"]);
+        assert_eq!(repetitions(&json!({"type": "boolean"}), "[true,"), ["t"]);
     }
 
     #[test]

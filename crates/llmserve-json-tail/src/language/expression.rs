@@ -175,9 +175,8 @@ fn gaps(spans: &[Span]) -> Vec<Span> {
 }
 
 fn ranges(spans: &[Span]) -> String {
-    let range = |&(first, last): &Span| match first == last {
-        true => character(first),
-        false => format!("{}-{}", character(first), character(last)),
+    let range = |&(first, last): &Span| {
+        if first == last { character(first) } else { format!("{}-{}", character(first), character(last)) }
     };
     spans.iter().map(range).collect()
 }

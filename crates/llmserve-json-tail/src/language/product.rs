@@ -132,7 +132,9 @@ fn boundaries(expression: &Hir, out: &mut Vec<char>) {
         HirKind::Repetition(repetition) => boundaries(&repetition.sub, out),
         HirKind::Capture(capture) => boundaries(&capture.sub, out),
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-            parts.iter().for_each(|part| boundaries(part, out));
+            for part in parts {
+                boundaries(part, out);
+            }
         }
         HirKind::Empty | HirKind::Look(_) => {}
     }

@@ -44,24 +44,28 @@ fn cells(members: &Map<String, Value>) -> Option<Vec<Cell>> {
     }
     let mut cells: Vec<Cell> = Vec::new();
     for (pattern, schema) in members {
-        let mut rest = Some(pattern.clone());
+        let mut rest = Written::Pattern(pattern.clone());
         let mut next = Vec::new();
         for cell in cells {
-            let Some(left) = &rest else {
+            let Written::Pattern(left) = &rest else {
                 next.push(cell);
                 continue;
             };
-            let Some(both) = meet(&cell.pattern, left)? else {
+            let Written::Pattern(both) = both(&cell.pattern, left)? else {
                 next.push(cell);
                 continue;
             };
-            let without = difference(&cell.pattern, left)?;
-            rest = difference(left, &cell.pattern)?;
+            let (only_before, only_now) = (without(&cell.pattern, left)?, without(left, &cell.pattern)?);
             let schemas = [&cell.schemas[..], std::slice::from_ref(schema)].concat();
             next.push(Cell { pattern: both, schemas });
-            next.extend(without.map(|pattern| Cell { pattern, schemas: cell.schemas }));
+            if let Written::Pattern(pattern) = only_before {
+                next.push(Cell { pattern, schemas: cell.schemas });
+            }
+            rest = only_now;
         }
-        next.extend(rest.map(|pattern| Cell { pattern, schemas: vec![schema.clone()] }));
+        if let Written::Pattern(pattern) = rest {
+            next.push(Cell { pattern, schemas: vec![schema.clone()] });
+        }
         if next.len() > MAX_CELLS {
             return None;
         }
@@ -71,20 +75,12 @@ fn cells(members: &Map<String, Value>) -> Option<Vec<Cell>> {
     is_changed.then_some(cells)
 }
 
-fn meet(one: &str, other: &str) -> Option<Option<String>> {
-    pattern(&Language::All(vec![Language::of(one), Language::of(other)]))
+fn both(one: &str, other: &str) -> Option<Written> {
+    Language::All(vec![Language::of(one), Language::of(other)]).written()
 }
 
-fn difference(one: &str, other: &str) -> Option<Option<String>> {
-    pattern(&Language::All(vec![Language::of(one), Language::not(Language::of(other))]))
-}
-
-/// The pattern of a language, or none if it is empty; `None` if that is not known.
-fn pattern(language: &Language) -> Option<Option<String>> {
-    Some(match language.written()? {
-        Written::Nothing => None,
-        Written::Pattern(pattern) => Some(pattern),
-    })
+fn without(one: &str, other: &str) -> Option<Written> {
+    Language::All(vec![Language::of(one), Language::not(Language::of(other))]).written()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// A part of SchemaStore.
+/// A part of `SchemaStore`.
 const SCHEMAS: &str = include_str!("public/schemas.jsonl");
 
 #[derive(Default)]
@@ -33,9 +33,9 @@ fn compile_all(lines: &str) -> Figures {
         let entry: Value = serde_json::from_str(line).unwrap();
         let name = entry["name"].as_str().unwrap().to_owned();
         let begin = Instant::now();
-        let compiled = start(&compiler, &json(&entry["schema"].to_string())).map(|_| ());
+        let outcome = start(&compiler, &json(&entry["schema"].to_string())).map(|_| ());
         figures.times.push((begin.elapsed(), name.clone()));
-        if let Err(error) = compiled {
+        if let Err(error) = outcome {
             let reason = error.to_string();
             println!("refused {name}: {reason}");
             let keyword = reason.split('`').nth(1).unwrap_or("schema").to_owned();
