@@ -31,14 +31,14 @@ fn main() {
     let enabled = env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
     let is_enabled = |feature: &str| enabled.split(',').any(|name| name == feature);
     let is_x86 = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
-    let checks: String = FEATURES
+    let checks: Vec<String> = FEATURES
         .iter()
         .filter(|(rust, _)| is_x86 && is_enabled(rust))
-        .map(|(_, c)| format!("REQUIRE(\"{c}\") "))
+        .map(|(_, c)| format!("REQUIRE(\"{c}\")"))
         .collect();
     cc::Build::new()
         .warnings(true)
-        .define("REQUIREMENTS", &*checks)
+        .define("REQUIREMENTS", &*checks.join(" "))
         .file("src/built_for.c")
         .compile("built_for");
 }
