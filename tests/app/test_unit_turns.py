@@ -27,6 +27,7 @@ def run(*script: str, opens: bool = False, **fields: Any) -> tuple[list[Piece], 
         params = SamplingParams(seed=1, **fields.pop("params", {}))
         prompt = ChatPrompt(text=PROMPT, marked=PROMPT)
         fields.setdefault("continued", "<think>" if opens else "")
+        fields.setdefault("prices", {tool.name: CallPrice(0, 0) for tool in fields.get("tools", ())})
         plan = TurnPlan(prompt=prompt, params=params, **{"tags": TAGS, **fields})
         turn = Turn(scripted(*script), plan)
         await turn.begin()
@@ -103,7 +104,7 @@ def test_a_tag_behind_words_that_is_a_stop_string_ends_the_answer() -> None:
 
 def test_log_probabilities_have_the_tokens_of_a_tag_that_is_text() -> None:
     pieces, _ = run("a", "<think>", "b", params={"logprobs": 0})
-    tokens = [token.text for piece in pieces if isinstance(piece, Words) for token in piece.tokens]
+    tokens = [token.text for piece in pieces if isinstance(piece, Words) for token in piece.tokens if token.bytes]
     assert tokens == ["a", "<think>", "b"]
 
 

@@ -1,4 +1,4 @@
-"""What a required call takes of the token limit at least, so that a limit without room for it is refused."""
+"""What a call takes of the token limit at least: a required one that has no room is refused."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError
+from llmserve.server.conversation.per_engine import PerEngine
 from llmserve.server.conversation.tagged_call import PricedArgument, least_tokens
 from llmserve.server.conversation.tool_formats import ToolFormat
 from llmserve.server.conversation.tools import Tool
@@ -45,7 +46,14 @@ async def price_calls(
 async def _name_tokens(engine: Engine, tools: Sequence[Tool], tool: Tool, tool_format: ToolFormat) -> int:
     if len(tools) == 1:  # its name is inserted
         return 0
-    return len(await engine.tokenize(tool.name + tool_format.after_name[0], add_special=False))
+    return await _num_tokens.of(engine, tool.name + tool_format.after_name[0])
+
+
+async def _count(engine: Engine, text: str) -> int:
+    return len(await engine.tokenize(text, add_special=False))
+
+
+_num_tokens = PerEngine(_count)
 
 
 def affordable(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio.to_thread
@@ -15,6 +15,7 @@ from llmserve.server.conversation import fallback
 from llmserve.server.conversation.call_price import CallPrice, price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
 from llmserve.server.conversation.reasoning import tags_of
+from llmserve.server.conversation.reserve import reserve_of
 from llmserve.server.conversation.roles import text_of, with_known_roles
 from llmserve.server.conversation.tagged_call import PricedArgument
 from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat, format_of
@@ -43,6 +44,8 @@ class Conversation:
     """Documents for the chat template."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Further variables for the chat template, and its options."""
+    keeps_blanks: bool = False
+    """Whether the blanks around reasoning are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     prompt = await engine.chat_prompt(
         messages, tools=in_template, template=conversation.template, **variables
     )
-    return TurnPlan(
+    plan = TurnPlan(
         prompt=prompt,
         params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
         tools=conversation.callable_tools,
@@ -94,8 +97,10 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         arguments=arguments,
         prices=prices,
         tags=tags_of(source),
+        keeps_blanks=conversation.keeps_blanks,
         continued=_continued(conversation),
     )
+    return replace(plan, reserve=await reserve_of(engine, plan))
 
 
 async def _source(engine: Engine, conversation: Conversation, *, has_tools: bool) -> str:
@@ -122,16 +127,14 @@ def _documents(conversation: Conversation) -> Mapping[str, Any]:
 async def _priced(
     engine: Engine, conversation: Conversation, tool_format: ToolFormat
 ) -> tuple[Mapping[str, CallPrice], Mapping[str, tuple[PricedArgument, ...]]]:
-    """What calls cost if one must come, and what arguments between tags take; the schemas are checked."""
-    tools, mode = conversation.callable_tools, conversation.mode
-    if mode == "none":
+    """What calls cost, and what arguments between tags take; the schemas are checked."""
+    tools = conversation.callable_tools
+    if conversation.mode == "none":
         return {}, {}
     lengths = await check_tools(engine, tools)
     arguments: Mapping[str, tuple[PricedArgument, ...]] = {}
     if tool_format.tags is not None:
         arguments = await price_arguments(engine, tools, tool_format.tags)
-    if mode != "required":
-        return {}, arguments
     prices = await price_calls(engine, tools, tool_format, documents=lengths, between_tags=arguments)
     return prices, arguments
 
