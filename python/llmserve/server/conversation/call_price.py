@@ -59,14 +59,22 @@ _num_tokens = PerEngine(_count)
 def affordable(
     tools: Sequence[Tool], prices: Mapping[str, CallPrice], budget: int | None
 ) -> tuple[tuple[Tool, ...], int | None]:
-    """The tools whose call fits into a budget, and how much of it a name may take of these.
+    """The tools of which any may be called within a budget, and how much of it a name may take of these.
+
+    The longest of their names leaves room for the dearest of their arguments. Cheap calls come first.
 
     Raises:
         BudgetTooSmallError: No call fits.
     """
     if budget is None:
         return tuple(tools), None
-    fitting = tuple(tool for tool in tools if prices[tool.name].whole <= budget)
+    name = arguments = 0
+    fitting = set()
+    for tool in sorted(tools, key=lambda tool: prices[tool.name].whole):
+        price = prices[tool.name]
+        if max(name, price.name) + max(arguments, price.arguments) <= budget:
+            name, arguments = max(name, price.name), max(arguments, price.arguments)
+            fitting.add(tool.name)
     if not fitting:
         minimum = min(prices[tool.name].whole for tool in tools)
         raise BudgetTooSmallError(
@@ -74,4 +82,4 @@ def affordable(
             minimum=minimum,
             budget=budget,
         )
-    return fitting, budget - max(prices[tool.name].arguments for tool in fitting)
+    return tuple(tool for tool in tools if tool.name in fitting), budget - arguments

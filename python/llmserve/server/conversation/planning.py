@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio.to_thread
 
+from llmserve.chat import ChatPrompt
 from llmserve.engine import Engine
-from llmserve.errors import TemplateError
+from llmserve.errors import InvalidParameterError, TemplateError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import fallback
 from llmserve.server.conversation.call_price import CallPrice, price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
+from llmserve.server.conversation.naming import client_field
 from llmserve.server.conversation.reasoning import tags_of
 from llmserve.server.conversation.reserve import reserve_of
 from llmserve.server.conversation.roles import text_of, with_known_roles
@@ -42,6 +45,8 @@ class Conversation:
     """The chat template: Jinja, or the name of one of the model's; `None` is the model's own choice."""
     documents: Sequence[Mapping[str, Any]] = ()
     """Documents for the chat template."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """How the client calls messages and calls, if not `messages[i]`."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Further variables for the chat template, and its options."""
     keeps_blanks: bool = False
@@ -84,9 +89,18 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     await _check_documents(conversation, source)
     prices, arguments = await _priced(engine, conversation, tool_format)
     variables = {**conversation.variables, **_documents(conversation)}
-    prompt = await engine.chat_prompt(
-        messages, tools=in_template, template=conversation.template, **variables
-    )
+
+    async def render(shown: Sequence[Mapping[str, Any]]) -> ChatPrompt:
+        return await engine.chat_prompt(shown, tools=in_template, template=conversation.template, **variables)
+
+    num_merged = len(conversation.messages) - len(messages)
+    try:
+        prompt = await render(messages)
+    except InvalidParameterError as error:
+        raise error.named(client_field(error.field, conversation.names, num_merged)) from None
+    except TemplateError:
+        await _check_systems(render, conversation, messages, num_merged)
+        raise
     plan = TurnPlan(
         prompt=prompt,
         params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
@@ -113,6 +127,24 @@ async def _source(engine: Engine, conversation: Conversation, *, has_tools: bool
     except TemplateError as error:
         raise FieldError("chat_template", f"cannot be used: {error}") from None
     return source
+
+
+async def _check_systems(
+    render: Callable[[Sequence[Mapping[str, Any]]], Awaitable[object]],
+    conversation: Conversation,
+    messages: Sequence[Mapping[str, Any]],
+    num_merged: int,
+) -> None:
+    """Refuses a later system message by its name, if a template has failed on it."""
+    late = [index for index, message in enumerate(messages) if index and message.get("role") == "system"]
+    if not late:
+        return
+    with contextlib.suppress(TemplateError):
+        await render([message for index, message in enumerate(messages) if index not in late])
+        field = client_field(f"messages[{late[0]}].role", conversation.names, num_merged)
+        raise FieldError(
+            field, "must not be system or developer: the template takes such a message first only"
+        )
 
 
 async def _check_documents(conversation: Conversation, source: str) -> None:
