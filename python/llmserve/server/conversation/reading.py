@@ -39,14 +39,15 @@ class SegmentReader:
 
     def begin(self) -> list[Piece]:
         """The pieces that come before the output."""
-        state = self._state
-        if state.tag:
-            tag, state.tag = state.tag, ""
-            return [Tag(tag)]
-        if state.tool is None or not self._begins_call():
-            return []
-        state.begun = ""
-        return [CallBegin(state.num_calls, state.call_id, state.tool.name)]
+        state, pieces = self._state, self._tag()
+        if state.tool is not None and self._begins_call():
+            state.begun = ""
+            pieces.append(CallBegin(state.num_calls, state.call_id, state.tool.name))
+        return pieces
+
+    def _tag(self) -> list[Piece]:
+        tag, self._state.tag = self._state.tag, ""
+        return [Tag(tag)] if tag else []
 
     def _begins_call(self) -> bool:
         call = self._state.call
@@ -83,8 +84,7 @@ class SegmentReader:
 
     def unshown(self, carried: str) -> list[Piece]:
         """What was written for a segment that does not fit any more: text, or the beginning of a call."""
-        state = self._state
-        pieces = self.begin() if state.tag else []
+        state, pieces = self._state, self._tag()
         if carried:
             pieces += self._shown(Delta(text=carried, tokens=()))
         if not state.begun:
