@@ -18,8 +18,7 @@ use crate::wakeup::PyListener;
 use crate::{events, exit, info};
 
 /// The parts of a request, beside its parameters.
-type Input<'py> =
-    (PromptArgument<'py>, Option<SessionArgument<'py>>, Option<DraftingArgument<'py>>, Vec<u8>);
+type Input<'py> = (PromptArgument<'py>, Option<SessionArgument<'py>>, Option<DraftingArgument<'py>>, Vec<u8>);
 
 /// A loaded model.
 #[pyclass(frozen, name = "Engine", module = "llmserve._core")]

@@ -48,14 +48,7 @@ impl Detokenizer {
     pub fn after(begun: &[u8], stop: &[String]) -> Self {
         let (mut decoder, mut held) = (Utf8Decoder::default(), String::new());
         decoder.decode(begun, &mut held);
-        Self {
-            stops: StopStrings::new(stop),
-            decoder,
-            state: START,
-            held,
-            num_searched: 0,
-            stopped: false,
-        }
+        Self { stops: StopStrings::new(stop), decoder, state: START, held, num_searched: 0, stopped: false }
     }
 
     /// Takes the bytes of the next token, which may be none, and gives the text that is certain
