@@ -77,7 +77,8 @@ def test_templates_that_cannot_be_used(server: Server, ask: Any, template: str, 
 
 
 LOOPS = """{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}(\
-{% for key, value in c.function.arguments.items() %}{{ key }}{% endfor %}){% endfor %}{% endfor %}"""
+{% for key, value in c.function.arguments.items() %}{{ key }}={{ value }},{% endfor %})\
+{% endfor %}{% endfor %}"""
 
 
 @pytest.mark.parametrize("given", [{}, {"arguments": None}, {"arguments": "null"}, {"arguments": " "}])
