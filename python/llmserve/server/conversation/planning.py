@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,7 +72,8 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     """The plan of a turn.
 
     Raises `TemplateError` if the chat template refuses the messages, `InvalidParameterError` for an invalid
-    message, and `FieldError` for a template that cannot be used, or that does not show documents.
+    message, and `FieldError` for a template that cannot be used, or that does not show documents or a later
+    system message.
     """
     tools = conversation.tools if conversation.mode != "none" else ()
     source = await _source(engine, conversation, has_tools=bool(tools))
@@ -88,19 +89,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         messages = fallback.with_tools(messages, ())
     await _check_documents(conversation, source)
     prices, arguments = await _priced(engine, conversation, tool_format)
-    variables = {**conversation.variables, **_documents(conversation)}
-
-    async def render(shown: Sequence[Mapping[str, Any]]) -> ChatPrompt:
-        return await engine.chat_prompt(shown, tools=in_template, template=conversation.template, **variables)
-
-    num_merged = len(conversation.messages) - len(messages)
-    try:
-        prompt = await render(messages)
-    except InvalidParameterError as error:
-        raise error.named(client_field(error.field, conversation.names, num_merged)) from None
-    except TemplateError:
-        await _check_systems(render, conversation, messages, num_merged)
-        raise
+    prompt = await _prompt(engine, conversation, messages, in_template)
     plan = TurnPlan(
         prompt=prompt,
         params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
@@ -129,22 +118,33 @@ async def _source(engine: Engine, conversation: Conversation, *, has_tools: bool
     return source
 
 
-async def _check_systems(
-    render: Callable[[Sequence[Mapping[str, Any]]], Awaitable[object]],
+async def _prompt(
+    engine: Engine,
     conversation: Conversation,
     messages: Sequence[Mapping[str, Any]],
-    num_merged: int,
-) -> None:
-    """Refuses a later system message by its name, if a template has failed on it."""
-    late = [index for index, message in enumerate(messages) if index and message.get("role") == "system"]
-    if not late:
-        return
-    with contextlib.suppress(TemplateError):
-        await render([message for index, message in enumerate(messages) if index not in late])
-        field = client_field(f"messages[{late[0]}].role", conversation.names, num_merged)
-        raise FieldError(
-            field, "must not be system or developer: the template takes such a message first only"
-        )
+    tools: Sequence[Mapping[str, Any]] | None,
+) -> ChatPrompt:
+    """The prompt of the messages that a conversation's have become. Refusals name the client's fields."""
+    variables = {**conversation.variables, **_documents(conversation)}
+    num_merged = len(conversation.messages) - len(messages)
+
+    async def render(shown: Sequence[Mapping[str, Any]]) -> ChatPrompt:
+        return await engine.chat_prompt(shown, tools=tools, template=conversation.template, **variables)
+
+    try:
+        return await render(messages)
+    except InvalidParameterError as error:
+        raise error.named(client_field(error.field, conversation.names, num_merged)) from None
+    except TemplateError:
+        late = {index for index, message in enumerate(messages) if index and message.get("role") == "system"}
+        with contextlib.suppress(TemplateError):
+            if late:
+                await render([message for index, message in enumerate(messages) if index not in late])
+                raise FieldError(
+                    client_field(f"messages[{min(late)}].role", conversation.names, num_merged),
+                    "must not be system or developer: the template takes such a message first only",
+                ) from None
+        raise
 
 
 async def _check_documents(conversation: Conversation, source: str) -> None:
