@@ -85,6 +85,19 @@ async def test_stop_strings_do_not_appear(engine: Engine) -> None:
     assert "".join(delta.text for delta in deltas) == stream.completion.text == " four "
 
 
+async def test_a_stop_string_may_begin_in_the_prompt(engine: Engine) -> None:
+    prompt = "one two three four five six seven eight nine ten\none two three"
+    async with engine.stream(prompt, max_tokens=20, stop="three four", begun=b"two three") as stream:
+        completion = await stream.result()
+    assert (completion.text, completion.stop) == ("two ", "three four")
+    async with engine.stream(prompt, max_tokens=2, begun=b"three") as stream:
+        completion = await stream.result()
+    assert (completion.text, len(completion.tokens)) == ("three four five", 2)
+    with pytest.raises(InvalidParameterError) as refused:
+        engine.stream(prompt, regex="x", begun=b"three")
+    assert refused.value.field == "begun"
+
+
 async def test_log_probabilities(engine: Engine) -> None:
     completion = await engine.generate(PROMPT, max_tokens=3, logprobs=2)
     for token in completion.tokens:

@@ -89,6 +89,7 @@ class Engine:
             tuple[str | Sequence[int], bool, _Special],
             tuple[Session, bool | NextTurn, bool] | None,
             tuple[Head | None, int, bool] | None,
+            bytes,
         ],
         params: SamplingParams,
         at_end: bool,

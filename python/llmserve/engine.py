@@ -113,10 +113,14 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         append: bool | NextTurn = True,
         templated: bool = False,
         drafting: Drafting | Literal[False] | None = None,
+        begun: bytes = b"",
         at_end: bool = False,
         **overrides: Unpack[SamplingOptions],
     ) -> StreamT:
         """Submit a request and return at once; the arguments are those of `generate`.
+
+        `begun` has the prompt's last bytes that count as output: stop strings may begin in them, and the text
+        of the first token begins with theirs. It is not for constrained output.
 
         With `at_end` the output comes once it is complete, which costs less. A `Stream` needs a running
         event loop. Raises `InvalidParameterError`, `EngineClosedError` and `EngineDeadError`; other refusals
@@ -124,7 +128,7 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         """
         used = None if session is None else (session.core, append, templated)
         drafts = self._drafting.argument(drafting)
-        arguments = prompt_arguments(prompt, add_special, parse_special), used, drafts
+        arguments = prompt_arguments(prompt, add_special, parse_special), used, drafts, begun
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:

@@ -76,6 +76,48 @@ def test_templates_that_cannot_be_used(server: Server, ask: Any, template: str, 
     assert words in answer.json["error"]["message"]
 
 
+LOOPS = """{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}(\
+{% for key, value in c.function.arguments.items() %}{{ key }}={{ value }},{% endfor %})\
+{% endfor %}{% endfor %}"""
+
+
+@pytest.mark.parametrize("given", [{}, {"arguments": None}, {"arguments": "null"}, {"arguments": " "}])
+def test_a_former_call_without_arguments(server: Server, given: dict[str, Any]) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", **given}}
+    turns = [*user("A"), {"role": "assistant", "content": "", "tool_calls": [call]}, *user("B")]
+    answer = chat(server, chat_template=LOOPS, messages=turns)
+    assert prompt_tokens(answer) == num_tokens(server, "Af()B")
+    item = {"type": "function_call", "call_id": "1", "name": "f", **given}
+    answer = respond(server, chat_template=LOOPS, input=[*user("A"), item, *user("B")])
+    assert prompt_tokens(answer) == num_tokens(server, "Af()B")
+
+
+def test_arguments_that_a_template_cannot_take_are_named(server: Server) -> None:
+    function = {"name": "f", "arguments": "x"}
+    call = {"id": "1", "type": "function", "function": function}
+    systems = [{"role": "system", "content": "S"}, {"role": "developer", "content": "D"}]
+    turns = [*systems, *user("A"), {"role": "assistant", "content": "", "tool_calls": [call]}, *user("B")]
+    error = chat(server, chat_template=LOOPS, messages=turns).json["error"]
+    assert error["param"] == "messages[3].tool_calls[0].function.arguments"
+    item = {"type": "function_call", "call_id": "1", **function}
+    error = respond(server, chat_template=LOOPS, instructions="I", input=[*user("A"), item]).json["error"]
+    assert error["param"] == "input[1].arguments"
+
+
+ONE_SYSTEM = """{% for m in messages %}{% if m.role == "system" and loop.index0 > 0 %}\
+{{ raise_exception("System message must be at the beginning") }}{% endif %}{{ m.content }}{% endfor %}"""
+
+
+def test_a_system_message_that_comes_too_late_is_named(server: Server) -> None:
+    late = {"role": "developer", "content": "D"}
+    turns = [{"role": "system", "content": "S"}, *user("A"), late, *user("B")]
+    error = chat(server, chat_template=ONE_SYSTEM, messages=turns).json["error"]
+    assert (error["param"], error["type"]) == ("messages[2].role", "invalid_request_error")
+    error = respond(server, chat_template=ONE_SYSTEM, instructions="S", input=turns[1:]).json["error"]
+    assert error["param"] == "input[1].role"
+    assert chat(server, chat_template=ONE_SYSTEM, messages=[turns[0], late, *user("B")]).status == 200
+
+
 def test_a_template_is_held_to_the_limits_of_others(server: Server) -> None:
     endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{{ messages }}"
     answer = chat(server, chat_template=endless)

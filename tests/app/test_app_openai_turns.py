@@ -304,9 +304,11 @@ def test_reasoning_is_split_from_the_answer(models: Server, opens: bool, is_docu
 def test_reasoning_between_its_tags(models: Server, opens: bool) -> None:
     body = {"chat_template_kwargs": {"opens": opens}}
     # The template has written the tag itself.
-    whole = f"{'' if opens else '<think>'}They ask about Paris.</think>Paris is a city."
+    begin = "" if opens else "<think>\n"
+    written = f"{begin}They ask about Paris.\n</think>\n\nParis is a city."
     choice = chat(models, "thinking", thinking(), reasoning_format="none", **body)
-    assert shown(choice) == (whole, "", [], "stop")
+    assert shown(choice) == (written, "", [], "stop")
+    whole = written.replace("\n", "")
     choice = chat(models, "thinking", thinking(), reasoning_format="deepseek-legacy", **body)
     assert shown(choice) == (whole, "They ask about Paris.", [], "stop")
     for same in ("auto", "deepseek"):
@@ -352,6 +354,58 @@ def test_reasoning_before_a_required_call(models: Server) -> None:
     assert (content, reason) == ("", "tool_calls")
     assert reasoning
     assert list(json.loads(calls[0][1])) == ["city"]
+
+
+@pytest.mark.parametrize("max_tokens", [6, 8, 12, 16, 60])
+@pytest.mark.parametrize("opens", [True, False])
+def test_reasoning_leaves_room_for_a_document(models: Server, opens: bool, max_tokens: int) -> None:
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    body = {"response_format": wanted, "chat_template_kwargs": {"opens": opens}}
+    choice = chat(models, "thinking", thinking(), max_tokens=max_tokens, **body)
+    assert list(json.loads(choice["message"]["content"])) == ["city"]
+    assert choice["usage"]["completion_tokens"] <= max_tokens
+    if max_tokens == 60:
+        assert choice["message"]["reasoning_content"] == "They ask about Paris."
+    elif max_tokens > 8:
+        assert "They ask about Paris.\n</think>".startswith(choice["message"].get("reasoning_content", ""))
+
+
+@pytest.mark.parametrize("num_tools", [1, 2])
+@pytest.mark.parametrize("max_tokens", [9, 12, 16, 60])
+def test_reasoning_leaves_room_for_a_call(models: Server, max_tokens: int, num_tools: int) -> None:
+    body = {"tools": TOOLS[:num_tools], "tool_choice": "required", "chat_template_kwargs": {"opens": True}}
+    choice = chat(models, "thinking", thinking(), max_tokens=max_tokens, **body)
+    content, _, calls, _ = shown(choice)
+    assert (content, len(calls)) == ("", 1)
+    assert list(json.loads(calls[0][1])) == ["city"]
+    assert choice["usage"]["completion_tokens"] <= max_tokens
+
+
+def test_a_limit_without_room_for_a_document_is_refused_before_reasoning(models: Server) -> None:
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    body = {"model": "thinking", "messages": thinking(), "response_format": wanted}
+    for opens in (True, False):
+        error = post(
+            models.port,
+            "/v1/chat/completions",
+            {**body, "max_completion_tokens": 2, "chat_template_kwargs": {"opens": opens}},
+        ).json["error"]
+        assert error["param"] == "max_completion_tokens"
+
+
+def test_a_begun_call_names_a_tool_that_fits(models: Server) -> None:
+    long = tool(f"get_{'_'.join(['weather'] * 12)}")
+    for max_tokens in (20, 30):
+        choice = chat(
+            models,
+            "qwen-3",
+            calling(2),
+            tools=[*TOOLS[:1], long],
+            parallel_tool_calls=False,
+            max_tokens=max_tokens,
+        )
+        ((name, arguments),) = shown(choice)[2]
+        assert (name, list(json.loads(arguments))) == ("get_weather", ["city"])
 
 
 def test_reasoning_can_be_turned_off(models: Server) -> None:

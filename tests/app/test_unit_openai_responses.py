@@ -24,7 +24,7 @@ def test_input_items_are_messages() -> None:
         {"type": "function_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "S"}]},
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A"}]},
     ]
-    messages = responses_input.messages_of(responses(input=items, instructions="I"))
+    messages, names = responses_input.messages_of(responses(input=items, instructions="I"))
     assert [message["role"] for message in messages] == [
         "system",
         "developer",
@@ -39,6 +39,13 @@ def test_input_items_are_messages() -> None:
     assert messages[4] == {"role": "tool", "tool_call_id": "1", "content": "R", "name": "f"}
     assert messages[5]["content"] == "S"
     assert messages[6]["content"] == [{"type": "text", "text": "A"}]
+    assert [names[f"messages[{index}]"] for index in (0, 1, 3, 6)] == [
+        "instructions",
+        "input[0]",
+        "input[3]",
+        "input[7]",
+    ]
+    assert names["messages[3].tool_calls[1].function"] == "input[4]"
 
 
 @pytest.mark.parametrize(

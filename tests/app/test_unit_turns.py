@@ -16,6 +16,7 @@ from llmserve.server.conversation import CallBegin, Piece, Reasoning, Tag, Tool,
 from llmserve.server.conversation.call_price import CallPrice, affordable
 from llmserve.server.conversation.reasoning import ReasoningTags
 from llmserve.server.conversation.tool_formats import HERMES, PLAIN, ToolFormat
+from llmserve.server.conversation.turn_plan import Reserve
 from serving.scripted import PROMPT, scripted
 
 TAGS = ReasoningTags("<think>", "</think>")
@@ -27,6 +28,7 @@ def run(*script: str, opens: bool = False, **fields: Any) -> tuple[list[Piece], 
         params = SamplingParams(seed=1, **fields.pop("params", {}))
         prompt = ChatPrompt(text=PROMPT, marked=PROMPT)
         fields.setdefault("continued", "<think>" if opens else "")
+        fields.setdefault("prices", {tool.name: CallPrice(0, 0) for tool in fields.get("tools", ())})
         plan = TurnPlan(prompt=prompt, params=params, **{"tags": TAGS, **fields})
         turn = Turn(scripted(*script), plan)
         await turn.begin()
@@ -75,13 +77,20 @@ def test_what_that_token_holds_is_shown_at_the_end_of_the_budget_too() -> None:
         ("a<think>b", False, "|a<think>b"),
         ("Write <think>x</think> or <think>", False, "|Write <think>x</think> or <think>"),
         ("<think>a\n</think>\n\nb <think>c</think> d", False, "a|b <think>c</think> d"),
+        ("<think>a</think><answer>42</answer>", False, "a|<answer>42</answer>"),
+        ("<think>a</think></x> y", False, "a|</x> y"),
+        ("a</think>>é", True, "a|>é"),
+        ("<think></think>x", False, "|x"),
     ],
 )
 def test_reasoning_comes_before_the_words_of_an_answer(
     raw: str, opens: bool, expected: str, size: int
 ) -> None:
     script = [raw[place : place + size] for place in range(0, len(raw), size)]
-    pieces, _ = run(*script, opens=opens)
+    pieces, turn = run(*script, opens=opens)
+    if size < len("<think>"):
+        # All of them, and the one that ends the generation.
+        assert turn.end.usage.completion_tokens == len(script) + 1
     kinds = itertools.cycle(["Reasoning", "Words"])
     assert parts(pieces) == [
         (kind, text) for kind, text in zip(kinds, expected.split("|"), strict=False) if text
@@ -104,7 +113,7 @@ def test_a_tag_behind_words_that_is_a_stop_string_ends_the_answer() -> None:
 def test_log_probabilities_have_the_tokens_of_a_tag_that_is_text() -> None:
     pieces, _ = run("a", "<think>", "b", params={"logprobs": 0})
     tokens = [token.text for piece in pieces if isinstance(piece, Words) for token in piece.tokens]
-    assert tokens == ["a", "<think>", "b"]
+    assert tokens == ["a", "<think>", "b", ""]
 
 
 @pytest.mark.parametrize(
@@ -147,6 +156,12 @@ def test_a_required_call_names_a_tool_that_fits() -> None:
     assert affordable((LONG, TOOLS[1]), PRICES, None) == ((LONG, TOOLS[1]), None)
 
 
+def test_the_longest_name_leaves_room_for_the_dearest_arguments() -> None:
+    prices = {LONG.name: CallPrice(name=30, arguments=3), TOOLS[1].name: CallPrice(name=9, arguments=20)}
+    assert affordable((LONG, TOOLS[1]), prices, 49) == ((TOOLS[1],), 29)
+    assert affordable((LONG, TOOLS[1]), prices, 50) == ((LONG, TOOLS[1]), 30)
+
+
 def test_the_name_of_a_required_call_that_is_cut_short_is_completed() -> None:
     prices = dict.fromkeys((LONG.name, TOOLS[1].name), CallPrice(name=5, arguments=3))
     script = (PLAIN.head, *LONG.name, PLAIN.after_name, *"{}}")
@@ -164,6 +179,57 @@ def test_stop_strings_look_only_at_what_is_shown() -> None:
     assert (turn.end.finish_reason, turn.end.stop) == ("stop", "\n")
     pieces, turn = run(*script, params={"stop": ["\nFirst"]})
     assert parts(pieces) == [("Reasoning", "a\nb"), ("Words", "First\nsecond")]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 11])
+@pytest.mark.parametrize(
+    ("answer", "stop"),
+    [("Answer", "Answer"), ("Answer", "A"), ('"quoted".', '"q'), ('"quoted".', '"quo'), ('"quoted".', '"')],
+)
+def test_a_stop_string_at_the_beginning_of_the_answer_ends_it(answer: str, stop: str, size: int) -> None:
+    raw = f"plan</think>{answer}"
+    script = [raw[place : place + size] for place in range(0, len(raw), size)]
+    pieces, turn = run(*script, opens=True, params={"stop": [stop]})
+    assert parts(pieces) == [("Reasoning", "plan")]
+    assert (turn.end.finish_reason, turn.end.stop) == ("stop", stop)
+
+
+def test_a_stop_string_that_the_last_token_completes_is_not_shown() -> None:
+    pieces, turn = run("plan", "</think", '>x"', "y", opens=True, params={"stop": ['"'], "max_tokens": 3})
+    assert parts(pieces) == [("Reasoning", "plan"), ("Words", "x")]
+    assert (turn.end.finish_reason, turn.end.stop, turn.end.usage.completion_tokens) == ("stop", '"', 3)
+
+
+@pytest.mark.parametrize(
+    "begin", [("</think><", "tool_call>"), ("</think", "><tool", "_call>"), ("</think><tool_call>",)]
+)
+def test_a_call_may_begin_in_the_token_of_a_tag(begin: tuple[str, ...]) -> None:
+    rest = HERMES.head.removeprefix("<tool_call>") + "get_weather" + HERMES.after_name
+    pieces, turn = run(
+        "a", *begin, rest, "{}", opens=True, tools=TOOLS[:1], format=HERMES, mode="auto", is_parallel=False
+    )
+    assert parts(pieces) == [("Reasoning", "a")]
+    assert [piece.name for piece in pieces if isinstance(piece, CallBegin)] == ["get_weather"]
+    assert (turn.end.finish_reason, turn.end.num_calls) == ("stop", 1)
+
+
+def test_the_blanks_around_reasoning_can_be_kept() -> None:
+    raw = "<think>\nplan\n</think>\n\nAnswer."
+    pieces, _ = run(*raw, keeps_blanks=True)
+    assert "".join(piece.text for piece in pieces if isinstance(piece, Reasoning | Tag | Words)) == raw
+
+
+def test_the_tag_that_ends_reasoning_comes_before_a_call() -> None:
+    script = ("a", "</think>", f"\n\n{HERMES.head}get_weather{HERMES.after_name}", "{}")
+    pieces, _ = run(*script, opens=True, tools=TOOLS[:1], format=HERMES, mode="required")
+    shown = [piece for piece in pieces if isinstance(piece, Tag | CallBegin)]
+    assert shown == [Tag("</think>"), CallBegin(0, mock.ANY, "get_weather")]
+
+
+def test_what_reasoning_leaves_to_others() -> None:
+    reserve = Reserve(drawn=5, inserted=3)
+    assert [reserve.room(budget, 100) for budget in (4, 5, 8, None)] == [0, 0, 3, 92]
+    assert [reserve.room(50, context) for context in (7, 8, 10, 100)] == [0, 0, 2, 45]
 
 
 def test_a_stop_string_that_begins_in_the_token_of_a_tag_ends_the_answer() -> None:

@@ -11,6 +11,7 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.types import Completion, Delta, FinishReason, Timings, Token, Usage
 
 PROMPT = "P"
+_END = Token(id=0, bytes=b"", text="")
 
 
 class ScriptedEngine:
@@ -25,7 +26,7 @@ class ScriptedEngine:
     async def tokenize(self, text: Any, **_: Any) -> list[int]:
         return [self._id(char) for char in (text if isinstance(text, str) else text.text)]
 
-    def stream(self, prompt: Any, params: SamplingParams, **_: Any) -> ScriptedStream:
+    def stream(self, prompt: Any, params: SamplingParams, begun: bytes = b"", **_: Any) -> ScriptedStream:
         given = len(PROMPT) if not isinstance(prompt, list) else len("".join(map(self._ids.get, prompt)))  # type: ignore[arg-type]
         begin = given - len(PROMPT)
         pieces = []
@@ -33,8 +34,11 @@ class ScriptedEngine:
             if end > begin:
                 pieces.append(self._script[begin:end])
                 begin = end
+        tokens = [Token(id=self._id(text), bytes=text.encode(), text=text) for text in pieces]
         return ScriptedStream(
-            [Token(id=self._id(text), bytes=text.encode(), text=text) for text in pieces], params
+            [*tokens, _END],
+            params,
+            begun.decode(),
         )
 
     def _id(self, text: str) -> int:
@@ -46,12 +50,11 @@ class ScriptedEngine:
 class ScriptedStream:
     """One request: all of its output at once."""
 
-    def __init__(self, tokens: Sequence[Token], params: SamplingParams) -> None:
+    def __init__(self, tokens: Sequence[Token], params: SamplingParams, text: str) -> None:
         self._limit = params.max_tokens or 1000
         is_constrained = params.regex is not None or params.json_schema is not None
         self._needs_too_much = is_constrained and self._limit < 3
         drawn: list[Token] = []
-        text = ""
         reason: FinishReason = "stop"
         stop = None
         for token in tokens:

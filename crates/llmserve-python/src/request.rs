@@ -16,12 +16,13 @@ use crate::tokens::token_ids;
 #[pyfunction]
 pub(crate) fn check_params(params: &Bound<'_, PyAny>) -> PyResult<()> {
     let any_prompt = Prompt::Tokens(vec![TokenId(0)]);
-    generation_request(any_prompt, params, None, Delivery::Streaming).map(drop)
+    generation_request(any_prompt, Vec::new(), params, None, Delivery::Streaming).map(drop)
 }
 
 /// A valid request, or the exception that names the field.
 pub(crate) fn generation_request(
     prompt: Prompt,
+    begun: Vec<u8>,
     params: &Bound<'_, PyAny>,
     drafting: Option<Drafting>,
     delivery: Delivery,
@@ -29,6 +30,7 @@ pub(crate) fn generation_request(
     let fields = Fields::new(params, invalid_parameter);
     let parts = RequestParts {
         prompt,
+        begun,
         sampling: sampling(&fields)?,
         stopping: stopping(&fields)?,
         constraint: constraint(&fields)?,

@@ -46,7 +46,7 @@ def adapted(messages: Sequence[Mapping[str, Any]], takes: Capabilities) -> list[
       joined as they are. A string becomes one part where the template takes parts only.
     - No content (null) is an empty string, or beside tool calls what the template takes for that.
     - Arguments of tool calls, JSON text by OpenAI's habit, become objects, or text where the template wants
-      text; null and empty ones are an empty object. For a template that does not show tool calls they go into
+      text; missing, null and empty ones are an empty object. For a template without tool calls they go into
       the content as JSON.
 
     Raises `InvalidParameterError` for an invalid message or text, and `TemplateError` for a message that the
@@ -109,13 +109,11 @@ def _call(name: str, call: Any, takes: Capabilities) -> dict[str, Any]:
         raise _refused(name, "a mapping", call)
     if isinstance(call.get("function"), Mapping):
         return {**call, "function": _call(f"{name}.function", call["function"], takes)}
-    if "arguments" not in call:
-        return dict(call)
-    return {**call, "arguments": _arguments(call["arguments"], takes.takes_objects)}
+    return {**call, "arguments": _arguments(call.get("arguments"), takes.takes_objects)}
 
 
 def _arguments(arguments: Any, takes_objects: bool) -> Any:
-    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+    if arguments is None or (isinstance(arguments, str) and arguments.strip() in ("", "null")):
         arguments = {}
     if not takes_objects:
         return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -13,15 +13,17 @@ use self::utf8::Utf8Decoder;
 
 /// The text of one sequence, as its tokens come in.
 ///
-/// It keeps the text that is held back, which is shorter than the longest stop string, and nothing of the
-/// text that was released.
+/// It keeps the text that is held back, which is shorter than the longest stop string once a token has come,
+/// and nothing of the text that was released.
 #[derive(Debug)]
 pub struct Detokenizer {
     stops: Option<StopStrings>,
     decoder: Utf8Decoder,
     state: State,
-    /// The text that is the beginning of a stop string.
+    /// The text that is not released: the beginning of a stop string, or text from before the first token.
     held: String,
+    /// How much of it was searched for stop strings.
+    num_searched: usize,
     stopped: bool,
 }
 
@@ -38,13 +40,15 @@ impl Detokenizer {
     /// A detokenizer whose text ends before the first of these strings. Empty strings are ignored.
     #[must_use]
     pub fn new(stop: &[String]) -> Self {
-        Self {
-            stops: StopStrings::new(stop),
-            decoder: Utf8Decoder::default(),
-            state: START,
-            held: String::new(),
-            stopped: false,
-        }
+        Self::after(&[], stop)
+    }
+
+    /// Like [`Self::new`], with bytes from before the first token, whose text comes with the first token's.
+    #[must_use]
+    pub fn after(begun: &[u8], stop: &[String]) -> Self {
+        let (mut decoder, mut held) = (Utf8Decoder::default(), String::new());
+        decoder.decode(begun, &mut held);
+        Self { stops: StopStrings::new(stop), decoder, state: START, held, num_searched: 0, stopped: false }
     }
 
     /// Takes the bytes of the next token, which may be none, and gives the text that is certain
@@ -56,19 +60,20 @@ impl Detokenizer {
         if self.stopped {
             return Released::default();
         }
-        let held_len = self.held.len();
+        let num_searched = std::mem::take(&mut self.num_searched);
         let mut text = std::mem::take(&mut self.held);
         self.decoder.decode(bytes, &mut text);
         let Some(stops) = &self.stops else {
             return Released { text, stop: None };
         };
-        if let Some(found) = stops.search(&mut self.state, &text.as_bytes()[held_len..]) {
+        if let Some(found) = stops.search(&mut self.state, &text.as_bytes()[num_searched..]) {
             self.stopped = true;
-            text.truncate(held_len + found.end - found.len);
+            text.truncate(num_searched + found.end - found.len);
             return Released { text, stop: Some(found.index) };
         }
         let num_released = text.len() - stops.held_len(self.state);
         self.held = if num_released == 0 { std::mem::take(&mut text) } else { text.split_off(num_released) };
+        self.num_searched = self.held.len();
         Released { text, stop: None }
     }
 

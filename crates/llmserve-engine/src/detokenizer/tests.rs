@@ -10,7 +10,11 @@ fn strings(stops: &[&str]) -> Vec<String> {
 
 /// Every text that was released and how it ended: `Err` with the rest, or `Ok` with the stop.
 fn run(stops: &[String], pieces: &[Vec<u8>]) -> (Vec<String>, Result<usize, String>) {
-    let mut detokenizer = Detokenizer::new(stops);
+    run_after(&[], stops, pieces)
+}
+
+fn run_after(begun: &[u8], stops: &[String], pieces: &[Vec<u8>]) -> (Vec<String>, Result<usize, String>) {
+    let mut detokenizer = Detokenizer::after(begun, stops);
     let mut texts = Vec::new();
     for piece in pieces {
         let released = detokenizer.push(piece);
@@ -76,6 +80,17 @@ fn characters_are_whole_in_stop_strings_too() {
     assert_eq!(run(&[], &pieces[..2]), expect(&["é", ""], Err("\u{FFFD}")));
 }
 
+#[test]
+fn text_from_before_comes_with_the_first_token() {
+    let pieces = [b"c".to_vec(), b"d".to_vec()];
+    assert_eq!(run_after(b"ab", &[], &pieces), expect(&["abc", "d"], Err("")));
+    assert_eq!(run_after(b"ab", &strings(&["bcx"]), &pieces), expect(&["a", "bcd"], Err("")));
+    assert_eq!(run_after(b"ab", &strings(&["bcd"]), &pieces), expect(&["a", ""], Ok(0)));
+    assert_eq!(run_after(b"ab", &strings(&["b"]), &pieces), expect(&["a"], Ok(0)));
+    assert_eq!(run_after(&[0xE2, 0x82], &strings(&["€"]), &[vec![0xAC]]), expect(&[""], Ok(0)));
+    assert_eq!(run_after(b"ab", &strings(&["b"]), &[]), expect(&[], Err("ab")));
+}
+
 /// Tokens of a small alphabet, with pieces of characters and ill-formed bytes.
 fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let byte = prop::sample::select(b"aaabbbcc\xC3\xA9\xE2\x82\xAC\xFF".to_vec());
@@ -114,6 +129,16 @@ proptest! {
                 prop_assert_eq!(texts.concat() + &rest, String::from_utf8_lossy(&all));
             }
             (expected, end) => prop_assert!(false, "{:?} {:?}", expected, end),
+        }
+    }
+
+    #[test]
+    fn text_from_before_is_as_good_as_a_token(stops in stops(), pieces in pieces()) {
+        if let [first, rest @ ..] = &pieces[..] && !rest.is_empty() {
+            let (texts, end) = run_after(first, &stops, rest);
+            let (expected, expected_end) = run(&stops, &pieces);
+            prop_assert_eq!(texts.concat(), expected.concat());
+            prop_assert_eq!(end, expected_end);
         }
     }
 

@@ -43,7 +43,7 @@ impl Output {
             sampler: Sampler::new(&request.sampling, seed, request.logprobs, prompt.tokens, |token| {
                 prompt.vocabulary.piece(token, true)
             }),
-            detokenizer: Detokenizer::new(&stops.strings),
+            detokenizer: Detokenizer::after(&request.begun, &stops.strings),
             stops,
             constraint: Ok(constraint),
             held: None,

@@ -94,6 +94,9 @@ pub enum Delivery {
 pub struct RequestParts {
     /// The input.
     pub prompt: Prompt,
+    /// The last bytes of the prompt's text that count as output: stop strings may begin in them, and the text of
+    /// the first drawn token begins with theirs. Not with a constraint.
+    pub begun: Vec<u8>,
     /// How tokens are drawn.
     pub sampling: SamplingParams,
     /// When to end.
@@ -133,6 +136,7 @@ impl RequestParts {
     fn new(prompt: Prompt, max_tokens: u32) -> Self {
         Self {
             prompt,
+            begun: Vec::new(),
             sampling: SamplingParams::default(),
             stopping: StopParams { max_tokens: Some(max_tokens), ..StopParams::default() },
             constraint: None,
@@ -173,6 +177,9 @@ impl GenerationRequest {
         check_stopping(&parts.stopping)?;
         if parts.stopping.max_tokens == Some(0) && parts.prompt_logprobs.is_none() {
             return Err(Error::beyond("max_tokens", 1.0, "must be at least 1, got 0"));
+        }
+        if !parts.begun.is_empty() && parts.constraint.is_some() {
+            return invalid("begun", "must be empty beside a constraint");
         }
         if let Some(drafting) = &parts.drafting {
             drafting.check()?;
@@ -277,6 +284,13 @@ mod tests {
         refused(
             |p| p.stopping.stop_token_ids = vec![TokenId(1); 4097],
             "stop_token_ids: must have at most 4096 tokens, got 4097",
+        );
+        refused(
+            |p| {
+                p.begun = b"x".to_vec();
+                p.constraint = Some(ConstraintSpec::Regex("x".to_owned()));
+            },
+            "begun: must be empty beside a constraint",
         );
     }
 

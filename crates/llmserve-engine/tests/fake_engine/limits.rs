@@ -93,6 +93,26 @@ fn a_stop_string_ends_the_text_before_it() {
 }
 
 #[test]
+fn a_stop_string_may_begin_in_the_prompt() {
+    let engine = FakeEngine::default().start();
+    let text: String =
+        expected_tokens("stop here", 40).iter().map(|token| char::from(token.0 as u8)).collect();
+    let generate = |stop: &str| {
+        let stopping =
+            StopParams { max_tokens: Some(40), stop: vec![stop.to_owned()], ..StopParams::default() };
+        let parts = RequestParts { stopping, ..RequestParts::text("stop here", 40) };
+        let parts = RequestParts { begun: b"here".to_vec(), ..parts };
+        let output = collect(&engine.submit(request(parts), None)).unwrap();
+        (output.text, output.tokens.len(), output.finished.reason)
+    };
+    let across = format!("re{}", &text[..2]);
+    assert_eq!(generate(&across), ("he".to_owned(), 2, FinishReason::Stop));
+    assert_eq!(generate("ere"), ("h".to_owned(), 1, FinishReason::Stop));
+    let (shown, ..) = generate("never");
+    assert_eq!(shown, format!("here{}", text.trim_end_matches('\0')));
+}
+
+#[test]
 fn a_held_tail_is_released_at_the_end() {
     let engine = FakeEngine::default().start();
     let text: String = expected_tokens("held", 12).iter().map(|token| char::from(token.0 as u8)).collect();

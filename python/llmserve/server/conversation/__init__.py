@@ -2,11 +2,12 @@
 
 `tool_formats` is the table of how models write calls, `reasoning` that of how they mark reasoning, `fallback`
 gives tools to models whose template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs
-one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`. Where
-arguments of calls stand between tags, `argument_rules` says what each may be, `argument_values` makes JSON of
-its text, and a `tagged_call` joins them to whole arguments; `call_price` is what a required call takes at
-least. What clients send is read by `tool_choice`, `messages` and `json_formats`, in the form that most
-dialects share.
+one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`; tokens
+at the border of two segments are a `carry`. Where arguments of calls stand between tags, `argument_rules`
+says what each may be, `argument_values` makes JSON of its text, and a `tagged_call` joins them to whole
+arguments; `call_price` is what a call takes at least, and `reserve` what reasoning leaves to others. What
+clients send is read by `tool_choice`, `messages` and `json_formats`, in the form that most dialects share;
+`naming` has their names for messages.
 """
 
 from llmserve.server.conversation.pieces import (

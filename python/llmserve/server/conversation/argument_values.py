@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from llmserve.errors import GenerationError
 from llmserve.server.conversation.argument_rules import Choice, Document, FreeText, Number, Rule
@@ -13,7 +12,7 @@ from llmserve.server.conversation.tool_formats import ArgumentTags, literal
 _NULL = "null"
 
 
-def constraint_of(rule: Rule, tags: ArgumentTags) -> dict[str, Any]:
+def constraint_of(rule: Rule, tags: ArgumentTags) -> dict[str, str]:
     """The constraint of a value's segment, as sampling parameters; none for free text.
 
     A value that does not show where it ends is followed by the first character of what closes it.

@@ -1,4 +1,4 @@
-"""What a required call takes of the token limit at least, so that a limit without room for it is refused."""
+"""What a call takes of the token limit at least: a required one that has no room is refused."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError
+from llmserve.server.conversation.per_engine import PerEngine
 from llmserve.server.conversation.tagged_call import PricedArgument, least_tokens
 from llmserve.server.conversation.tool_formats import ToolFormat
 from llmserve.server.conversation.tools import Tool
@@ -45,20 +46,35 @@ async def price_calls(
 async def _name_tokens(engine: Engine, tools: Sequence[Tool], tool: Tool, tool_format: ToolFormat) -> int:
     if len(tools) == 1:  # its name is inserted
         return 0
-    return len(await engine.tokenize(tool.name + tool_format.after_name[0], add_special=False))
+    return await _num_tokens.of(engine, tool.name + tool_format.after_name[0])
+
+
+async def _count(engine: Engine, text: str) -> int:
+    return len(await engine.tokenize(text, add_special=False))
+
+
+_num_tokens = PerEngine(_count)
 
 
 def affordable(
     tools: Sequence[Tool], prices: Mapping[str, CallPrice], budget: int | None
 ) -> tuple[tuple[Tool, ...], int | None]:
-    """The tools whose call fits into a budget, and how much of it a name may take of these.
+    """The tools of which any may be called within a budget, and how much of it a name may take of these.
+
+    The longest of their names leaves room for the dearest of their arguments. Cheap calls come first.
 
     Raises:
         BudgetTooSmallError: No call fits.
     """
     if budget is None:
         return tuple(tools), None
-    fitting = tuple(tool for tool in tools if prices[tool.name].whole <= budget)
+    name = arguments = 0
+    fitting = set()
+    for tool in sorted(tools, key=lambda tool: prices[tool.name].whole):
+        price = prices[tool.name]
+        if max(name, price.name) + max(arguments, price.arguments) <= budget:
+            name, arguments = max(name, price.name), max(arguments, price.arguments)
+            fitting.add(tool.name)
     if not fitting:
         minimum = min(prices[tool.name].whole for tool in tools)
         raise BudgetTooSmallError(
@@ -66,4 +82,4 @@ def affordable(
             minimum=minimum,
             budget=budget,
         )
-    return fitting, budget - max(prices[tool.name].arguments for tool in fitting)
+    return tuple(tool for tool in tools if tool.name in fitting), budget - arguments

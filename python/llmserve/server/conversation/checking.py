@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError, InvalidParameterError
 from llmserve.server.conversation.argument_rules import Argument, FreeText, arguments_of
 from llmserve.server.conversation.argument_values import constraint_of
+from llmserve.server.conversation.per_engine import PerEngine
 from llmserve.server.conversation.tagged_call import PricedArgument
 from llmserve.server.conversation.tool_formats import ArgumentTags
 from llmserve.server.conversation.tools import Tool
-
-_MAX_KNOWN = 4096
-
-# Schemas that were accepted and their shortest documents, by engine; the least recently used first.
-_known: WeakKeyDictionary[Engine, OrderedDict[str, int]] = WeakKeyDictionary()
-_prices: WeakKeyDictionary[Engine, OrderedDict[tuple[ArgumentTags, Argument], PricedArgument]] = (
-    WeakKeyDictionary()
-)
 
 
 async def check_tools(engine: Engine, tools: Sequence[Tool]) -> Mapping[str, int]:
@@ -31,19 +22,12 @@ async def check_tools(engine: Engine, tools: Sequence[Tool]) -> Mapping[str, int
 
     Raises `InvalidParameterError` with the field of the schema for the first one that cannot be honoured.
     """
-    known = _known.setdefault(engine, OrderedDict())
     lengths = {}
     for tool in tools:
-        schema = json.dumps(tool.schema)
-        if schema not in known:
-            try:
-                known[schema] = await _shortest(engine, {"json_schema": schema})
-            except InvalidParameterError as error:
-                raise error.named(tool.parameters_field) from None
-        lengths[tool.name] = known[schema]
-        known.move_to_end(schema)
-        if len(known) > _MAX_KNOWN:
-            known.popitem(last=False)
+        try:
+            lengths[tool.name] = await shortest(engine, {"json_schema": json.dumps(tool.schema)})
+        except InvalidParameterError as error:
+            raise error.named(tool.parameters_field) from None
     return lengths
 
 
@@ -57,31 +41,37 @@ async def price_arguments(
     for tool in tools:
         arguments = arguments_of(tool.schema)
         if arguments is not None:
-            priced[tool.name] = tuple([await _price(engine, argument, tags) for argument in arguments])
+            priced[tool.name] = tuple([await _priced.of(engine, (tags, argument)) for argument in arguments])
     return priced
 
 
-async def _price(engine: Engine, argument: Argument, tags: ArgumentTags) -> PricedArgument:
-    known = _prices.setdefault(engine, OrderedDict())
-    key = (tags, argument)
-    if key not in known:
-        texts = (tags.before_name + argument.name + tags.after_name, tags.after_value)
-        ids = [await engine.tokenize(text, add_special=False) for text in texts]
-        minimum = 0
-        if not isinstance(argument.rule, FreeText):
-            minimum = await _shortest(engine, constraint_of(argument.rule, tags))
-        known[key] = PricedArgument(argument, minimum, sum(map(len, ids)))
-    known.move_to_end(key)
-    if len(known) > _MAX_KNOWN:
-        known.popitem(last=False)
-    return known[key]
+async def shortest(engine: Engine, constraint: Mapping[str, str]) -> int:
+    """The tokens of the shortest text that a constraint takes; at least one.
+
+    Raises what `Stream.accepted` raises.
+    """
+    return await _shortest.of(engine, tuple(constraint.items()))
 
 
-async def _shortest(engine: Engine, constraint: Mapping[str, Any]) -> int:
-    """The tokens of the shortest text that a constraint takes. Raises what `Stream.accepted` raises."""
+async def _ask_shortest(engine: Engine, constraint: tuple[tuple[str, str], ...]) -> int:
+    given: dict[str, Any] = dict(constraint)
     try:
-        async with engine.stream([0], **constraint, max_tokens=1, cache_prompt=False) as stream:
+        async with engine.stream([0], **given, max_tokens=1, cache_prompt=False) as stream:
             await stream.accepted()
     except BudgetTooSmallError as error:
         return error.minimum
     return 1
+
+
+async def _ask_price(engine: Engine, asked: tuple[ArgumentTags, Argument]) -> PricedArgument:
+    tags, argument = asked
+    texts = (tags.before_name + argument.name + tags.after_name, tags.after_value)
+    ids = [await engine.tokenize(text, add_special=False) for text in texts]
+    minimum = 0
+    if not isinstance(argument.rule, FreeText):
+        minimum = await shortest(engine, constraint_of(argument.rule, tags))
+    return PricedArgument(argument, minimum, sum(map(len, ids)))
+
+
+_shortest = PerEngine(_ask_shortest)
+_priced = PerEngine(_ask_price)

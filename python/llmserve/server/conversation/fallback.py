@@ -61,9 +61,6 @@ def _call(call: Any) -> str:
     if isinstance(arguments, str):
         # What a model wrote need not be JSON, nor JSON that can be written again.
         with contextlib.suppress(ValueError, RecursionError):
-            return _shown_call(name, json.loads(arguments or "{}"))
-    return _shown_call(name, {} if arguments is None else arguments)
-
-
-def _shown_call(name: Any, arguments: Any) -> str:
+            arguments = json.loads(arguments) if arguments.strip() else None
+    arguments = {} if arguments is None else arguments
     return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)

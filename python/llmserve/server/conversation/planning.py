@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio.to_thread
 
+from llmserve.chat import ChatPrompt
 from llmserve.engine import Engine
-from llmserve.errors import TemplateError
+from llmserve.errors import InvalidParameterError, TemplateError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import fallback
 from llmserve.server.conversation.call_price import CallPrice, price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
+from llmserve.server.conversation.naming import client_field
 from llmserve.server.conversation.reasoning import tags_of
+from llmserve.server.conversation.reserve import reserve_of
 from llmserve.server.conversation.roles import text_of, with_known_roles
 from llmserve.server.conversation.tagged_call import PricedArgument
 from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat, format_of
@@ -41,8 +45,12 @@ class Conversation:
     """The chat template: Jinja, or the name of one of the model's; `None` is the model's own choice."""
     documents: Sequence[Mapping[str, Any]] = ()
     """Documents for the chat template."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """How the client calls messages and calls, if not `messages[i]`."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Further variables for the chat template, and its options."""
+    keeps_blanks: bool = False
+    """Whether the blanks around reasoning are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,8 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     """The plan of a turn.
 
     Raises `TemplateError` if the chat template refuses the messages, `InvalidParameterError` for an invalid
-    message, and `FieldError` for a template that cannot be used, or that does not show documents.
+    message, and `FieldError` for a template that cannot be used, or that does not show documents or a later
+    system message.
     """
     tools = conversation.tools if conversation.mode != "none" else ()
     source = await _source(engine, conversation, has_tools=bool(tools))
@@ -80,11 +89,8 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         messages = fallback.with_tools(messages, ())
     await _check_documents(conversation, source)
     prices, arguments = await _priced(engine, conversation, tool_format)
-    variables = {**conversation.variables, **_documents(conversation)}
-    prompt = await engine.chat_prompt(
-        messages, tools=in_template, template=conversation.template, **variables
-    )
-    return TurnPlan(
+    prompt = await _prompt(engine, conversation, messages, in_template)
+    plan = TurnPlan(
         prompt=prompt,
         params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
         tools=conversation.callable_tools,
@@ -94,8 +100,10 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         arguments=arguments,
         prices=prices,
         tags=tags_of(source),
+        keeps_blanks=conversation.keeps_blanks,
         continued=_continued(conversation),
     )
+    return replace(plan, reserve=await reserve_of(engine, plan))
 
 
 async def _source(engine: Engine, conversation: Conversation, *, has_tools: bool) -> str:
@@ -110,6 +118,35 @@ async def _source(engine: Engine, conversation: Conversation, *, has_tools: bool
     return source
 
 
+async def _prompt(
+    engine: Engine,
+    conversation: Conversation,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]] | None,
+) -> ChatPrompt:
+    """The prompt of the messages that a conversation's have become. Refusals name the client's fields."""
+    variables = {**conversation.variables, **_documents(conversation)}
+    num_merged = len(conversation.messages) - len(messages)
+
+    async def render(shown: Sequence[Mapping[str, Any]]) -> ChatPrompt:
+        return await engine.chat_prompt(shown, tools=tools, template=conversation.template, **variables)
+
+    try:
+        return await render(messages)
+    except InvalidParameterError as error:
+        raise error.named(client_field(error.field, conversation.names, num_merged)) from None
+    except TemplateError:
+        late = {index for index, message in enumerate(messages) if index and message.get("role") == "system"}
+        with contextlib.suppress(TemplateError):
+            if late:
+                await render([message for index, message in enumerate(messages) if index not in late])
+                raise FieldError(
+                    client_field(f"messages[{min(late)}].role", conversation.names, num_merged),
+                    "must not be system or developer: the template takes such a message first only",
+                ) from None
+        raise
+
+
 async def _check_documents(conversation: Conversation, source: str) -> None:
     if conversation.documents and "documents" not in await anyio.to_thread.run_sync(variables_of, source):
         raise FieldError("documents", "are not read by the chat template of this model")
@@ -122,16 +159,14 @@ def _documents(conversation: Conversation) -> Mapping[str, Any]:
 async def _priced(
     engine: Engine, conversation: Conversation, tool_format: ToolFormat
 ) -> tuple[Mapping[str, CallPrice], Mapping[str, tuple[PricedArgument, ...]]]:
-    """What calls cost if one must come, and what arguments between tags take; the schemas are checked."""
-    tools, mode = conversation.callable_tools, conversation.mode
-    if mode == "none":
+    """What calls cost, and what arguments between tags take; the schemas are checked."""
+    tools = conversation.callable_tools
+    if conversation.mode == "none":
         return {}, {}
     lengths = await check_tools(engine, tools)
     arguments: Mapping[str, tuple[PricedArgument, ...]] = {}
     if tool_format.tags is not None:
         arguments = await price_arguments(engine, tools, tool_format.tags)
-    if mode != "required":
-        return {}, arguments
     prices = await price_calls(engine, tools, tool_format, documents=lengths, between_tags=arguments)
     return prices, arguments
 

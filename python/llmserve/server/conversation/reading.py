@@ -15,10 +15,11 @@ class SegmentReader:
     def __init__(self, plan: TurnPlan, state: TurnState) -> None:
         self._state = state
         self.step = state.step
+        self._hides_blanks = not plan.keeps_blanks
         is_thought = self.step == "think"
         self._trim = Trim(
-            start=not state.has_reasoning if is_thought else self._begins_answer(),
-            end=is_thought or (self.step == "answer" and plan.mode == "auto"),
+            start=self._hides_blanks and (not state.has_reasoning if is_thought else self._begins_answer()),
+            end=(is_thought and self._hides_blanks) or (self.step == "answer" and plan.mode == "auto"),
         )
         self._texts: list[str] = []
 
@@ -34,19 +35,19 @@ class SegmentReader:
     @property
     def is_blank(self) -> bool:
         """Whether all that was read is left out: the blanks between reasoning and answer."""
-        return self._begins_answer() and not self.text.strip()
+        return self._hides_blanks and self._begins_answer() and not self.text.strip()
 
     def begin(self) -> list[Piece]:
         """The pieces that come before the output."""
-        state = self._state
-        if state.tag or state.carry:
-            tags = [Tag(state.tag)] if state.tag else []
-            carry, state.tag, state.carry = state.carry, "", ""
-            return [*tags, *(self._shown(Delta(text=carry, tokens=())) if carry else ())]
-        if state.tool is None or not self._begins_call():
-            return []
-        state.begun = ""
-        return [CallBegin(state.num_calls, state.call_id, state.tool.name)]
+        state, pieces = self._state, self._tag()
+        if state.tool is not None and self._begins_call():
+            state.begun = ""
+            pieces.append(CallBegin(state.num_calls, state.call_id, state.tool.name))
+        return pieces
+
+    def _tag(self) -> list[Piece]:
+        tag, self._state.tag = self._state.tag, ""
+        return [Tag(tag)] if tag else []
 
     def _begins_call(self) -> bool:
         call = self._state.call
@@ -68,7 +69,7 @@ class SegmentReader:
             return [Words(text, delta.tokens)]
         if step == "think":
             text = self._trim.push(delta.text)
-            state.has_reasoning |= bool(text)
+            state.has_reasoning |= bool(text.strip())
             return [Reasoning(text)] if text else []
         arguments = ""
         if step == "arguments":
@@ -81,10 +82,11 @@ class SegmentReader:
         """The blanks that were held back at the end of an answer."""
         return self._trim.flush() if self.step == "answer" else ""
 
-    def unshown(self) -> list[Piece]:
+    def unshown(self, carried: str) -> list[Piece]:
         """What was written for a segment that does not fit any more: text, or the beginning of a call."""
-        state = self._state
-        pieces = self.begin() if state.tag or state.carry else []
+        state, pieces = self._state, self._tag()
+        if carried:
+            pieces += self._shown(Delta(text=carried, tokens=()))
         if not state.begun:
             return pieces
         if state.tool is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from llmserve._binding.loaded import Prompt
 from llmserve.engine import Engine
+from llmserve.errors import BudgetTooSmallError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation.argument_rules import FreeText
 from llmserve.server.conversation.argument_values import constraint_of
@@ -16,7 +17,7 @@ from llmserve.server.conversation.segments import SegmentRequest, find_cues
 from llmserve.server.conversation.state import TurnState
 from llmserve.server.conversation.tagged_call import TaggedCall
 from llmserve.server.conversation.tools import Tool
-from llmserve.server.conversation.turn_plan import TurnPlan
+from llmserve.server.conversation.turn_plan import NO_RESERVE, TurnPlan
 
 # An odd number with bits all over (2**64 divided by the golden ratio): seeds of segments differ in all bits.
 _SEED_STEP = 0x9E3779B97F4A7C15
@@ -37,11 +38,14 @@ class SegmentRequests:
         """The request of the state's step, with a limit of tokens (`None`: up to the context length)."""
         plan, state = self._plan, self._state
         params = self._params(budget)
+        room = await self._thinking_room(budget)
+        if state.step == "think" and room == 0:
+            await state.close_thought()
         if state.step == "constrained":
             return self._make(_bound(params, plan))
         if state.step == "think":
             tags = [plan.tags.close, plan.tags.open] if plan.tags else []
-            return await self._free(params.replace(stop=(), logprobs=None), tags)
+            return await self._free(_limited(params, room).replace(stop=(), logprobs=None), tags)
         if state.step == "name":
             state.candidates, room = self._candidates(budget)
             pattern = plan.format.name_pattern(tool.name for tool in state.candidates)
@@ -61,32 +65,57 @@ class SegmentRequests:
         if state.step == "more":
             again = [plan.format.again] if plan.format.again else []
             return await self._free(params.replace(**_CALL), again, _never)
-        return await self._answer(params)
+        return await self._answer(params, room)
 
     def check_room(self, budget: int | None) -> None:
-        """Raises `BudgetTooSmallError` if a call is required for which the budget has no room."""
+        """Raises `BudgetTooSmallError` if the budget has no room for what must come."""
+        plan, minimum = self._plan, self._plan.reserve.drawn
         if self._state.must_call:
-            affordable(self._plan.tools, self._plan.prices, budget)
+            affordable(plan.tools, plan.prices, budget)
+        elif budget is not None and budget < minimum:
+            raise BudgetTooSmallError(
+                f"a document takes {minimum} tokens, but only {budget} may be generated",
+                minimum=minimum,
+                budget=budget,
+            )
 
     def _candidates(self, budget: int | None) -> tuple[tuple[Tool, ...], int | None]:
         """The tools that the next call may name, and the budget of the name."""
-        plan = self._plan
-        return affordable(plan.tools, plan.prices, budget) if self._state.must_call else (plan.tools, budget)
+        plan, state = self._plan, self._state
+        try:
+            fitting = affordable(plan.tools, plan.prices, budget)
+        except BudgetTooSmallError:
+            if state.must_call:
+                raise
+            # The call that the model has begun is shown as far as it comes.
+            state.call_fits = False
+            return plan.tools, budget
+        state.call_fits = True
+        return fitting
 
-    async def _answer(self, params: SamplingParams) -> SegmentRequest:
+    async def _thinking_room(self, budget: int | None) -> int | None:
+        """How many tokens may come before a document or a required call."""
+        plan, state = self._plan, self._state
+        if plan.reserve is NO_RESERVE or state.step not in ("think", "answer"):
+            return budget
+        length = len(await state.settled()) + len(state.carry.tokens)
+        limit = self._engine.info.context_length
+        return plan.reserve.room(budget, min(limit, plan.params.max_total_tokens or limit) - length)
+
+    async def _answer(self, params: SamplingParams, room: int | None) -> SegmentRequest:
         plan, state = self._plan, self._state
         texts = list(plan.triggers)
         if plan.tags is not None and not plan.is_constrained:
-            texts += () if state.is_begun else (plan.tags.open, plan.tags.close)
+            texts += () if state.has_words else (plan.tags.open, plan.tags.close)
         elif plan.tags is not None and state.may_think:
             texts.append(plan.tags.open)
-        if plan.is_constrained and not texts:
+        if plan.is_constrained and (not texts or room == 0):
             state.step = "constrained"
             return self._make(_bound(params, plan))
         if plan.is_constrained:
             # Only reasoning or a call may come before the document.
-            return await self._free(params.replace(stop=()), texts, _never)
-        has_brace = plan.has_brace and not state.is_begun
+            return await self._free(_limited(params, room).replace(stop=()), texts, _never)
+        has_brace = plan.has_brace and not state.has_words
         return await self._free(params, texts, _begins_without_brace if has_brace else None)
 
     async def _tagged(self, params: SamplingParams, call: TaggedCall) -> SegmentRequest:
@@ -105,6 +134,7 @@ class SegmentRequests:
     ) -> SegmentRequest:
         return SegmentRequest(
             prompt=self._prompt(),
+            begun=self._state.carry.data,
             params=params,
             cues=await find_cues(self._engine, texts),
             goes_on=goes_on,
@@ -115,7 +145,8 @@ class SegmentRequests:
         return SegmentRequest(prompt=prompt or self._prompt(), params=params, at_end=self._plan.at_end)
 
     def _prompt(self) -> Prompt:
-        return self._plan.prompt if self._state.ids is None else self._state.ids
+        ids = self._state.ids
+        return self._plan.prompt if ids is None else [*ids, *self._state.carry.ids]
 
     def _params(self, budget: int | None) -> SamplingParams:
         """The turn's parameters without their constraint."""
@@ -125,20 +156,22 @@ class SegmentRequests:
             # Draws are keyed by the number of tokens in the segment: the same seed would repeat them.
             seed = ((seed or 0) + self._state.num_segments * _SEED_STEP) % 2**64
             prompt_logprobs = None
-        return params.replace(
-            json_schema=None,
-            regex=None,
-            grammar=None,
-            max_tokens=budget,
-            seed=seed,
-            prompt_logprobs=prompt_logprobs,
+        free = params.replace(
+            json_schema=None, regex=None, grammar=None, seed=seed, prompt_logprobs=prompt_logprobs
         )
+        return _limited(free, budget)
 
 
 def _bound(params: SamplingParams, plan: TurnPlan) -> SamplingParams:
     """The parameters with the constraint of the answer."""
     given = plan.params
     return params.replace(json_schema=given.json_schema, regex=given.regex, grammar=given.grammar)
+
+
+def _limited(params: SamplingParams, max_tokens: int | None) -> SamplingParams:
+    if max_tokens is None:
+        return params
+    return params.replace(max_tokens=max_tokens, min_tokens=min(params.min_tokens, max_tokens))
 
 
 def _never(words: str) -> bool:

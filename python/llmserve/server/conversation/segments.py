@@ -10,7 +10,7 @@ from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.session import Session
 from llmserve.stream import Stream
-from llmserve.types import Completion, Delta, Token
+from llmserve.types import Completion, Delta
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class SegmentRequest:
 
     prompt: Prompt
     params: SamplingParams
+    begun: bytes = b""
+    """What the prompt's last tokens hold of the output."""
     cues: tuple[Cue, ...] = ()
     goes_on: Callable[[str], bool] | None = None
     """Given the first words (never blank): whether the segment is wanted."""
@@ -63,6 +65,7 @@ class Segment:
             session=session,
             append=False,
             templated=True,
+            begun=request.begun,
             at_end=request.at_end and request.goes_on is None,
         )
         self.dropped: Delta | None = None
@@ -115,66 +118,3 @@ def _joined(deltas: Sequence[Delta]) -> Delta:
         tokens=tuple(token for delta in deltas for token in delta.tokens),
         prompt=tuple(token for delta in deltas for token in delta.prompt),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Crossing:
-    """The end of a segment whose last token goes on behind the text that ended it."""
-
-    ids: list[int]
-    """The tokens that are kept, the cue's among them."""
-    rest: str
-    """What they hold behind the cue."""
-
-
-async def crossing(engine: Engine, completion: Completion, cue: Cue | None, texts: Sequence[str]) -> Crossing:
-    """The end of a segment behind its cue, or behind its leading blanks if there is none.
-
-    What may begin one of `texts` is cut off, to be drawn again by a segment that looks for them.
-    """
-    tokens = completion.tokens
-    if cue is not None and cue.token is not None:
-        return Crossing([token.id for token in tokens], "")
-    data = b"".join(token.bytes for token in tokens)
-    if cue is None:
-        begin = len(data) - len(data.lstrip())
-    else:
-        begin = data.find(cue.text.encode()) + len(cue.text.encode())
-    rest = _before_any(data[begin:].decode(errors="ignore"), texts)
-    end = begin + len(rest.encode())
-    ids = [token.id for token in tokens] if end == len(data) else await _cut(engine, tokens, end)
-    return Crossing(ids, rest)
-
-
-def _before_any(text: str, texts: Sequence[str]) -> str:
-    """The text before the first place where one of the others stands, or begins without an end."""
-    for place in range(len(text)):
-        left = text[place:]
-        if any(left.startswith(other) or other.startswith(left) for other in texts):
-            return text[:place]
-    return text
-
-
-async def ids_before(engine: Engine, completion: Completion, cue: Cue | None) -> list[int]:
-    """The tokens of a completion without its cue, or without the token that ended the generation."""
-    tokens = completion.tokens
-    if cue is not None and cue.token is None:
-        end = b"".join(token.bytes for token in tokens).find(cue.text.encode())
-        return [token.id for token in tokens] if end < 0 else await _cut(engine, tokens, end)
-    ended_by_token = completion.finish_reason == "stop" and tokens and not tokens[-1].bytes
-    return [token.id for token in (tokens[:-1] if ended_by_token else tokens)]
-
-
-async def _cut(engine: Engine, tokens: Sequence[Token], end: int) -> list[int]:
-    """The tokens of the first bytes, which may end inside one."""
-    ids: list[int] = []
-    length = 0
-    for token in tokens:
-        if length + len(token.bytes) > end:
-            rest = token.bytes[: end - length].decode(errors="ignore")
-            if rest:
-                ids += await engine.tokenize(rest, add_special=False, parse_special=False)
-            break
-        ids.append(token.id)
-        length += len(token.bytes)
-    return ids

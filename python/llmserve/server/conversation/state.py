@@ -7,7 +7,8 @@ import string
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llmserve.engine import Engine
-from llmserve.server.conversation.segments import Cue, crossing, ids_before
+from llmserve.server.conversation.carry import Carry, before, behind
+from llmserve.server.conversation.segments import Cue
 from llmserve.server.conversation.tools import Tool
 from llmserve.server.conversation.turn_plan import TurnPlan
 from llmserve.types import Completion
@@ -30,6 +31,8 @@ class TurnState:
         self._plan = plan
         self.ids: list[int] | None = None
         """Prompt and output so far; `None`: the prompt, which has not been tokenized yet."""
+        self.carry = Carry()
+        """The tokens behind them, which hold the beginning of the next segment's text."""
         self.step: Step = "answer"
         self.may_think = False
         """Whether the model may reason before a document or a call."""
@@ -40,8 +43,6 @@ class TurnState:
         """Likewise of the answer."""
         self.tag = ""
         """The tag that came before the next segment."""
-        self.carry = ""
-        """What the tokens so far hold of the next segment's text."""
         self.begun = ""
         """What the model has written of a call that has not been shown."""
         self.num_segments = 0
@@ -51,6 +52,8 @@ class TurnState:
         self.call_id = ""
         self.candidates = plan.tools
         """The tools of which the next call's name is one."""
+        self.call_fits = True
+        """Whether there is room for a call of each of them."""
         self.tool: Tool | None = None
         """The tool that is called; `None` while its name is unknown."""
         if plan.tags is not None:
@@ -84,11 +87,6 @@ class TurnState:
         """Whether a call's arguments are due, and its name was cut short."""
         return self.step == "arguments" and self.tool is None
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether the answer has any words, shown or carried: a tag of reasoning behind them is text."""
-        return self.has_words or bool(self.carry.strip())
-
     def begin_thought(self) -> None:
         """Makes the next segment reasoning."""
         self.may_think, self.step = False, "think"
@@ -110,6 +108,14 @@ class TurnState:
         letters = "".join(secrets.choice(_ID_LETTERS) for _ in range(9))
         self.call_id = letters if self._plan.format.id_style == "short" else f"call_{letters}"
 
+    async def close_thought(self) -> None:
+        """Ends reasoning that leads to a document or a required call."""
+        self.tag = self._plan.tags.close if self._plan.tags else ""
+        await self.put(f"{self.tag}\n\n")
+        self.end_thought()
+        if self._plan.mode == "required":
+            self.begin_call()
+
     @property
     def must_call(self) -> bool:
         """Whether the next call is the one that the client requires."""
@@ -118,36 +124,55 @@ class TurnState:
     def choose_tool(self, written: str) -> None:
         """Makes the next segment the arguments of a tool, whose name is written with the character after it.
 
-        The budget may have cut the name short; that of a required call is then completed.
+        The budget may have cut the name short; that of a call that fits is then completed.
         """
         follower = self._plan.format.after_name[0]
         name = written.removesuffix(follower)
         if name != written:
             found = (tool for tool in self.candidates if tool.name == name)
         else:
-            found = (tool for tool in self.candidates if self.must_call and tool.name.startswith(name))
+            found = (tool for tool in self.candidates if self.call_fits and tool.name.startswith(name))
         self.tool, self.step = next(found, None), "arguments"
 
-    async def with_text(self, text: str) -> list[int]:
-        """The tokens so far, followed by a text of the format."""
+    async def settled(self) -> list[int]:
+        """The tokens so far, without what is carried."""
         if self.ids is None:
             self.ids = await self._engine.tokenize(self._plan.prompt)
-        return [*self.ids, *await self._engine.tokenize(text, add_special=False)]
+        return self.ids
+
+    async def with_text(self, text: str) -> list[int]:
+        """The tokens so far, without what is carried, followed by a text of the format."""
+        ids = [*await self.settled(), *await self.carry.ids_before(self._engine, 0)]
+        return [*ids, *await self._engine.tokenize(text, add_special=False)] if text else ids
 
     async def put(self, text: str) -> None:
-        """Appends a text of the format to the tokens so far."""
-        self.ids = await self.with_text(text)
+        """Appends a text of the format to the tokens so far; what was carried is left out."""
+        self.ids, self.carry = await self.with_text(text), Carry()
 
-    async def cross(self, completion: Completion, cue: Cue | None) -> None:
+    def carried(self) -> tuple[str, str | None]:
+        """The text that is carried, up to the stop string that it holds, if it does."""
+        text = self.carry.text
+        stops = self._plan.params.stop if self.step == "answer" else ()
+        ends = [(place + len(stop), -len(stop), stop) for stop in stops if (place := text.find(stop)) >= 0]
+        if not ends:
+            return text, None
+        end, length, stop = min(ends)
+        return text[: end + length], stop
+
+    async def drop_carry(self) -> None:
+        """Leaves out what was carried."""
+        if self.carry.tokens:
+            await self.put("")
+
+    async def cross(self, completion: Completion, cue: Cue | None, *, is_shown: bool = False) -> None:
         """Appends the output of a segment with its cue, or its leading blanks if there is none.
 
-        What the last token holds behind it is for the next segment.
+        What the tokens hold behind it is carried over to the next segment, and a cue that is shown, too.
         """
-        crossed = await crossing(self._engine, completion, cue, self._plan.cues)
-        self.ids = [*await self.with_text(""), *crossed.ids]
-        self.carry = crossed.rest
+        ids, self.carry = behind(self.carry, completion, cue, is_shown=is_shown)
+        self.ids = [*await self.settled(), *ids]
 
     async def keep(self, completion: Completion, cue: Cue | None) -> None:
         """Appends the output of a segment, without its cue, to the tokens so far."""
-        output = await ids_before(self._engine, completion, cue)
-        self.ids = [*await self.with_text(""), *output]
+        ids = await before(self._engine, self.carry, completion, cue)
+        self.ids, self.carry = [*await self.settled(), *ids], Carry()

@@ -138,9 +138,10 @@ class Turn:
 
     def _cut(self) -> list[Piece]:
         """Ends a turn that has no room left; returns what has been written and not shown."""
-        pieces = SegmentReader(self._plan, self._state).unshown()
+        carried, stop = self._state.carried()
+        pieces = SegmentReader(self._plan, self._state).unshown(carried)
         self._ledger.restore(self._num_dropped)
-        self._finish("length")
+        self._finish("length" if stop is None else "stop", stop=stop)
         return pieces
 
     def _start(self, request: SegmentRequest) -> Segment:
@@ -156,7 +157,7 @@ class Turn:
         step = reader.step
         completion = await segment.completion()
         if segment.dropped is not None:
-            self._after_drop(step, segment.dropped, completion)
+            await self._after_drop(step, segment.dropped, completion)
             return []
         self._ledger.add(completion, is_reasoning=step == "think")
         cue = segment.cue(completion)
@@ -164,7 +165,7 @@ class Turn:
             index = self._state.num_calls
             shown = await self._after_tagged(completion, cue, reader.text)
             return [CallArguments(index, shown)] if shown else []
-        if step == "answer" and cue is None and completion.stop is not None and reader.is_blank:
+        if step == "answer" and cue is None and reader.is_blank and (completion.stop or "x")[0].isspace():
             # The client is not shown these blanks, so they end nothing.
             await self._state.cross(completion, None)
             return []
@@ -173,8 +174,9 @@ class Turn:
         await self._after(step, completion, cue, reader.text)
         return [Words(rest, ())] if rest else []
 
-    def _after_drop(self, step: Step, dropped: Delta, completion: Completion) -> None:
+    async def _after_drop(self, step: Step, dropped: Delta, completion: Completion) -> None:
         self._ledger.drop(completion)
+        await self._state.drop_carry()
         if step == "more":
             self._finish("stop")
         elif self._plan.is_constrained:
@@ -203,8 +205,9 @@ class Turn:
                 state.begin_call(cue.text)
         elif cue is not None:
             await self._after_cue(completion, cue)
-        elif self._plan.is_constrained and reason == "stop":
+        elif self._plan.is_constrained:
             # The segment was only to show what comes first, and nothing came.
+            await state.drop_carry()
             state.step = "constrained"
         else:
             self._finish(reason, completion)
@@ -212,17 +215,13 @@ class Turn:
     async def _after_think(self, completion: Completion, cue: Cue | None) -> None:
         state, plan = self._state, self._plan
         is_open = cue is not None and plan.tags is not None and cue.text == plan.tags.open
-        if completion.finish_reason == "length" or (cue is None and not plan.must_answer):
+        if cue is None and not plan.must_answer:
             self._finish(completion.finish_reason, completion)
         elif is_open or not plan.must_answer:
             await self._cross(completion, cue)
         else:
             await state.keep(completion, cue)
-            state.tag = plan.tags.close if plan.tags else ""
-            await state.put(f"{state.tag}\n\n")
-            state.end_thought()
-            if plan.mode == "required":
-                state.begin_call()
+            await state.close_thought()
 
     async def _after_cue(self, completion: Completion, cue: Cue) -> None:
         if cue.text in self._plan.triggers:
@@ -232,8 +231,7 @@ class Turn:
             self._finish(completion.finish_reason, completion)
         elif self._state.has_words:
             # A tag behind words is text, if it shows at all.
-            await self._state.cross(completion, cue)
-            self._state.carry = (cue.text if cue.token is None else "") + self._state.carry
+            await self._state.cross(completion, cue, is_shown=True)
         else:
             await self._cross(completion, cue)
 
@@ -276,10 +274,12 @@ class Turn:
             await state.put(state.after_arguments)
             state.step = "more"
 
-    def _finish(self, reason: FinishReason, completion: Completion | None = None) -> None:
+    def _finish(
+        self, reason: FinishReason, completion: Completion | None = None, *, stop: str | None = None
+    ) -> None:
         self._end = self._ledger.end(
             reason,
             num_calls=self._state.num_calls,
             is_complete=completion is None or completion.is_complete,
-            stop=completion.stop if completion is not None else None,
+            stop=completion.stop if completion is not None else stop,
         )

@@ -18,6 +18,24 @@ if TYPE_CHECKING:
     from llmserve.server.conversation.tagged_call import PricedArgument
 
 
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Tokens of the shortest document or call that must follow reasoning, and of the texts around it."""
+
+    drawn: int = 0
+    """Tokens that are drawn, and count towards the token limit."""
+    inserted: int = 0
+    """Tokens of the texts, which take room in the context only."""
+
+    def room(self, budget: int | None, context: int) -> int:
+        """The tokens of a budget (`None`: no limit) and of the context's rest that others may have."""
+        left = context - self.drawn - self.inserted
+        return max(0, left if budget is None else min(left, budget - self.drawn))
+
+
+NO_RESERVE = Reserve()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPlan:
     """What a turn may contain."""
@@ -34,8 +52,12 @@ class TurnPlan:
     arguments: Mapping[str, tuple[PricedArgument, ...]] = field(default_factory=dict)
     """The arguments by tool, if they stand between tags; a tool that is missing takes a JSON object."""
     prices: Mapping[str, CallPrice] = field(default_factory=dict)
-    """What a call takes at least, by tool, if the turn must have one."""
+    """What a call takes at least, by tool."""
+    reserve: Reserve = NO_RESERVE
+    """What reasoning leaves to the document or the call that must come."""
     tags: ReasoningTags | None = None
+    keeps_blanks: bool = False
+    """Whether the blanks around reasoning are shown."""
     continued: str = ""
     """The beginning of the turn, if the client has sent it to be continued."""
     at_end: bool = False
@@ -56,12 +78,6 @@ class TurnPlan:
     def has_brace(self) -> bool:
         """Whether an answer that begins with a brace is a call."""
         return self.mode == "auto" and self.format.begins_with_brace
-
-    @property
-    def cues(self) -> tuple[str, ...]:
-        """All texts that change what follows them, or end the turn."""
-        tags = () if self.tags is None else (self.tags.open, self.tags.close)
-        return (*tags, *self.triggers, *(("{",) if self.has_brace else ()), *self.params.stop)
 
     @property
     def is_constrained(self) -> bool:

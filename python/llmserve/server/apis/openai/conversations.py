@@ -45,6 +45,7 @@ def conversation_of(request: ChatRequest, *, may_bring_template: bool = False) -
             **variables_of(request.chat_template_kwargs, request.reasoning_effort),
             **_generation_options(request),
         },
+        keeps_blanks=request.reasoning_format == "none",
     )
 
 

@@ -26,8 +26,10 @@ def conversation_of(request: ResponsesRequest, *, may_bring_template: bool = Fal
     _refuse_state(request)
     tools = read_tools(request.tools, is_nested=False)
     mode, callable_tools = choose_tools(tools, request.tool_choice)
+    messages, names = messages_of(request)
     return Conversation(
-        messages=messages_of(request),
+        messages=messages,
+        names=names,
         tools=tools,
         callable_tools=callable_tools,
         mode=mode,
@@ -75,8 +77,8 @@ def chat_format(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return {"type": "json_schema", "json_schema": given}
 
 
-def messages_of(request: ResponsesRequest) -> list[dict[str, Any]]:
-    """Instructions and input as chat messages.
+def messages_of(request: ResponsesRequest) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Instructions and input as chat messages, and the names of these and their calls in the request.
 
     Raises:
         FieldError: An item is of a kind that cannot be shown to a model.
@@ -85,22 +87,28 @@ def messages_of(request: ResponsesRequest) -> list[dict[str, Any]]:
     if request.instructions:
         messages.append({"role": "system", "content": request.instructions})
     if isinstance(request.input, str):
-        return [*messages, {"role": "user", "content": request.input}]
+        return [*messages, {"role": "user", "content": request.input}], {}
     if not request.input:
         raise FieldError("input", "must have at least one item, got none", limit=1)
-    return messages + _Items().read(request.input)
+    items = _Items(messages)
+    if messages:
+        items.names["messages[0]"] = "instructions"
+    items.read(request.input)
+    return items.messages, items.names
 
 
 class _Items:
     """Reads items; reasoning and calls of one turn become one message."""
 
-    def __init__(self) -> None:
-        self._messages: list[dict[str, Any]] = []
-        self._names: dict[str, str] = {}
+    def __init__(self, messages: list[dict[str, Any]]) -> None:
+        self.messages = messages
+        self.names: dict[str, str] = {}
+        """The items of messages and calls."""
+        self._called: dict[str, str] = {}
         self._reasoning: list[str] = []
 
-    def read(self, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The messages of items."""
+    def read(self, items: Sequence[Mapping[str, Any]]) -> None:
+        """Appends the messages of items."""
         for index, item in enumerate(items):
             where = f"input[{index}]"
             kind = item.get("type", "message")
@@ -115,7 +123,10 @@ class _Items:
             else:
                 known = "message, function_call, function_call_output or reasoning"
                 raise FieldError(f"{where}.type", f"must be {known}, got {shown(kind)}")
-        return self._messages
+
+    def _append(self, message: dict[str, Any], where: str) -> None:
+        self.names[f"messages[{len(self.messages)}]"] = where
+        self.messages.append(message)
 
     def _message(self, item: Mapping[str, Any], where: str) -> None:
         role = item.get("role")
@@ -132,17 +143,19 @@ class _Items:
         message = {"role": role, "content": content}
         if role == "assistant":
             message |= self._taken_reasoning()
-        self._messages.append(message)
+        self._append(message, where)
 
     def _call(self, item: Mapping[str, Any], where: str) -> None:
         call_id, name = _text(item, "call_id", where), _text(item, "name", where)
         function = {"name": name, "arguments": item.get("arguments")}
-        self._names[call_id] = name
-        last = self._messages[-1] if self._messages else None
+        self._called[call_id] = name
+        last = self.messages[-1] if self.messages else None
         if last is None or last["role"] != "assistant" or self._reasoning:
             last = {"role": "assistant", "content": None, **self._taken_reasoning()}
-            self._messages.append(last)
-        last.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
+            self._append(last, where)
+        calls = last.setdefault("tool_calls", [])
+        self.names[f"messages[{len(self.messages) - 1}].tool_calls[{len(calls)}].function"] = where
+        calls.append({"id": call_id, "type": "function", "function": function})
 
     def _result(self, item: Mapping[str, Any], where: str) -> None:
         call_id = _text(item, "call_id", where)
@@ -153,9 +166,9 @@ class _Items:
         if isinstance(output, list):
             output = "".join(part["text"] for part in output)
         message = {"role": "tool", "tool_call_id": call_id, "content": output}
-        if call_id in self._names:
-            message["name"] = self._names[call_id]
-        self._messages.append(message)
+        if call_id in self._called:
+            message["name"] = self._called[call_id]
+        self._append(message, where)
 
     def _thought(self, item: Mapping[str, Any]) -> None:
         content = item.get("content")
