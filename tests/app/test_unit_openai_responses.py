@@ -72,13 +72,6 @@ def test_wrong_responses_are_refused(body: dict[str, Any], message: str) -> None
     assert str(caught.value).startswith(message)
 
 
-def test_text_formats_of_responses() -> None:
-    given = {"type": "json_schema", "name": "n", "schema": {"type": "array"}}
-    assert responses_input.chat_format(given) == {"type": "json_schema", "json_schema": given}
-    with pytest.raises(FieldError, match=r"^text\.format\.schema is required$"):
-        responses_input.chat_format({"type": "json_schema"})
-
-
 def test_events_build_items() -> None:
     items = OutputItems()
     pieces: list[Piece] = [

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from llmserve.chat import ChatPrompt
 from llmserve.engine import Engine
 from llmserve.errors import TemplateError
 from llmserve.sampling_params import SamplingParams
@@ -41,6 +42,8 @@ class Conversation:
     """The chat template: Jinja, or the name of one of the model's; `None` is the model's own choice."""
     documents: Sequence[Mapping[str, Any]] = ()
     """Documents for the chat template."""
+    max_prompt_tokens: int | None = None
+    """Of a longer prompt, only this number of tokens is read, the last ones."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Further variables for the chat template, and its options."""
 
@@ -86,6 +89,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     )
     return TurnPlan(
         prompt=prompt,
+        truncated=await _truncated(engine, prompt, conversation.max_prompt_tokens),
         params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
         tools=conversation.callable_tools,
         mode=conversation.mode,
@@ -117,6 +121,10 @@ async def _check_documents(conversation: Conversation, source: str) -> None:
 
 def _documents(conversation: Conversation) -> Mapping[str, Any]:
     return {"documents": list(conversation.documents)} if conversation.documents else {}
+
+
+async def _truncated(engine: Engine, prompt: ChatPrompt, max_tokens: int | None) -> list[int] | None:
+    return None if max_tokens is None else (await engine.tokenize(prompt))[-max_tokens:]
 
 
 async def _priced(

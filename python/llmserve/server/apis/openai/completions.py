@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llmserve import _core
@@ -19,7 +19,7 @@ from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.prompt_logprobs import echoed, prompt_logprobs
 from llmserve.server.apis.openai.sampling import check_prompt_logprobs, ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
-from llmserve.server.apis.openai.time_limit import TimeLimit
+from llmserve.server.apis.openai.time_limit import TimeLimit, time_limit
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
@@ -86,7 +86,6 @@ class CompletionsApi:
         params: SamplingParams,
         session: str | None,
         tokens_field: str,
-        time_limit: TimeLimit | None = None,
     ) -> AsyncGenerator[tuple[UsedModel, list[Choice]], None]:
         """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
 
@@ -113,7 +112,7 @@ class CompletionsApi:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
             params = await for_model(used, params, request)
             choices = [
-                Choice(used.engine, request, prompt_index, number, params, time_limit)
+                Choice(used.engine, request, prompt_index, number, params)
                 for prompt_index in range(len(request.prompt))
                 for number in range(request.n)
             ]
@@ -140,8 +139,6 @@ class CompletionsApi:
 
 
 def _params(request: OpenAiCompletionRequest) -> SamplingParams:
-    if request.suffix:
-        raise FieldError("suffix", "is not supported: put a model's own infill tokens into the prompt")
     if request.best_of is not None and request.best_of != request.n:
         raise FieldError("best_of", f"must equal n ({request.n}) if given, got {request.best_of}")
     check_prompt_logprobs(request.prompt_logprobs, is_stream=request.stream)
@@ -185,9 +182,10 @@ class Choice:
     prompt_index: int
     number: int
     base: SamplingParams
-    time_limit: TimeLimit | None = None
     truncated: list[int] | None = None
     """What `truncate_prompt_tokens` leaves of the prompt."""
+    is_truncated: bool = False
+    """Whether that is not all of it."""
     run: Run[Stream] | None = None
     """`None` if nothing is to be generated."""
     echoed: str = ""
@@ -197,6 +195,10 @@ class Choice:
     """What has come of the prompt, until it is echoed in a stream."""
     completion: Completion | None = None
     """Once it has ended."""
+    time_limit: TimeLimit | None = None
+
+    def __post_init__(self) -> None:
+        self.time_limit = time_limit(self.request.t_max_predict_ms)
 
     @property
     def index(self) -> int:
@@ -242,6 +244,16 @@ class Choice:
         """The stop string that ended the text, if it is not shown."""
         return None if self.completion is None or self.shown_stop else self.completion.stop
 
+    async def deltas(self) -> AsyncGenerator[Delta, None]:
+        """The outputs, up to the client's time limit."""
+        if self.run is None:
+            return
+        output = (await self.run.outputs())[self.index]
+        async for delta in output:
+            if self.time_limit is not None and delta.tokens and self.time_limit.ends_with(delta.text):
+                output.abort()
+            yield delta
+
     async def result(self) -> Completion:
         """The whole output.
 
@@ -254,8 +266,9 @@ class Choice:
         else:
             outputs = await self.run.outputs()
             self.completion = await outputs[self.index].result()
-            otherwise = None if self.is_timed_out else CallCancelledError
-            self.run.check_end(self.completion.finish_reason, otherwise)
+            if self.is_timed_out and self.completion.finish_reason == "cancelled":
+                self.completion = replace(self.completion, finish_reason="length")
+            self.run.check_end(self.completion.finish_reason, CallCancelledError)
         return self.completion
 
     async def _without_output(self) -> Completion:
@@ -272,7 +285,8 @@ class Choice:
     async def prepare(self) -> None:
         """Truncates the prompt, and finds the text that is echoed."""
         if (limit := self.request.truncate_prompt_tokens) is not None:
-            self.truncated = (await self._prompt_ids())[-limit:]
+            ids = await self._prompt_ids()
+            self.truncated, self.is_truncated = ids[-limit:], len(ids) > limit
         if self.request.echo:
             await self._find_echo()
         if self.request.logprobs is not None:
@@ -321,6 +335,9 @@ class _Answer:
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
+        async with aclosing(self._deltas()) as deltas:
+            async for _ in deltas:
+                pass
         completions = [await choice.result() for choice in self._choices]
         shown = []
         for index, (choice, completion) in enumerate(zip(self._choices, completions, strict=True)):
@@ -346,8 +363,8 @@ class _Answer:
                 yield self._frame(_choice(index, choice.echoed, None, "length"))
             elif self._request.echo and not choice.scores_echo:
                 yield self._frame(_choice(index, choice.echoed, None, None))
-        if (run := self._choices[0].run) is not None:
-            async with aclosing(merged(await run.outputs())) as deltas:
+        if self._choices[0].run is not None:
+            async with aclosing(self._deltas()) as deltas:
                 async for index, delta in deltas:
                     frame = await (self._last(index) if delta is None else self._part(index, delta))
                     if frame:
@@ -355,6 +372,9 @@ class _Answer:
         if self._request.stream_options.include_usage:
             yield answers.frame({**self._envelope.fields(self._envelope.kind, []), "usage": self._usage()})
         yield DONE
+
+    def _deltas(self) -> AsyncGenerator[tuple[int, Delta | None], None]:
+        return merged([choice.deltas() for choice in self._choices])
 
     async def _part(self, index: int, delta: Delta) -> bytes:
         choice = self._choices[index]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import anyio
 
-from llmserve.types import Delta
-
 
 class TimeLimit:
     """Counts from the first token, and takes effect once the text has a line end."""
@@ -17,11 +15,16 @@ class TimeLimit:
         self._begun: float | None = None
         self._has_line_end = False
 
-    def ends_with(self, delta: Delta) -> bool:
-        """Whether the text is to end with this output."""
+    def ends_with(self, text: str) -> bool:
+        """Whether the output is to end with this text."""
         now = anyio.current_time()
         if self._begun is None:
             self._begun = now
-        self._has_line_end |= "\n" in delta.text
+        self._has_line_end |= "\n" in text
         self.has_passed |= self._has_line_end and now - self._begun > self._seconds
         return self.has_passed
+
+
+def time_limit(milliseconds: int | None) -> TimeLimit | None:
+    """The limit of a field; `None` if it sets none."""
+    return TimeLimit(milliseconds) if milliseconds is not None and milliseconds > 0 else None
