@@ -8,7 +8,7 @@ import pytest
 
 from llmserve.server.apis.openai import responses_input
 from llmserve.server.apis.openai.responses_items import OutputItems
-from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Words
+from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Tag, Words
 from llmserve.server.refusals import FieldError
 from serving.openai_wire import responses
 
@@ -70,6 +70,16 @@ def test_wrong_responses_are_refused(body: dict[str, Any], message: str) -> None
     with pytest.raises(FieldError) as caught:
         responses_input.conversation_of(responses(**body))
     assert str(caught.value).startswith(message)
+
+
+def test_reasoning_may_stand_in_the_text() -> None:
+    pieces: list[Piece] = [Tag("<think>"), Reasoning("T"), Tag("</think>"), Words("A", ())]
+    for shows_tags, texts in ((True, ["<think>T</think>A"]), (False, ["T", "A"])):
+        items = OutputItems(shows_tags=shows_tags)
+        for piece in pieces:
+            list(items.add(piece))
+        list(items.close("completed"))
+        assert [item["content"][0]["text"] for item in items.items] == texts
 
 
 def test_events_build_items() -> None:
