@@ -84,6 +84,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stop_token_ids": "5"}, "must be a sequence, got '5'"),
     ({"stop_token_ids": [-5]}, "must be a token id, got -5"),
     ({"stop_token_ids": [2**31]}, f"must be a token id, got {2**31}"),
+    ({"allowed_token_ids": []}, "must not be empty"),
+    ({"allowed_token_ids": range(4097)}, "must have at most 4096 tokens, got 4097"),
+    ({"allowed_token_ids": [-5]}, "must be a token id, got -5"),
+    ({"allowed_token_ids": [1], "regex": "a"}, "cannot be combined with a constraint on the output"),
     ({"max_total_tokens": 0}, "must be at least 1, got 0"),
     ({"logprobs": 101}, "must be at most 100, got 101"),
     ({"prompt_logprobs": 101}, "must be at most 100, got 101"),
@@ -116,12 +120,13 @@ def test_the_limits_themselves_are_fine() -> None:
         samplers=[],
         dry_sequence_breakers=["é" * 128] * 64,
         stop_token_ids=range(3),
+        allowed_token_ids=range(3),
         logprobs=100,
         prompt_logprobs=100,
         min_tokens=5,
     )
     assert params.stop == ("x",) * 64
-    assert params.stop_token_ids == (0, 1, 2)
+    assert params.stop_token_ids == params.allowed_token_ids == (0, 1, 2)
     assert params.samplers == ()
     assert params.logit_bias == {0: -math.inf, 2**31 - 1: 5}
     assert SamplingParams(stop="END").stop == ("END",)

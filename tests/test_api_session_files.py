@@ -24,7 +24,7 @@ from llmserve import (
     SyncSession,
     inspect_session,
 )
-from llmserve.server import cli
+from llmserve.cli import main
 from synthetic import KINDS, Kind, main_file
 
 CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)
@@ -267,13 +267,13 @@ def test_inspect_shows_the_header(
     assert (info.version, info.num_tokens, info.is_templated) == (1, NUM_TOKENS, True)
     assert info.num_state_tokens == NUM_TOKENS - 1
     assert info.file_bytes == saved.stat().st_size
-    assert cli.main(["inspect", "--json", str(saved)]) == 0
+    assert main(["inspect", "--json", str(saved)]) == 0
     assert json.loads(capsys.readouterr().out) == dataclasses.asdict(info)
-    assert cli.main(["inspect", str(saved)]) == 0
+    assert main(["inspect", str(saved)]) == 0
     shown = capsys.readouterr().out
     for fact in (info.fingerprint, f"tokens:      {NUM_TOKENS}\n", "templated:   yes", info.state_layout):
         assert fact in shown
-    assert cli.main(["inspect", str(saved / "nothing")]) == 2
+    assert main(["inspect", str(saved / "nothing")]) == 2
     assert capsys.readouterr().err == "llmserve: there is no such session file\n"
 
 

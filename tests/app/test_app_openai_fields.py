@@ -49,6 +49,17 @@ def test_tokens_that_end_a_text(server: ServerProcess) -> None:
     assert answer.header("x-llmserve-ignored") == "stop_token_ids"
 
 
+def test_tokens_that_alone_may_be_drawn(server: ServerProcess) -> None:
+    allowed = [*tokens_of(server, " Rome"), *tokens_of(server, " Oslo")]
+    for drawn in ({"temperature": 0}, {"temperature": 2, "seed": 5}):
+        body = {"allowed_token_ids": allowed, "max_tokens": 6, **drawn}
+        (choice,) = complete(server, **body, logprobs=1).json["choices"]
+        assert set(tokens_of(server, choice["text"])) <= set(allowed)
+        assert choice["finish_reason"] == "length"
+    body = {"allowed_token_ids": allowed, "stop_token_ids": allowed}
+    assert complete(server, **body).json["choices"][0]["text"] == ""
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -179,7 +190,9 @@ def test_other_names_of_the_limit(server: ServerProcess) -> None:
         ({"repeat_last_n": -2}, "repeat_last_n must be at least -1, got -2"),
         ({"adaptive_target": 0.5}, "adaptive_target must be -1"),
         ({"penalty_last_n": 5}, "penalty_last_n must be -1, got the number 5: use repeat_last_n"),
-        ({"allowed_token_ids": [1, 2]}, "allowed_token_ids is not supported"),
+        ({"allowed_token_ids": []}, "allowed_token_ids"),
+        ({"allowed_token_ids": [2**31 - 1]}, "allowed_token_ids"),
+        ({"allowed_token_ids": [1], "regex": "a"}, "allowed_token_ids"),
         ({"use_beam_search": True}, "use_beam_search must be false"),
         ({"max_new_tokens": 5}, "max_new_tokens is not supported"),
     ],

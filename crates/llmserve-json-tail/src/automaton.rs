@@ -8,6 +8,8 @@ use regex_automata::util::primitives::StateID;
 use regex_automata::util::start;
 use regex_automata::{Anchored, MatchKind};
 
+use super::pattern::search_expression;
+
 const NFA_BYTES: usize = 1 << 20;
 const DFA_BYTES: usize = 1 << 20;
 const DETERMINIZE_BYTES: usize = 4 << 20;
@@ -52,6 +54,11 @@ impl Automaton {
             .ok()?;
         let begin = dfa.start_state(&start::Config::new().anchored(Anchored::Yes)).ok()?;
         Some(Self::tabulate(&dfa, begin))
+    }
+
+    /// What a JSON Schema `pattern` matches; `None` if it is ill-formed as well.
+    pub(super) fn of_search(pattern: &str) -> Option<Self> {
+        Self::new(&search_expression(pattern).ok()?)
     }
 
     fn tabulate(dfa: &dense::DFA<Vec<u32>>, begin: StateID) -> Self {

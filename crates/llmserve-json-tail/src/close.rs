@@ -1,14 +1,14 @@
 //! Closes a partial document: what is cut, then every frame from the innermost outwards.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use super::members::{self, FreeNames, State};
 use super::outline::Outline;
 use super::quoting::Content;
 use super::scan::Scanner;
 use super::shape::{NodeId, Record, Shape};
-use super::threads::{Expect, Open, Thread};
+use super::threads::{Expect, FrameId, Open, Thread};
+use super::unique::items;
 use super::walk::Walk;
 
 /// Maximum number of ways to read the document that are closed.
@@ -28,14 +28,18 @@ impl Walk {
         let mut closings = Vec::new();
         for thread in self.threads().iter().take(MAX_THREADS) {
             let Some(outer) = self.outer(thread) else { continue };
-            let top = thread.top.map(|top| &self.frame(top).open);
-            let mut local = Local { walk: self, expect: thread.expect, top, content: &mut content };
+            let num_ways = self.num_different(thread);
+            let mut local = Local { walk: self, thread, content: &mut content, num_ways };
             closings.extend(local.endings().into_iter().map(|ending| [ending, outer.clone()].concat()));
         }
         self.put_content(content);
         closings.sort();
         closings.dedup();
         closings.sort_by_key(Vec::len);
+        if self.outline.has_unique() {
+            let unspoiled = closings.into_iter().filter(|closing| !self.spoils(closing));
+            return unspoiled.take(MAX_CLOSINGS).collect();
+        }
         closings.truncate(MAX_CLOSINGS);
         closings
     }
@@ -45,28 +49,25 @@ impl Walk {
         let mut out = Vec::new();
         let mut next = thread.top.and_then(|top| self.frame(top).around);
         while let Some(id) = next {
-            finish(&self.outline, &self.frame(id).open, &mut out)?;
+            self.finish(id, 0, &mut out)?;
             next = self.frame(id).around;
         }
         Some(out)
     }
-}
 
-/// Writes the rest of an array or object, and its end.
-fn finish(outline: &Outline, open: &Open, out: &mut Vec<u8>) -> Option<()> {
-    match open {
-        Open::List { list, count } => {
-            for at in *count..list.min {
-                if at > 0 {
-                    out.push(b',');
-                }
-                value(outline, list.item(at), out)?;
+    /// Writes the rest of an array or object, and its end. `further` items are written already.
+    fn finish(&self, id: FrameId, further: usize, out: &mut Vec<u8>) -> Option<()> {
+        match &self.frame(id).open {
+            Open::List { list, count } => {
+                let mut taken = items(self.frames(), id).map(str::to_owned).collect();
+                let places = count + further..list.min;
+                out.extend(self.outline.writer().items(list, places, &mut taken)?);
+                out.push(b']');
             }
-            out.push(b']');
+            Open::Record { record, state } => finish_record(&self.outline, record, state, out)?,
         }
-        Open::Record { record, state } => finish_record(outline, record, state, out)?,
+        (out.len() <= MAX_BYTES).then_some(())
     }
-    Some(())
 }
 
 fn finish_record(outline: &Outline, record: &Record, state: &State, out: &mut Vec<u8>) -> Option<()> {
@@ -92,15 +93,16 @@ fn value(outline: &Outline, node: NodeId, out: &mut Vec<u8>) -> Option<()> {
 /// The innermost place of one thread.
 struct Local<'w> {
     walk: &'w Walk,
-    expect: Expect,
-    top: Option<&'w Open>,
+    thread: &'w Thread,
     content: &'w mut Content,
+    /// Number of ways that have to differ: 1 where nothing has to be unique.
+    num_ways: usize,
 }
 
-impl Local<'_> {
+impl<'w> Local<'w> {
     /// Ways to end the cut token and the innermost frame.
     fn endings(&mut self) -> Vec<Vec<u8>> {
-        match (self.walk.scanner(), self.expect) {
+        match (self.walk.scanner(), self.thread.expect) {
             (Scanner::Text { .. }, Expect::FirstKey | Expect::Key) => self.cut_key(),
             (
                 Scanner::Text { .. } | Scanner::Number | Scanner::Word { .. },
@@ -115,11 +117,7 @@ impl Local<'_> {
                 self.after_values(values.map(|value| [b":", &value[..]].concat()).collect())
             }
             (Scanner::Between, Expect::Key) => self.new_key(),
-            (Scanner::Between, Expect::FirstItem(_) | Expect::FirstKey | Expect::Next) => {
-                let mut out = Vec::new();
-                let frame = self.top.map_or(Some(()), |top| finish(&self.walk.outline, top, &mut out));
-                frame.map(|()| out).into_iter().collect()
-            }
+            (Scanner::Between, Expect::FirstItem(_) | Expect::FirstKey | Expect::Next) => self.frame_ends(),
             (
                 Scanner::Text { .. } | Scanner::Number | Scanner::Word { .. },
                 Expect::FirstKey | Expect::Key | Expect::Colon(_) | Expect::Next,
@@ -127,8 +125,28 @@ impl Local<'_> {
         }
     }
 
+    fn top(&self) -> Option<&'w Open> {
+        self.thread.top.map(|top| &self.walk.frame(top).open)
+    }
+
+    /// Ways to end the innermost frame, in which nothing is cut.
+    fn frame_ends(&self) -> Vec<Vec<u8>> {
+        let Some(top) = self.thread.top else { return vec![Vec::new()] };
+        let mut out = Vec::new();
+        let mut ways: Vec<_> = self.walk.finish(top, 0, &mut out).map(|()| out).into_iter().collect();
+        if self.num_ways > 1
+            && let Some(Open::Record { record, state }) = self.top()
+        {
+            ways.extend(self.walk.outline.writer().all_rests(record, state, self.num_ways));
+        }
+        ways
+    }
+
     fn values(&self, node: NodeId) -> Vec<Vec<u8>> {
         let outline = &self.walk.outline;
+        if self.num_ways > 1 {
+            return outline.writer().values(node, self.num_ways);
+        }
         outline.witnesses.of_node(&outline.nodes, &outline.patterns, node, MAX_WAYS)
     }
 
@@ -138,6 +156,13 @@ impl Local<'_> {
         let mut endings = Vec::new();
         for shape in &outline.nodes.shapes[node] {
             match (shape, self.walk.scanner()) {
+                (Shape::Text(rule), Scanner::Text { .. }) if self.num_ways > 1 => {
+                    endings.extend(rule.different(&outline.patterns, self.content, self.num_ways));
+                }
+                (Shape::Number(rule), Scanner::Number) if self.num_ways > 1 => {
+                    let different = rule.different(text, self.num_ways);
+                    endings.extend(different.into_iter().map(String::into_bytes));
+                }
                 (Shape::Text(rule), Scanner::Text { .. }) => {
                     endings.extend(rule.endings(&outline.patterns, self.content));
                 }
@@ -158,14 +183,9 @@ impl Local<'_> {
 
     /// Ends the innermost frame behind each of these values.
     fn after_values(&self, values: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-        let after = match self.top {
-            Some(Open::List { list, count }) => Some(Open::List { list: Arc::clone(list), count: count + 1 }),
-            other => other.cloned(),
-        };
+        let further = usize::from(matches!(self.top(), Some(Open::List { .. })));
         let mut rest = Vec::new();
-        if let Some(frame) = &after
-            && finish(&self.walk.outline, frame, &mut rest).is_none()
-        {
+        if self.thread.top.is_some_and(|top| self.walk.finish(top, further, &mut rest).is_none()) {
             return Vec::new();
         }
         values.into_iter().map(|value| [value, rest.clone()].concat()).collect()
@@ -173,7 +193,7 @@ impl Local<'_> {
 
     /// A new member after a comma: the next required one, or any other.
     fn new_key(&mut self) -> Vec<Vec<u8>> {
-        let Some(Open::Record { record, state }) = self.top else { return Vec::new() };
+        let Some(Open::Record { record, state }) = self.top() else { return Vec::new() };
         let required = record.next_required[state.at];
         if required < record.names.len() {
             return self.named(record, state, required, 0).into_iter().collect();
@@ -187,7 +207,7 @@ impl Local<'_> {
 
     /// A member whose name is cut.
     fn cut_key(&mut self) -> Vec<Vec<u8>> {
-        let Some(Open::Record { record, state }) = self.top else { return Vec::new() };
+        let Some(Open::Record { record, state }) = self.top() else { return Vec::new() };
         let begun = [b"\"", self.walk.token()].concat();
         let last = record.next_required[state.at].saturating_add(1).min(record.names.len());
         let mut places: Vec<usize> =

@@ -73,7 +73,7 @@ const KEYWORDS: [(&str, Role, Holds); 50] = [
     ("$recursiveRef", Role::Refused, Holds::NoSchema),
     ("$dynamicAnchor", Role::Refused, Holds::NoSchema),
     ("$recursiveAnchor", Role::Refused, Holds::NoSchema),
-    ("uniqueItems", Role::Refused, Holds::NoSchema),
+    ("uniqueItems", Role::Own, Holds::NoSchema),
     ("$defs", Role::Note, Holds::Named),
     ("definitions", Role::Note, Holds::Named),
     ("contentSchema", Role::Note, Holds::Schema),

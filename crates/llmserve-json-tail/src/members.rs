@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::pattern::{PatternId, Patterns};
-use super::quoting::{Content, quote_into};
+use super::pattern::Patterns;
+use super::quoting::Content;
 use super::shape::{Extra, NodeId, Record};
 use super::text::TextRule;
 use super::witness::{NONE, Witnesses};
@@ -12,7 +12,6 @@ use super::witness::{NONE, Witnesses};
 /// Rounds of free names that are tried before a place is given up.
 const MAX_ROUNDS: usize = 64;
 const MAX_SUFFIXES: usize = 1000;
-const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789_";
 
 /// How far an object has been written.
 #[derive(Debug, Default, Clone)]
@@ -136,13 +135,11 @@ impl FreeNames<'_> {
     pub(super) fn after(&self, begun: &[u8], content: &mut Content, count: usize) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
         let mut key = [b"\"", begun].concat();
+        let patterns = self.extra.pattern.into_iter().collect();
+        let rule = TextRule { patterns, ..TextRule::default() };
         let rounds = if self.extra.pattern.is_some() { MAX_ROUNDS } else { MAX_SUFFIXES };
         for round in 0..rounds {
-            let endings = match self.extra.pattern {
-                Some(pattern) => self.matching(pattern, content, round),
-                None => suffixed(self.patterns, content, round),
-            };
-            for ending in endings {
+            for ending in rule.variants(self.patterns, content, round) {
                 key.truncate(1 + begun.len());
                 key.extend(&ending);
                 if self.is_free(&key) {
@@ -161,45 +158,6 @@ impl FreeNames<'_> {
             && !self.taken.contains(key)
             && (self.extra.pattern.is_some() || !matches_pattern(self.patterns, self.record, key))
     }
-
-    /// Endings of a name that matches `pattern`: of `round` characters at least, and such with one letter
-    /// changed.
-    fn matching(&self, pattern: PatternId, content: &mut Content, round: usize) -> Vec<Vec<u8>> {
-        let rule = TextRule { min: round, patterns: vec![pattern], ..TextRule::default() };
-        let mut endings = rule.endings(self.patterns, content);
-        let Some(first) = endings.first().cloned() else { return endings };
-        let places = (0..first.len()).filter(|&place| first[place].is_ascii_alphanumeric());
-        for place in places {
-            for letter in LETTERS {
-                let mut changed = first.clone();
-                changed[place] = *letter;
-                let mut whole = content.clone();
-                whole.feed(&changed[..changed.len() - 1]);
-                if rule.admits(self.patterns, &mut whole) {
-                    endings.push(changed);
-                }
-            }
-        }
-        endings
-    }
-}
-
-/// Endings of a name that need not match any pattern: the `round`-th suffix.
-fn suffixed(patterns: &Patterns, content: &mut Content, round: usize) -> Vec<Vec<u8>> {
-    let mut suffix = Vec::new();
-    let mut rest = round;
-    while rest > 0 {
-        suffix.push(LETTERS[(rest - 1) % LETTERS.len()]);
-        rest = (rest - 1) / LETTERS.len();
-    }
-    let ended = TextRule::default().endings(patterns, content);
-    let with_suffix = |mut ending: Vec<u8>| {
-        ending.pop();
-        quote_into(&suffix, &mut ending);
-        ending.push(b'"');
-        ending
-    };
-    ended.into_iter().map(with_suffix).collect()
 }
 
 fn matches_pattern(patterns: &Patterns, record: &Record, key: &[u8]) -> bool {

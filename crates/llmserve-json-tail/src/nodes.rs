@@ -133,7 +133,8 @@ impl Builder<'_> {
         let prefix: Vec<Vec<SourceId>> = (0..num_prefix).map(item).collect();
         let items = rules.iter().filter_map(|rule| rule.items).collect();
         let prefix = prefix.into_iter().map(|sources| self.node(sources)).collect();
-        Some(List { prefix, items: self.node(items), min })
+        let unique = rules.iter().any(|rule| rule.unique);
+        Some(List { prefix, items: self.node(items), min, unique })
     }
 
     /// `None` if no number of members is allowed.

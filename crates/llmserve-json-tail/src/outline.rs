@@ -8,7 +8,7 @@ use super::normalize::Normal;
 use super::pattern::Patterns;
 use super::read::{self, Schema};
 use super::shape::{NodeId, Shape};
-use super::witness::{self, MAX_BYTES, Witnesses, children};
+use super::witness::{self, MAX_BYTES, Witnesses, Writer, children};
 
 /// What a JSON schema says about the shape of its documents.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Outline {
     /// Some number has a `multipleOf`, some object a `minProperties`.
     has_multiples: bool,
     has_minimum: bool,
+    /// Some array's items are unique.
+    has_unique: bool,
     dearest_frame: usize,
 }
 
@@ -41,8 +43,10 @@ impl Outline {
         let has_multiples =
             shapes().any(|shape| matches!(shape, Shape::Number(rule) if !rule.multiples.is_empty()));
         let has_minimum = shapes().any(|shape| matches!(shape, Shape::Record(record) if record.min > 0));
+        let has_unique = shapes().any(|shape| matches!(shape, Shape::List(list) if list.unique));
         let dearest_frame = witnesses.dearest(&nodes, &schema.patterns);
-        Ok(Self { nodes, patterns: schema.patterns, witnesses, has_multiples, has_minimum, dearest_frame })
+        let patterns = schema.patterns;
+        Ok(Self { nodes, patterns, witnesses, has_multiples, has_minimum, has_unique, dearest_frame })
     }
 
     /// Whether there is a `multipleOf` anywhere.
@@ -54,6 +58,15 @@ impl Outline {
     /// Whether some object has a least number of members.
     pub(super) fn has_minimum(&self) -> bool {
         self.has_minimum
+    }
+
+    /// Whether the items of some array are unique.
+    pub(super) fn has_unique(&self) -> bool {
+        self.has_unique
+    }
+
+    pub(super) fn writer(&self) -> Writer<'_> {
+        Writer { witnesses: &self.witnesses, nodes: &self.nodes, patterns: &self.patterns }
     }
 
     /// Bytes by which the shortest tail grows at most when one more value, member or character is

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use jsonschema_regex::to_rust_regex;
 use regex_automata::util::syntax;
-use serde_json::Value;
+use regex_syntax::hir::Hir;
 
 use super::automaton::Automaton;
 use super::format;
-use super::keywords::change_subschemas;
+use super::language::{Language, Written};
 
 /// Index of a pattern.
 pub(super) type PatternId = usize;
@@ -35,12 +35,7 @@ impl Patterns {
     /// # Errors
     /// The parser's message about an ill-formed expression.
     pub(super) fn search(&mut self, pattern: &str) -> Result<PatternId, String> {
-        if repeats_an_anchor(pattern) {
-            return Err("a quantifier follows `^` or `$`, which cannot be repeated".to_owned());
-        }
-        let pattern = from_ecma(pattern);
-        syntax::parse(&pattern).map_err(|error| reason(&error.to_string()))?;
-        Ok(self.add(format!("(?s:.*)(?:{pattern})(?s:.*)")))
+        Ok(self.add(search_expression(pattern)?))
     }
 
     /// A `format`; `None` if it asks for nothing.
@@ -75,6 +70,24 @@ impl Patterns {
     }
 }
 
+/// An expression for the whole texts in which a JSON Schema `pattern` matches somewhere.
+///
+/// # Errors
+/// The parser's message about an ill-formed pattern.
+pub(super) fn search_expression(pattern: &str) -> Result<String, String> {
+    parse(pattern)?;
+    Ok(format!("(?s:.*)(?:{})(?s:.*)", from_ecma(pattern)))
+}
+
+/// # Errors
+/// The parser's message about an ill-formed pattern.
+pub(super) fn parse(pattern: &str) -> Result<Hir, String> {
+    if repeats_an_anchor(pattern) {
+        return Err("a quantifier follows `^` or `$`, which cannot be repeated".to_owned());
+    }
+    syntax::parse(&from_ecma(pattern)).map_err(|error| reason(&error.to_string()))
+}
+
 /// A JSON Schema pattern (ECMA-262) in the syntax of Rust's parser, in which `.`, `\d`, `\w` and `\s` have other
 /// meanings. A pattern that cannot be translated is left unchanged.
 pub(super) fn from_ecma(pattern: &str) -> String {
@@ -85,14 +98,16 @@ pub(super) fn from_ecma(pattern: &str) -> String {
 const PLAIN: [(&str, &str); 1] =
     [(r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$", r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)$")];
 
-/// Replaces the patterns of a schema that are known to have an equivalent without look-ahead.
-pub fn replace_lookahead(schema: &mut Value) {
-    change_subschemas(schema, |members| {
-        let Some(Value::String(pattern)) = members.get_mut("pattern") else { return };
-        if let Some((_, plain)) = PLAIN.iter().find(|(known, _)| known == pattern) {
-            (*plain).clone_into(pattern);
-        }
-    });
+/// The same pattern without look-ahead, if it has some and that is known.
+pub(super) fn without_lookahead(pattern: &str) -> Option<String> {
+    if let Some((_, plain)) = PLAIN.iter().find(|(known, _)| *known == pattern) {
+        return Some((*plain).to_owned());
+    }
+    match Language::of_lookahead(pattern)?.written()? {
+        Written::Pattern(plain) => Some(plain),
+        // No text matches an empty class.
+        Written::Nothing => Some("[^\\s\\S]".to_owned()),
+    }
 }
 
 /// Whether an anchor is repeated, as in `^+x`: some parsers take it, JSON Schema's regular expressions do not.
@@ -148,11 +163,9 @@ mod tests {
 
     #[test]
     fn a_decimal_needs_a_digit() {
-        let mut schema = serde_json::json!({"items": {"pattern": PLAIN[0].0}});
-        replace_lookahead(&mut schema);
-        let plain = schema["items"]["pattern"].as_str().unwrap();
-        assert!(["0", "-1.", "+.5", "00.25"].into_iter().all(|text| matches(plain, text)));
-        assert!(!["", "-", ".", "+.", "1.2.3", "1e5"].into_iter().any(|text| matches(plain, text)));
+        let plain = without_lookahead(PLAIN[0].0).unwrap();
+        assert!(["0", "-1.", "+.5", "00.25"].into_iter().all(|text| matches(&plain, text)));
+        assert!(!["", "-", ".", "+.", "1.2.3", "1e5"].into_iter().any(|text| matches(&plain, text)));
     }
 
     #[test]

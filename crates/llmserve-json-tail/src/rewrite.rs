@@ -1,5 +1,9 @@
-//! A schema as llguidance should read it: compact white space, patterns that mean there what they mean in
-//! JSON Schema, and bounds that it honours.
+//! A schema as its other readers should get it.
+//!
+//! For llguidance: compact white space, patterns that mean there what they mean in JSON Schema, and bounds that it
+//! honours. For the validator: patterns without look-ahead, and references that are URIs.
+
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +11,7 @@ use super::bounds::draw_in;
 use super::format::expression;
 use super::keywords::change_subschemas;
 use super::normalize::Normal;
-use super::pattern::from_ecma;
+use super::pattern::{from_ecma, without_lookahead};
 
 /// The schema to compile in place of `schema`: it has the same documents, without white space between
 /// tokens and without some numbers at the very ends of their ranges.
@@ -15,7 +19,8 @@ use super::pattern::from_ecma;
 pub fn for_grammar(schema: &Normal) -> Value {
     let mut schema = schema.schema().clone();
     change_subschemas(&mut schema, |members| {
-        members.retain(|keyword, _| !keyword.starts_with("x-"));
+        // The walk sees to unique items.
+        members.retain(|keyword, _| !keyword.starts_with("x-") && keyword != "uniqueItems");
         rewrite_patterns(members);
         rewrite_format(members);
         draw_in(members);
@@ -55,6 +60,46 @@ fn rewrite_format(members: &mut Map<String, Value>) {
     }
 }
 
+/// Replaces what the validator does not read by what means the same: patterns with a look-ahead that are known to have
+/// an equivalent without, and references with characters that a URI cannot have.
+pub fn for_validator(schema: &mut Value) {
+    change_subschemas(schema, |members| {
+        if let Some(Value::String(pattern)) = members.get_mut("pattern")
+            && let Some(plain) = without_lookahead(pattern)
+        {
+            *pattern = plain;
+        }
+        if let Some(Value::Object(patterns)) = members.get_mut("patternProperties") {
+            let old = std::mem::take(patterns).into_iter();
+            *patterns = old.map(|(name, value)| (without_lookahead(&name).unwrap_or(name), value)).collect();
+        }
+        for keyword in ["$ref", "$dynamicRef", "$id"] {
+            if let Some(Value::String(reference)) = members.get_mut(keyword) {
+                *reference = percent_encoded(reference);
+            }
+        }
+    });
+}
+
+/// A reference with the characters that a URI reference cannot have encoded (RFC 3986).
+fn percent_encoded(reference: &str) -> String {
+    let mut encoded = String::with_capacity(reference.len());
+    let mut is_fragment = false;
+    for byte in reference.bytes() {
+        let may_stand = byte.is_ascii_alphanumeric()
+            || b"-._~:/?@!$&'()*+,;=%".contains(&byte)
+            || (!is_fragment && b"[]#".contains(&byte));
+        is_fragment |= byte == b'#';
+        if may_stand {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a text cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +118,22 @@ mod tests {
         let named = &written["patternProperties"]["^[0-9]"];
         assert_eq!(named["prefixItems"][0]["pattern"], "[A-Za-z0-9_]");
         assert_eq!(written["x-guidance"]["whitespace_flexible"], false);
+    }
+
+    #[test]
+    fn references_are_uris_for_the_validator() {
+        for (sent, expected) in [
+            ("#/$defs/é", "#/$defs/%C3%A9"),
+            ("#/$defs/sp ace", "#/$defs/sp%20ace"),
+            ("#/$defs/List<string>", "#/$defs/List%3Cstring%3E"),
+            ("#/$defs/List[int]", "#/$defs/List%5Bint%5D"),
+            ("#/$defs/p%25q/a~1b", "#/$defs/p%25q/a~1b"),
+            ("http://[::1]/a.json#b", "http://[::1]/a.json#b"),
+        ] {
+            let mut schema = json!({"properties": {"$ref": {"$ref": sent}}, "const": {"$ref": sent}});
+            for_validator(&mut schema);
+            assert_eq!(schema["properties"]["$ref"]["$ref"], expected);
+            assert_eq!(schema["const"]["$ref"], sent);
+        }
     }
 }

@@ -1,18 +1,15 @@
 //! Finds a text that completes a document: the outline's guesses, then a search with the matcher.
 
 use super::judge::ByteJudge;
+use super::nearest::{Nearest, rank};
 use super::walk::Walk;
 
 /// Steps between two looks at the outline's guesses.
 const GUESSES_PER_LOOK: usize = 8;
-/// Maximum number of states in the breadth-first search, and its depth in bytes.
-const BREADTH: usize = 16;
-const DEPTH: usize = 24;
-/// Bytes between two such searches, and the fuel of each.
+/// Bytes between two searches for a shortest end.
 const STRIDE: usize = 8;
 /// Maximum length in bytes of a text that a search writes: the cost of a step of the matcher grows with the text.
 const MAX_TEXT: usize = 16 << 10;
-const MAX_NEAREST: usize = 200;
 
 /// A text that completes the document of `judge`'s state, which `walk` has followed: the outline's guesses
 /// first, then a search to its end. `fuel` bounds the questions to the judge, `goes_on` says whether to go on
@@ -79,7 +76,8 @@ pub enum Progress {
     Paused,
 }
 
-enum Step {
+/// What one step of a search came to.
+pub(super) enum Step {
     GoesOn,
     Found(Vec<u8>),
     Ends,
@@ -116,7 +114,8 @@ impl Search {
             self.orders.pop();
             self.fuel = self.share;
             self.used = [0; 256];
-            if let Some(tail) = tail.filter(|tail| judge.accepts(tail)) {
+            let mut is_spoiled = |tail: &[u8]| walk.as_deref_mut().is_some_and(|walk| walk.spoils(tail));
+            if let Some(tail) = tail.filter(|tail| judge.accepts(tail) && !is_spoiled(tail)) {
                 return Progress::Found(tail);
             }
         }
@@ -209,6 +208,8 @@ impl Search {
         let closers: &[u8] = match walk {
             Some(walk) if walk.is_in_text() => b"\"",
             Some(_) => b"}],:",
+            // Most grammars nest in these.
+            None if order == Order::Smallest => b")]}>",
             None => b"",
         };
         if let Some(&closer) = closers.iter().find(|&&byte| allowed[usize::from(byte)]) {
@@ -221,72 +222,4 @@ impl Search {
             Order::Fresh => bytes.min_by_key(|&byte| (self.used[usize::from(byte)], rank(byte))),
         }
     }
-}
-
-/// A search by breadth for the shortest text to the end of the string, or of the document: of each length
-/// the first few texts.
-#[derive(Debug)]
-struct Nearest {
-    /// Texts of one length, the last one first, and those one byte longer.
-    level: Vec<Vec<u8>>,
-    next: Vec<Vec<u8>>,
-    depth: usize,
-    /// The fuel that is left to the other continuations.
-    reserve: usize,
-}
-
-impl Nearest {
-    fn new(fuel: usize) -> Self {
-        let reserve = fuel - (fuel / 4).min(MAX_NEAREST);
-        Self { level: vec![Vec::new()], next: Vec::new(), depth: 0, reserve }
-    }
-
-    fn step(&mut self, judge: &mut dyn ByteJudge, in_text: bool, fuel: &mut usize) -> Step {
-        let Some(text) = self.level.pop() else {
-            self.depth += 1;
-            self.next.truncate(BREADTH);
-            self.level.extend(self.next.drain(..).rev());
-            return if self.depth < DEPTH && !self.level.is_empty() { Step::GoesOn } else { Step::Ends };
-        };
-        if *fuel <= self.reserve {
-            return Step::Ends;
-        }
-        *fuel -= 1;
-        let depth = text.iter().take_while(|&&byte| judge.push(byte)).count();
-        let is_end = !in_text && judge.is_complete();
-        let allowed = if is_end { [false; 256] } else { judge.allowed() };
-        judge.pop(depth);
-        if is_end {
-            return Step::Found(text);
-        }
-        if in_text && allowed[usize::from(b'"')] {
-            return Step::Found([text, b"\"".to_vec()].concat());
-        }
-        let samples = samples(&allowed).into_iter();
-        self.next.extend(samples.map(|byte| [&text[..], &[byte]].concat()));
-        Step::GoesOn
-    }
-}
-
-/// The allowed bytes, of digits and of letters only the first one.
-fn samples(allowed: &[bool; 256]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..=255).filter(|&byte| allowed[usize::from(byte)]).collect();
-    let closers = b"\"}])>.;\n";
-    bytes.sort_by_key(|&byte| (!closers.contains(&byte), rank(byte)));
-    let kinds: [fn(&u8) -> bool; 4] =
-        [u8::is_ascii_digit, u8::is_ascii_lowercase, u8::is_ascii_uppercase, |byte| !byte.is_ascii()];
-    let firsts = kinds.map(|is_kind| bytes.iter().copied().find(is_kind));
-    bytes.retain(|byte| !kinds.iter().any(|is_kind| is_kind(byte)) || firsts.contains(&Some(*byte)));
-    bytes
-}
-
-/// Readable bytes first; those that open something, and an escape's backslash, last.
-fn rank(byte: u8) -> (u8, u8) {
-    let kind = match byte {
-        b'\\' => 3,
-        b'{' | b'[' | b'"' => 1,
-        b' '..=b'~' => 0,
-        _ => 2,
-    };
-    (kind, byte)
 }

@@ -26,6 +26,8 @@ pub(super) struct List {
     pub(super) prefix: Vec<NodeId>,
     pub(super) items: NodeId,
     pub(super) min: usize,
+    /// No item comes twice.
+    pub(super) unique: bool,
 }
 
 impl List {

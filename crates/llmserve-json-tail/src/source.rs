@@ -115,6 +115,7 @@ pub(super) struct ListRule {
     pub(super) items: Option<SourceId>,
     pub(super) min: usize,
     pub(super) max: Option<usize>,
+    pub(super) unique: bool,
 }
 
 impl ListRule {

@@ -6,6 +6,7 @@ use super::members::{self, State};
 use super::outline::Outline;
 use super::quoting::Content;
 use super::shape::{List, NodeId, Record, Shape};
+use super::unique::{canonical, items};
 
 /// Maximum number of threads that are followed at once; in a document with more, only the first are followed.
 const MAX_THREADS: usize = 256;
@@ -25,6 +26,11 @@ pub(super) type FrameId = usize;
 pub(super) struct Frame {
     pub(super) open: Open,
     pub(super) around: Option<FrameId>,
+    /// Where it begins in the text.
+    pub(super) start: usize,
+    /// Of an array whose items are unique: the last item, and the array before it.
+    pub(super) item: Option<Box<str>>,
+    pub(super) before: Option<FrameId>,
 }
 
 #[derive(Debug, Clone)]
@@ -69,11 +75,15 @@ pub(super) struct Follower<'w> {
     /// Of a scalar.
     pub(super) token: &'w str,
     pub(super) quoted: &'w [u8],
+    /// The text up to the event.
+    pub(super) text: &'w [u8],
+    /// Some array had an item twice.
+    pub(super) had_repetition: bool,
 }
 
 impl Follower<'_> {
     /// The threads that these become.
-    pub(super) fn lead(mut self, threads: &[Thread]) -> Arc<[Thread]> {
+    pub(super) fn lead(&mut self, threads: &[Thread]) -> Arc<[Thread]> {
         let mut out = Vec::new();
         for &thread in threads {
             self.apply(thread, &mut out);
@@ -96,7 +106,8 @@ impl Follower<'_> {
                 let outline = self.outline;
                 if outline.nodes.shapes[node].iter().any(|shape| self.admits(shape)) {
                     let top = self.enter_value(thread.top);
-                    out.push(Thread { top, expect: Expect::Next });
+                    let value = if self.event == Event::Text { self.quoted } else { self.token.as_bytes() };
+                    out.extend(self.end_value(top, value));
                 }
             }
             (Event::Colon, Expect::Colon(node)) => {
@@ -114,7 +125,8 @@ impl Follower<'_> {
                 if let Some(frame) = thread.top.map(|top| &self.frames[top])
                     && frame.open.is_whole()
                 {
-                    out.push(Thread { top: frame.around, expect: Expect::Next });
+                    let (around, value) = (frame.around, &self.text[frame.start..]);
+                    out.extend(self.end_value(around, value));
                 }
             }
             (
@@ -153,7 +165,12 @@ impl Follower<'_> {
     }
 
     fn push(&mut self, open: Open, around: Option<FrameId>) -> FrameId {
-        self.frames.push(Frame { open, around });
+        let start = self.text.len().saturating_sub(1);
+        self.add(Frame { open, around, start, item: None, before: None })
+    }
+
+    fn add(&mut self, frame: Frame) -> FrameId {
+        self.frames.push(frame);
         self.frames.len() - 1
     }
 
@@ -161,14 +178,30 @@ impl Follower<'_> {
     fn enter_value(&mut self, top: Option<FrameId>) -> Option<FrameId> {
         let frame = &self.frames[top?];
         let Open::List { list, count } = &frame.open else { return top };
-        let (open, around) = (Open::List { list: Arc::clone(list), count: count + 1 }, frame.around);
-        Some(self.push(open, around))
+        let open = Open::List { list: Arc::clone(list), count: count + 1 };
+        let before = if list.unique { top } else { None };
+        Some(self.add(Frame { open, item: None, before, ..*frame }))
+    }
+
+    /// Goes on in the frame around a value that has ended; `None` if its array has to be unique and had it
+    /// before.
+    fn end_value(&mut self, top: Option<FrameId>, value: &[u8]) -> Option<Thread> {
+        let next = |top| Some(Thread { top, expect: Expect::Next });
+        let Some(id) = top.filter(|&id| self.frames[id].before.is_some()) else { return next(top) };
+        let value = canonical(value);
+        if items(self.frames, id).any(|item| item == value) {
+            self.had_repetition = true;
+            return None;
+        }
+        let Frame { open, around, start, .. } = &self.frames[id];
+        let (open, around, start) = (open.clone(), *around, *start);
+        next(Some(self.add(Frame { open, around, start, item: Some(value.into()), before: top })))
     }
 
     fn key(&mut self, thread: Thread, out: &mut Vec<Thread>) {
         let Some(frame) = thread.top.map(|top| &self.frames[top]) else { return };
         let Open::Record { record, state } = &frame.open else { return };
-        let (record, state, around) = (Arc::clone(record), state.clone(), frame.around);
+        let (record, state, around) = (Arc::clone(record), state.clone(), (frame.around, frame.start));
         let named = record.index.get(self.quoted).copied();
         if let Some(place) = named.filter(|&place| record.may_come(state.at, place)) {
             let state = state.clone().with_member(&record, place + 1, None);
@@ -186,10 +219,11 @@ impl Follower<'_> {
         &mut self,
         record: &Arc<Record>,
         state: State,
-        around: Option<FrameId>,
+        (around, start): (Option<FrameId>, usize),
         node: NodeId,
     ) -> Thread {
-        let top = Some(self.push(Open::Record { record: Arc::clone(record), state }, around));
+        let open = Open::Record { record: Arc::clone(record), state };
+        let top = Some(self.add(Frame { open, around, start, item: None, before: None }));
         Thread { top, expect: Expect::Colon(node) }
     }
 

@@ -120,7 +120,8 @@ impl Walk {
 
     /// Whether after `piece` no text can make the document valid any more, though a grammar may allow
     /// it: a number beyond a double's range, or one too long for an exact `multipleOf`, or an object
-    /// whose members are too few since a name came twice. Such a piece should not be taken.
+    /// whose members are too few since a name came twice, or an item that came before in an array of unique
+    /// ones. Such a piece should not be taken.
     pub fn spoils(&mut self, piece: &[u8]) -> bool {
         let was_spoiled = self.now.is_spoiled;
         self.feed(piece);
@@ -146,6 +147,10 @@ impl Walk {
 
     pub(super) fn frame(&self, id: FrameId) -> &Frame {
         &self.frames[id]
+    }
+
+    pub(super) fn frames(&self) -> &[Frame] {
+        &self.frames
     }
 
     /// The content of the open string so far; taken out for use, to be put back.
@@ -216,7 +221,7 @@ impl Walk {
 
     /// Leads all threads on by one event; a scalar's bytes are `token`.
     fn follow(&mut self, event: Event, token: Range<usize>) {
-        let follower = Follower {
+        let mut follower = Follower {
             outline: &self.outline,
             frames: &mut self.frames,
             content: &mut self.content,
@@ -224,8 +229,11 @@ impl Walk {
             // With the quotes, as names are kept.
             quoted: self.text.get(token.start.wrapping_sub(1)..=token.end).unwrap_or_default(),
             token: str_of(&self.text[token]),
+            text: &self.text,
+            had_repetition: false,
         };
         self.now.threads = follower.lead(&self.now.threads);
+        self.now.is_spoiled |= follower.had_repetition && self.now.threads.is_empty();
     }
 }
 

@@ -1,6 +1,6 @@
 //! For each place, a shortest document that keeps to it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::automaton::Automaton;
 use super::members::{self, Member, State};
@@ -13,6 +13,9 @@ use super::shape::{NodeId, Record, Shape};
 pub(super) const NONE: u64 = u64::MAX;
 /// Maximum length of a document that is written out, in bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
+
+/// Bytes by which an item that differs from the others is longer than the shortest: an estimate.
+const BYTES_OF_DIFFERENCE: u64 = 2;
 
 /// The shortest known documents.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub(super) struct Witnesses {
 enum Part {
     Bytes(Vec<u8>),
     Node(NodeId),
+    /// There is no document.
+    Nothing,
 }
 
 impl Witnesses {
@@ -84,7 +89,9 @@ impl Witnesses {
                     let first = first.fold(2, |sum: u64, item| sum.saturating_add(self.length(item)));
                     let more = list.min.saturating_sub(list.prefix.len()) as u64;
                     let rest = if more == 0 { 0 } else { more.saturating_mul(self.length(list.items)) };
-                    first.saturating_add(rest).saturating_add((list.min as u64).saturating_sub(1))
+                    let commas = (list.min as u64).saturating_sub(1);
+                    let different = if list.unique { commas.saturating_mul(BYTES_OF_DIFFERENCE) } else { 0 };
+                    first.saturating_add(rest).saturating_add(commas).saturating_add(different)
                 }
                 Shape::Record(record) => self.record_length(record, patterns),
                 Shape::Word(_) | Shape::Number(_) | Shape::Text(_) => continue,
@@ -167,13 +174,20 @@ impl Witnesses {
     }
 }
 
-struct Writer<'w> {
-    witnesses: &'w Witnesses,
-    nodes: &'w Nodes,
-    patterns: &'w Patterns,
+/// Writes documents of places.
+#[derive(Clone, Copy)]
+pub(super) struct Writer<'w> {
+    pub(super) witnesses: &'w Witnesses,
+    pub(super) nodes: &'w Nodes,
+    pub(super) patterns: &'w Patterns,
 }
 
 impl Writer<'_> {
+    /// The shortest document of a place.
+    pub(super) fn shortest(&self, node: NodeId) -> Option<Vec<u8>> {
+        self.shape(node, self.witnesses.best[node]?)
+    }
+
     /// The shortest document of one shape, written without recursion.
     fn shape(&self, node: NodeId, index: usize) -> Option<Vec<u8>> {
         if self.witnesses.lengths[node][index] > MAX_BYTES {
@@ -186,6 +200,7 @@ impl Writer<'_> {
             match part {
                 Part::Bytes(bytes) => out.extend(bytes),
                 Part::Node(node) => self.open(node, self.witnesses.best[node]?, &mut parts),
+                Part::Nothing => return None,
             }
         }
         Some(out)
@@ -195,6 +210,12 @@ impl Writer<'_> {
     fn open(&self, node: NodeId, index: usize, parts: &mut Vec<Part>) {
         let start = parts.len();
         match &self.nodes.shapes[node][index] {
+            Shape::List(list) if list.unique && list.min > 1 => {
+                let items = self.items(list, 0..list.min, &mut HashSet::new());
+                parts.push(
+                    items.map_or(Part::Nothing, |items| Part::Bytes([b"[", &items[..], b"]"].concat())),
+                );
+            }
             Shape::List(list) => {
                 parts.push(Part::Bytes(b"[".to_vec()));
                 for at in 0..list.min {

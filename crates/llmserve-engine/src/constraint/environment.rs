@@ -80,6 +80,25 @@ impl TokenEnvironment {
         &self.text_tokens
     }
 
+    /// Takes the tokens that begin with one of these texts out of a mask, unless no others are in it.
+    pub(super) fn forbid(&self, texts: &[Vec<u8>], mask: &mut SimpleVob) {
+        if texts.is_empty() {
+            return;
+        }
+        let mut left = mask.clone();
+        let nodes = texts.iter().filter_map(|text| self.trie.child_at_bytes(self.trie.root(), text));
+        let mut open: Vec<_> = nodes.collect();
+        while let Some(node) = open.pop() {
+            if let Some(token) = node.token_id() {
+                left.disallow_token(token);
+            }
+            open.extend(self.trie.node_children(node));
+        }
+        if !left.is_zero() {
+            *mask = left;
+        }
+    }
+
     /// The tokens that could make a document unreadable.
     pub(super) fn limited(&self) -> &LimitedTokens {
         &self.limited

@@ -8,7 +8,8 @@
 //! A tail is looked for only when it could matter. One more token makes it longer by at most
 //! [`Grammar::max_tail_growth`], so after each look some of the next tokens need none. A look that takes
 //! long is interrupted: the token waits ([`Settled::Later`]) while others go on, and since the search is
-//! bounded by what it asks, not by time, its result does not depend on the machine.
+//! bounded by what it asks, not by time, its result does not depend on the machine. For other texts than JSON, of which
+//! nothing is promised, ends of the tail that was known last are tried before a search.
 
 mod look;
 
@@ -55,6 +56,10 @@ pub(super) struct Rescue {
     /// followed.
     bytes: Option<ByteMatcher>,
     num_followed: usize,
+    /// The tail that was found last; its end often completes later states of a grammar as well.
+    latest: Vec<TokenId>,
+    /// Searches for an end of a text other than JSON that found nothing: the more, the less the next one may ask.
+    num_failures: usize,
 }
 
 struct Settling {
@@ -76,6 +81,8 @@ impl Rescue {
             search: None,
             bytes: None,
             num_followed: 0,
+            latest: Vec::new(),
+            num_failures: 0,
         };
         if let Some(witness) = grammar.witness() {
             new.keep(to_ids(witness), budget, grammar.max_tail_growth());
@@ -99,6 +106,7 @@ impl Rescue {
     fn keep(&mut self, tail: Vec<TokenId>, left: usize, growth: usize) {
         // After n tokens the tail has at most `len + n * growth`, and `left - n` are left.
         self.num_unchecked = left.saturating_sub(tail.len()) / (1 + growth.max(1));
+        self.latest.clone_from(&tail);
         self.tail = Some(tail);
     }
 }
@@ -107,8 +115,9 @@ impl Constraint {
     /// Takes a sampled token that the mask allows, or, where no document could come of it, what completes
     /// the document instead. `left` is the number of tokens that may still be generated, this one included.
     pub(crate) fn settle(&mut self, sampled: TokenId, left: usize) -> Result<Settled, Error> {
-        let is_spoiled = self.spoils(sampled);
-        if is_spoiled {
+        let is_spoiled = self.spoils(&[sampled]);
+        // Among unique items a token may leave no others.
+        if is_spoiled || self.is_among_unique() {
             self.rescue.num_unchecked = 0;
         }
         self.rescue.settling = Some(Settling { sampled, left, is_spoiled, is_consumed: false, before: None });
@@ -165,7 +174,7 @@ impl Constraint {
     /// Takes the tokens that must come next whatever the model says, as many as leave room for a tail.
     pub(crate) fn take_forced(&mut self, left: usize) -> Result<Vec<TokenId>, Error> {
         let forced = self.forced();
-        if forced.is_empty() || forced.len() > left {
+        if forced.is_empty() || forced.len() > left || self.is_among_unique() && self.spoils(&forced) {
             return Ok(Vec::new());
         }
         let Look::Done(before) = self.tail_before(left) else {
@@ -198,11 +207,17 @@ impl Constraint {
         (tail.len() <= left && self.follow(&tail).is_ok()).then_some(tail)
     }
 
-    /// Whether after this token no text would be a valid document, though the token is allowed.
-    pub(super) fn spoils(&mut self, token: TokenId) -> bool {
+    /// Whether after these tokens no text would be a valid document, though they are allowed.
+    pub(super) fn spoils(&mut self, tokens: &[TokenId]) -> bool {
         self.forget_look();
-        let bytes = u32::try_from(token.0).map(|id| self.grammar.environment().bytes(id)).unwrap_or_default();
-        self.written.walk().is_some_and(|walk| walk.spoils(bytes))
+        let environment = self.grammar.environment();
+        let bytes = tokens.iter().filter_map(|token| Some(environment.bytes(u32::try_from(token.0).ok()?)));
+        let bytes: Vec<u8> = bytes.flatten().copied().collect();
+        self.written.walk().is_some_and(|walk| walk.spoils(&bytes))
+    }
+
+    pub(super) fn is_among_unique(&mut self) -> bool {
+        self.written.walk().is_some_and(|walk| walk.is_among_unique())
     }
 
     fn follow(&mut self, tail: &[TokenId]) -> Result<(), Error> {
@@ -338,6 +353,27 @@ mod tests {
             }
             assert!(num_cut > 0, "no budget ever mattered for {schema}");
         }
+    }
+
+    #[test]
+    fn a_known_tail_spares_a_grammar_the_search() {
+        let compiler = Compiler::new(Arc::new(FakeVocabulary));
+        let grammar = "start: start start | \"(\" start \")\" | /[^()]x/";
+        let spec = ConstraintSpec::Lark(grammar.to_owned());
+        let mut constraint = Constraint::new(compiler.compile(&spec, &|| false).unwrap(), 40).unwrap();
+        let mut num_waits = [0; 14];
+        for (index, byte) in b"((((-xaxbx(cx)".iter().enumerate() {
+            let mut settled = constraint.settle(TokenId(i32::from(*byte)), 40 - index).unwrap();
+            while settled == Settled::Later {
+                num_waits[index] += 1;
+                constraint.work_ahead().unwrap();
+                settled = constraint.settle_on().unwrap();
+            }
+            assert_eq!(settled, Settled::Token);
+        }
+        assert_eq!(constraint.tail().map(|tail| tail.len()), Some(4));
+        // The last bracket asked for a search, the letter behind it did not.
+        assert!(num_waits[10] > 0 && num_waits[11] == 0, "{num_waits:?}");
     }
 
     #[test]

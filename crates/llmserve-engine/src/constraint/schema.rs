@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use llguidance::api::TopLevelGrammar;
 use llmserve_json_tail::{
-    Normal, Objects, Outline, SchemaError, for_each_subschema, for_grammar, numbers, replace_lookahead,
+    Normal, Objects, Outline, SchemaError, for_each_subschema, for_grammar, for_validator, numbers,
 };
 use serde_json::{Map, Value};
 
@@ -72,7 +72,7 @@ impl Schema {
         {
             members.remove("$schema");
         }
-        replace_lookahead(&mut schema);
+        for_validator(&mut schema);
         let normal = Normal::new(&schema, Objects::Closed).map_err(|error| refused(&error))?;
         Ok(Self { sent: schema, normal })
     }

@@ -147,6 +147,7 @@ impl Constraint {
             if let Written::Json(walk) = &self.written {
                 let max_len = if self.grammar.has_multiples() { MAX_LEN_OF_MULTIPLES } else { MAX_LEN };
                 environment.limited().restrict(&mut mask, walk, max_len, may_end);
+                environment.forbid(&walk.repetitions(), &mut mask);
             }
         }
         if may_end {

@@ -77,6 +77,8 @@ impl Preparer {
         check_prompt_logprobs(&request, prompt.len())?;
         let biased: Vec<TokenId> = request.sampling.logit_bias.iter().map(|&(token, _)| token).collect();
         self.check_tokens("logit_bias", &biased)?;
+        let allowed = request.sampling.allowed_token_ids.as_deref();
+        self.check_tokens("allowed_token_ids", allowed.unwrap_or_default())?;
         self.check_tokens("stop_token_ids", &request.stopping.stop_token_ids)?;
         let is_stopped = || outbox.is_aborted() || self.shared.refusal().is_some();
         let constraint = self.constraint(&request, max_tokens - prompt.len(), &is_stopped)?;

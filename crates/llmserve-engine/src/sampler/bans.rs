@@ -25,7 +25,19 @@ fn has_bit(words: &[u32], index: usize) -> bool {
     words.get(index / 32).is_some_and(|word| word >> (index % 32) & 1 == 1)
 }
 
-/// Bans what a constraint does not allow.
+/// The bits that stand for these tokens.
+pub(super) fn mask_of(tokens: &[TokenId]) -> Vec<u32> {
+    let mut words = Vec::new();
+    for index in tokens.iter().filter_map(|token| usize::try_from(token.0).ok()) {
+        if index / 32 >= words.len() {
+            words.resize(index / 32 + 1, 0);
+        }
+        words[index / 32] |= 1 << (index % 32);
+    }
+    words
+}
+
+/// Bans what a mask does not allow.
 pub(super) fn apply_mask(words: &[u32], logits: &mut [f32]) {
     let num_covered = words.len() * 32;
     for (word, chunk) in words.iter().zip(logits.chunks_mut(32)) {
@@ -133,6 +145,7 @@ mod tests {
         let bans = Bans { tokens: &ids(&[3]), allowed: Some(&words) };
         assert!(bans.allows(TokenId(31)) && !bans.allows(TokenId(32)) && !bans.allows(TokenId(3)));
         assert!(!bans.allows(TokenId(-1)));
+        assert_eq!(mask_of(&ids(&[66, 64, 3, 64, -1])), [0b1000, 0, 0b101]);
     }
 
     #[test]

@@ -103,6 +103,8 @@ pub struct Sampler {
     bias: Vec<(TokenId, f32)>,
     /// Tokens with a bias of minus infinity.
     banned: Vec<TokenId>,
+    /// Bits of the only tokens that may be drawn, as in [`Bans::allowed`].
+    allowed: Option<Vec<u32>>,
     num_generated: usize,
 }
 
@@ -130,6 +132,7 @@ impl Sampler {
             num_top_logprobs: logprobs,
             bias,
             banned: banned.into_iter().map(|(token, _)| token).collect(),
+            allowed: params.allowed_token_ids.as_deref().map(bans::mask_of),
             num_generated: 0,
         }
     }
@@ -139,7 +142,7 @@ impl Sampler {
     ///
     /// NaN logits count as minus infinity. Bans that would leave nothing are lifted for this
     /// token: first those of the n-gram rule, then biases of minus infinity, then `bans.tokens`. A
-    /// constraint's mask (`bans.allowed`) is never lifted.
+    /// constraint's mask (`bans.allowed`) and the list of allowed tokens are never lifted.
     ///
     /// # Errors
     /// [`Error::InvalidLogits`] if every logit that may be drawn is NaN or minus infinity.
@@ -196,7 +199,7 @@ impl Sampler {
             self.history.adjust_row(adjuster, changed, repetitions);
         }
         penalties::apply_bias(&self.bias, changed);
-        if let Some(words) = bans.allowed {
+        for words in [self.allowed.as_deref(), bans.allowed].into_iter().flatten() {
             bans::apply_mask(words, changed);
         }
         repeats.clear();
@@ -216,6 +219,7 @@ impl Sampler {
             && self.history.ngrams.is_none()
             && self.bias.is_empty()
             && self.banned.is_empty()
+            && self.allowed.is_none()
     }
 
     /// Adds a drawn or forced token, which has these bytes, to the history.

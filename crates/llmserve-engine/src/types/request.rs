@@ -166,6 +166,10 @@ impl GenerationRequest {
     /// [`Error::InvalidParameter`] names the first field that is out of range.
     pub fn new(parts: RequestParts) -> Result<Self, Error> {
         parts.sampling.check()?;
+        // What a constraint forces is not drawn.
+        if parts.sampling.allowed_token_ids.is_some() && parts.constraint.is_some() {
+            return invalid("allowed_token_ids", "cannot be combined with a constraint on the output");
+        }
         check_stopping(&parts.stopping)?;
         if parts.stopping.max_tokens == Some(0) && parts.prompt_logprobs.is_none() {
             return Err(Error::beyond("max_tokens", 1.0, "must be at least 1, got 0"));

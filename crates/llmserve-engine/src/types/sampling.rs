@@ -6,6 +6,8 @@ use super::ranges::{above_zero, at_least, between, invalid, too_many};
 
 /// Maximum number of entries in a logit bias.
 pub const MAX_LOGIT_BIAS: usize = 4096;
+/// Maximum number of tokens in a list of allowed ones.
+pub const MAX_ALLOWED_TOKENS: usize = 4096;
 /// Maximum number of samplers in a chain.
 pub const MAX_SAMPLERS: usize = 32;
 /// Maximum number of sequence breakers.
@@ -98,6 +100,9 @@ pub struct SamplingParams {
     pub no_repeat_ngram_size: u32,
     /// Added to logits.
     pub logit_bias: Vec<(TokenId, f32)>,
+    /// The only tokens that may be drawn; `None`: all. Without an end-of-generation token the text ends at a
+    /// limit.
+    pub allowed_token_ids: Option<Vec<TokenId>>,
     /// Keys the generator of each draw together with the choice index and the number of generated
     /// tokens; `None` takes a random one, which the result reports.
     pub seed: Option<u64>,
@@ -182,6 +187,7 @@ impl Default for SamplingParams {
             dry: DryParams::default(),
             no_repeat_ngram_size: 0,
             logit_bias: Vec::new(),
+            allowed_token_ids: None,
             seed: None,
             choice_index: 0,
         }
@@ -223,7 +229,19 @@ impl SamplingParams {
         between("frequency_penalty", self.frequency_penalty, -100.0, 100.0)?;
         between("presence_penalty", self.presence_penalty, -100.0, 100.0)?;
         self.dry.check()?;
-        self.check_bias()
+        self.check_bias()?;
+        self.check_allowed()
+    }
+
+    fn check_allowed(&self) -> Result<(), Error> {
+        match self.allowed_token_ids.as_ref().map(Vec::len) {
+            Some(0) => invalid("allowed_token_ids", "must not be empty"),
+            Some(n) if n > MAX_ALLOWED_TOKENS => {
+                let reason = format!("must have at most {MAX_ALLOWED_TOKENS} tokens, got {n}");
+                Err(too_many("allowed_token_ids", MAX_ALLOWED_TOKENS, reason))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn check_bias(&self) -> Result<(), Error> {
@@ -323,6 +341,11 @@ mod tests {
         refused(
             |p| p.logit_bias = vec![(TokenId(5), f32::NAN)],
             "logit_bias: must be a number for token 5, got NaN",
+        );
+        refused(|p| p.allowed_token_ids = Some(Vec::new()), "allowed_token_ids: must not be empty");
+        refused(
+            |p| p.allowed_token_ids = Some(vec![TokenId(1); 4097]),
+            "allowed_token_ids: must have at most 4096 tokens, got 4097",
         );
     }
 

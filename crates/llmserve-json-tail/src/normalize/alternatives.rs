@@ -51,7 +51,7 @@ impl<'s> Rewriter<'s> {
     }
 
     /// What a reference of the normal form leads to, as far as it is known without going round in circles.
-    fn look_up(&mut self, reference: &str) -> Option<Rc<Value>> {
+    pub(super) fn look_up(&mut self, reference: &str) -> Option<Rc<Value>> {
         if let Some(known) = self.looked_up.get(reference) {
             return known.clone();
         }

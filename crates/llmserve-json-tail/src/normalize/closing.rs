@@ -32,7 +32,13 @@ pub(super) fn close(
     if objects == Objects::Open && !has_rest(&root) && !definitions.values().any(has_rest) {
         return Ok((root, definitions));
     }
-    let closing = Closing { definitions: &definitions, root: &root, objects, num_schemas: Cell::new(0) };
+    let closing = Closing {
+        definitions: &definitions,
+        root: &root,
+        objects,
+        num_schemas: Cell::new(0),
+        size_of_ways: Cell::new(0),
+    };
     let mut closed = Map::new();
     for (name, schema) in &definitions {
         closed.insert(name.clone(), closing.place(schema)?);
@@ -47,6 +53,7 @@ struct Closing<'d> {
     root: &'d Value,
     objects: Objects,
     num_schemas: Cell<usize>,
+    size_of_ways: Cell<usize>,
 }
 
 impl Closing<'_> {
@@ -79,7 +86,7 @@ impl Closing<'_> {
             }
             _ => {}
         }
-        let mut ways = Ways::new(self.definitions, self.root);
+        let mut ways = Ways::new(self.definitions, self.root, &self.size_of_ways);
         let Ok(ways) = ways.of(schema) else { return self.with_many_ways(map) };
         Ok(noted(self.choice(ways)?, map))
     }
@@ -200,7 +207,7 @@ impl Closing<'_> {
         if let Some(target) = map.get("$ref").and_then(Value::as_str)
             && seen.insert(target.to_owned())
         {
-            let ways = Ways::new(self.definitions, self.root);
+            let ways = Ways::new(self.definitions, self.root, &self.size_of_ways);
             self.collect(ways.target(target), out, seen);
         }
     }

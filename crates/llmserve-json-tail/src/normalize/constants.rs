@@ -117,6 +117,11 @@ fn other_texts(texts: &[&str]) -> String {
     root.others()
 }
 
+/// A regular expression for one text.
+pub(super) fn quoted(text: &str) -> String {
+    text.chars().map(escaped).collect()
+}
+
 fn escaped(c: char) -> String {
     if c.is_alphanumeric() || c == '_' || c == ' ' || !c.is_ascii() {
         return c.to_string();

@@ -5,7 +5,8 @@
 //!
 //! - `references`: where a `$ref` leads. `positive`: a schema that has to match. `negative`: one that must not.
 //! - `alternatives`: `if`, `dependent...` and `oneOf` as choices; `disjoint` tells which branches exclude each
-//!   other. `contains`: an item somewhere. `unique`: `uniqueItems`. `names`: `propertyNames`. `constants`: all strings but some.
+//!   other. `contains`: an item somewhere. `unique`: `uniqueItems`. `names`: `propertyNames`. `patterns`: patterns
+//!   that overlap. `constants`: all strings but some.
 //! - `closing`: `unevaluated...`, and objects without members that the schema does not name. `ways` has the
 //!   choices written out. `counts`: bounds on the number of members.
 
@@ -17,6 +18,7 @@ mod counts;
 mod disjoint;
 mod names;
 mod negative;
+mod patterns;
 mod positive;
 mod references;
 mod unique;

@@ -1,10 +1,12 @@
 //! A schema that must not match: one alternative for each keyword that may fail.
 //!
-//! Left out are numbers with a fraction where only whole numbers are excluded, and what `contains` leaves out.
+//! Left out are numbers with a fraction where only whole numbers are excluded, what `contains` leaves out, and values
+//! that fail only by members without a name of their own, by their names, or by an item that comes twice.
 
 use serde_json::{Map, Value, json};
 
 use super::super::error::SchemaError;
+use super::super::language::{Language, Written};
 use super::positive::Draft;
 use super::{Place, Rewriter, Sent, Sign, all_of, any_of, constants, narrow};
 
@@ -13,12 +15,25 @@ const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "objec
 impl<'s> Rewriter<'s> {
     pub(super) fn negative(&mut self, sent: &Sent<'s, '_>) -> Result<Value, SchemaError> {
         let mut ways = Vec::new();
+        let mut left_out = None;
         for keyword in sent.map.keys() {
             let is_beside =
                 Draft::of(self.root) == Draft::UpTo7 && sent.map.contains_key("$ref") && keyword != "$ref";
-            if !is_beside {
-                self.fail(sent, keyword, &mut ways)?;
+            if is_beside {
+                continue;
             }
+            if is_left_out(sent, keyword) {
+                left_out = Some(keyword);
+                continue;
+            }
+            self.fail(sent, keyword, &mut ways)?;
+        }
+        if let Some(keyword) = left_out {
+            ways.retain(|way| *way != Value::Bool(false));
+            if ways.is_empty() {
+                return Err(sent.unsupported(keyword));
+            }
+            ways.push(narrow(json!({"allOf": [false]})));
         }
         let ways = ways.into_iter().map(|way| self.object(sent.path, way)).collect();
         Ok(any_of(ways))
@@ -117,19 +132,15 @@ impl<'s> Rewriter<'s> {
                 ways.extend(self.not_dependencies(sent, keyword)?);
             }
             "contains" => ways.extend(self.not_contains(sent)?),
-            "additionalProperties" | "propertyNames" | "unevaluatedProperties" | "unevaluatedItems"
-                if sent.map[keyword] == Value::Bool(true) => {}
-            "uniqueItems" if sent.map[keyword] == Value::Bool(false) => {}
-            "pattern"
-            | "multipleOf"
-            | "patternProperties"
-            | "additionalProperties"
-            | "propertyNames"
-            | "uniqueItems"
-            | "unevaluatedProperties"
-            | "unevaluatedItems" => {
-                return Err(sent.unsupported(keyword));
+            "pattern" => {
+                let pattern = sent.map["pattern"].as_str().map(Language::of);
+                let others = pattern.and_then(|pattern| Language::not(pattern).written());
+                match others.ok_or_else(|| sent.unsupported(keyword))? {
+                    Written::Nothing => {}
+                    Written::Pattern(others) => ways.push(json!({"type": "string", "pattern": others})),
+                }
             }
+            "multipleOf" => return Err(sent.unsupported(keyword)),
             // A format never fails: a validator takes it as a note.
             _ => {}
         }
@@ -143,6 +154,19 @@ impl<'s> Rewriter<'s> {
         sign: Sign,
     ) -> Result<Vec<Value>, SchemaError> {
         places.iter().map(|at| self.schema(at, keyword, sign)).collect()
+    }
+}
+
+/// Whether a keyword may fail in a way that the normal form does not have.
+fn is_left_out(sent: &Sent<'_, '_>, keyword: &str) -> bool {
+    match keyword {
+        "additionalProperties"
+        | "patternProperties"
+        | "propertyNames"
+        | "unevaluatedProperties"
+        | "unevaluatedItems" => sent.map[keyword] != Value::Bool(true),
+        "uniqueItems" => sent.map[keyword] != Value::Bool(false),
+        _ => false,
     }
 }
 

@@ -53,7 +53,7 @@ impl<'s> Rewriter<'s> {
                     out.insert(keyword.clone(), self.members(sent, keyword)?);
                 }
                 "items" | "prefixItems" | "additionalItems" => self.items(sent, keyword, draft, &mut out)?,
-                "uniqueItems" => parts.extend(self.unique_items(sent)?),
+                "uniqueItems" => self.unique_items(sent, &mut out, &mut parts)?,
                 "allOf" | "anyOf" => _ = out.insert(keyword.clone(), self.list(sent, keyword)?),
                 "additionalProperties" => self.child(sent, keyword, keyword, &mut out)?,
                 "unevaluatedProperties" => self.child(sent, keyword, REST_OF_MEMBERS, &mut out)?,
@@ -133,6 +133,9 @@ impl<'s> Rewriter<'s> {
         let mut members = Map::new();
         for (name, at) in sent.named(keyword) {
             members.insert(name.clone(), self.schema(&at, keyword, Sign::Is)?);
+        }
+        if keyword == "patternProperties" {
+            members = self.told_apart(sent, members)?;
         }
         Ok(Value::Object(members))
     }

@@ -1,5 +1,7 @@
 //! The ways in which a value can match a schema, with all choices made.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value, json};
 
 use super::disjoint::are_disjoint;
@@ -9,6 +11,8 @@ use super::{ORIGIN, REST_OF_ITEMS, REST_OF_MEMBERS, UNSEEN};
 const MAX_WAYS: usize = 64;
 /// Maximum number of schemas that are looked at, and of pairs that are compared.
 const MAX_STEPS: usize = 20_000;
+/// Maximum size of the ways of all places of a schema together.
+const MAX_SIZE: usize = 400_000;
 /// Maximum nesting of what applies in place.
 const MAX_DEPTH: usize = 256;
 
@@ -30,11 +34,13 @@ pub(super) struct Ways<'d> {
     pub(super) root: &'d Value,
     num_steps: usize,
     depth: usize,
+    /// The size of what was written out, that of earlier places included.
+    size: &'d Cell<usize>,
 }
 
 impl<'d> Ways<'d> {
-    pub(super) fn new(definitions: &'d Map<String, Value>, root: &'d Value) -> Self {
-        Self { definitions, root, num_steps: 0, depth: 0 }
+    pub(super) fn new(definitions: &'d Map<String, Value>, root: &'d Value, size: &'d Cell<usize>) -> Self {
+        Self { definitions, root, num_steps: 0, depth: 0, size }
     }
 }
 
@@ -102,13 +108,24 @@ impl Ways<'_> {
                     continue;
                 }
                 let new = other.iter().filter(|schema| !one.contains(schema)).cloned();
-                ways.push(one.iter().cloned().chain(new).collect());
-                if ways.len() > MAX_WAYS {
+                let way: Way = one.iter().cloned().chain(new).collect();
+                self.size.set(self.size.get() + way.iter().map(size_of).sum::<usize>());
+                ways.push(way);
+                if ways.len() > MAX_WAYS || self.size.get() > MAX_SIZE {
                     return Err(TooMany);
                 }
             }
         }
         Ok(ways)
+    }
+}
+
+/// Number of values in a value.
+fn size_of(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(size_of).sum(),
+        Value::Object(members) => members.values().map(size_of).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
 

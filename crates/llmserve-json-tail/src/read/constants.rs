@@ -46,7 +46,7 @@ impl<'s> Reader<'s> {
             let prefix = items.iter().map(|item| self.constant("", item));
             let prefix = prefix.collect::<Result<Vec<SourceId>, _>>()?;
             let count = prefix.len();
-            rules.list = ListRule { prefix, items: None, min: count, max: Some(count) };
+            rules.list = ListRule { prefix, items: None, min: count, max: Some(count), unique: false };
         } else if let Some(map) = value.as_object() {
             rules.types = Types::OBJECT;
             rules.record = self.constant_record(map)?;

@@ -91,6 +91,7 @@ impl<'s> Reader<'s> {
             rule.prefix.push(self.schema(path, "prefixItems", value)?);
         }
         rule.items = self.child(fields, "items")?;
+        rule.unique = fields.map.get("uniqueItems") == Some(&Value::Bool(true));
         Ok(rule)
     }
 

@@ -21,17 +21,16 @@ fn assert_refused(schema: &Value, keyword: &str, path: &str) {
 #[test]
 fn keywords_that_cannot_be_honoured() {
     for (keyword, value) in [
-        ("not", json!({"pattern": "a"})),
+        ("not", json!({"pattern": "a[a-c]{12}$"})),
         ("not", json!({"properties": {"a": {"multipleOf": 3}}})),
         ("if", json!({"patternProperties": {"a": false}})),
-        ("oneOf", json!([{"pattern": "a"}, {"pattern": "b"}])),
-        ("propertyNames", json!({"pattern": "a", "maxLength": 2})),
+        ("oneOf", json!([{"multipleOf": 2}, {"multipleOf": 3}])),
+        ("propertyNames", json!({"pattern": "a", "maxLength": 900})),
         ("maxContains", json!(1)),
         ("minContains", json!(7)),
         ("$dynamicRef", json!("#a")),
-        ("uniqueItems", json!(true)),
     ] {
-        let contained = json!({"pattern": "a"});
+        let contained = json!({"multipleOf": 2});
         let inner = match keyword {
             "if" => json!({"if": value, "then": {"type": "null"}}),
             "minContains" | "maxContains" => json!({"contains": contained, keyword: value}),
@@ -48,6 +47,20 @@ fn branches_that_only_seem_to_exclude_each_other() {
     let schema = json!({"oneOf": [{"type": "number"}, {"not": {"type": "integer"}}]});
     let mut judge = super::rescue::judge(&schema).unwrap();
     assert!(judge.accepts(b"1") && judge.accepts(b"\"a\"") && !judge.accepts(b"1.5"));
+}
+
+/// A branch that others exclude by their members alone is left out, the others are not.
+#[test]
+fn branches_that_fail_by_unnamed_members() {
+    let kind = |name: &str, open: bool| {
+        let more = if open { json!(true) } else { json!(false) };
+        json!({"type": "object", "properties": {name: {"type": "integer"}}, "additionalProperties": more})
+    };
+    let schema = json!({"oneOf": [kind("a", false), kind("b", true), {"type": "null"}]});
+    let mut judge = super::rescue::judge(&schema).unwrap();
+    assert!(judge.accepts(b"null") && judge.accepts(b"{\"a\":\"x\"}"));
+    assert!(!judge.accepts(b"{}") && !judge.accepts(b"{\"a\":1}"));
+    assert_refused(&json!({"not": {"additionalProperties": false}}), "not", "");
 }
 
 #[test]

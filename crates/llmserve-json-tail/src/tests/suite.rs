@@ -1,10 +1,12 @@
 //! The JSON-Schema-Test-Suite: what is accepted, and which documents the grammar allows.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
-use super::super::{ByteJudge, Normal, Objects};
+use super::super::{ByteJudge, Normal, Objects, Outline, Walk};
 use super::judge::ByteMatcher;
-use super::{compiled, rescue};
+use super::rescue;
 
 const DRAFTS: [(&str, &str, &str); 2] = [
     ("http://json-schema.org/draft-07/schema#", include_str!("suite/draft7.jsonl"), "draft 7"),
@@ -70,6 +72,24 @@ fn joined(parts: Vec<Vec<String>>) -> Vec<String> {
     rows.into_iter().map(|row| row.join(",")).collect()
 }
 
+/// The grammar, and the walk, which knows what a grammar cannot.
+struct Judges {
+    grammar: ByteMatcher,
+    walk: Walk,
+}
+
+impl Judges {
+    fn new(schema: &Value, objects: Objects) -> Result<Self, String> {
+        let normal = Normal::new(schema, objects).map_err(|error| error.to_string())?;
+        let outline = Outline::compile(&normal).map_err(|error| error.to_string())?;
+        Ok(Self { grammar: rescue::judge_of(&normal)?, walk: Walk::new(Arc::new(outline)) })
+    }
+
+    fn accept(&mut self, text: &str) -> bool {
+        self.grammar.accepts(text.as_bytes()) && !self.walk.spoils(text.as_bytes())
+    }
+}
+
 fn schema_of(group: &Value, draft: &str) -> Value {
     let mut schema = group["schema"].clone();
     if let Some(map) = schema.as_object_mut() {
@@ -82,9 +102,9 @@ fn judge_group(group: &Value, draft: &str, figures: &mut Figures) {
     let schema = schema_of(group, draft);
     let name = format!("{}: {}", group["file"], group["description"]);
     figures.groups += 1;
-    let judge = compiled(&schema).map_err(|error| error.to_string()).and_then(|_| rescue::judge(&schema));
-    let mut judge: ByteMatcher = match judge {
-        Ok(judge) => judge,
+    let judges = Judges::new(&schema, Objects::Open);
+    let mut judges = match judges {
+        Ok(judges) => judges,
         // No document can match it, and it says so.
         Err(_) if group["tests"].as_array().into_iter().flatten().all(|test| test["valid"] == false) => {
             figures.accepted += 1;
@@ -97,7 +117,7 @@ fn judge_group(group: &Value, draft: &str, figures: &mut Figures) {
     };
     figures.accepted += 1;
     for test in group["tests"].as_array().into_iter().flatten() {
-        let is_accepted = texts(&test["data"]).iter().any(|text| judge.accepts(text.as_bytes()));
+        let is_accepted = texts(&test["data"]).iter().any(|text| judges.accept(text));
         let is_valid = test["valid"] == true;
         figures.valid += usize::from(is_valid);
         let test = format!("{name}: {} {schema}", test["data"]);
@@ -140,11 +160,10 @@ fn closed_objects_are_narrower() {
     for (draft, lines, _) in DRAFTS {
         for group in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
             let schema = schema_of(&group, draft);
-            let Ok(normal) = Normal::new(&schema, Objects::Closed) else { continue };
-            let Ok(mut judge) = rescue::judge_of(&normal) else { continue };
+            let Ok(mut judges) = Judges::new(&schema, Objects::Closed) else { continue };
             for test in group["tests"].as_array().into_iter().flatten().filter(|test| test["valid"] == false)
             {
-                let allowed = texts(&test["data"]).into_iter().find(|text| judge.accepts(text.as_bytes()));
+                let allowed = texts(&test["data"]).into_iter().find(|text| judges.accept(text));
                 assert_eq!(allowed, None, "{schema}");
             }
         }

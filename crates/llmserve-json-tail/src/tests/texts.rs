@@ -72,6 +72,18 @@ fn grammars_are_completed_from_anywhere() {
 }
 
 #[test]
+fn a_short_text_is_found_among_many_beginnings() {
+    let factory = ByteMatcher::factory().unwrap();
+    for shortest in ["a", "ac", "bcab"] {
+        let grammar = format!("start: /[^ab]/* \"{shortest}\" | \"(\" start \")\"");
+        let grammar = TopLevelGrammar::from_lark(grammar);
+        let mut judge = ByteMatcher::new(&factory, GrammarInit::Serialized(grammar)).unwrap();
+        let tail = find_tail(&mut judge, None, 3000, &mut || true).unwrap();
+        assert_eq!(String::from_utf8(tail).unwrap(), shortest);
+    }
+}
+
+#[test]
 fn a_search_leaves_the_judge_where_it_was() {
     let factory = ByteMatcher::factory().unwrap();
     let mut judge =

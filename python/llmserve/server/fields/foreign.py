@@ -97,7 +97,6 @@ SAMPLERS: Mapping[str, Refused] = {
 """Those that change how tokens are drawn."""
 
 TOKENS: Mapping[str, Refused] = {
-    "allowed_token_ids": Refused("use logit_bias, grammar or regex"),
     "logits_bias": Refused(_BIAS),
     "logit_bias_exp": Refused(_BIAS),
     "sequence_bias": Refused(_BIAS),
@@ -262,6 +261,7 @@ _OF_SOME_ROUTES: Mapping[str, Refused] = {
     "seed": Refused(_OPENAI, (-1,)),
     "logit_bias": Refused(_OPENAI),
     "bad_words": Refused(_OPENAI),
+    "allowed_token_ids": Refused(_OPENAI),
     "stop": Refused(_OPENAI),
     "stop_token_ids": Refused(_OPENAI),
     "ignore_eos": Refused(_OPENAI, (False,)),

@@ -74,6 +74,11 @@ SAMPLING = table(
             "kind": TOKEN_IDS,
             "doc": "Tokens that end the generation, at most 4,096. JSON documents ignore them.",
         },
+        "allowed_token_ids": {
+            "kind": TOKEN_IDS,
+            "doc": "The only tokens that may be drawn, at most 4,096. Without an end-of-generation token the "
+            "text ends at a limit. Refused beside a constraint on the output.",
+        },
         "max_total_tokens": {**_SIZE, "doc": "Maximum number of tokens in prompt and output together."},
         "prefill_step_size": _SIZE,
         "ignore_eos": {},

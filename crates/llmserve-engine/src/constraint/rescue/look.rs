@@ -15,6 +15,9 @@ use crate::ids::TokenId;
 /// Zero in tests: each look there takes one step, and all that waits does wait.
 const SLICE: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 4 });
 
+/// Maximum number of ends of a tail that are tried.
+const MAX_ENDS: usize = 32;
+
 /// Bytes that are followed between two looks at the clock: about half a millisecond.
 const PIECE: usize = 512;
 
@@ -59,13 +62,17 @@ impl Constraint {
             if let Some(known) = self.witness_or_guess() {
                 return Look::Done(Some(known));
             }
-            self.rescue.search = Some((Search::new(TAIL_FUEL), self.written.text().len()));
+            let fuel = TAIL_FUEL / (1 + self.rescue.num_failures);
+            self.rescue.search = Some((Search::new(fuel), self.written.text().len()));
         }
         // At least one step, so that the search ends.
         let mut is_first = true;
         match self.search(&mut || std::mem::take(&mut is_first) || Instant::now() < end) {
             Progress::Paused => Look::Paused,
-            Progress::Nothing => Look::Done(None),
+            Progress::Nothing => {
+                self.rescue.num_failures += usize::from(!self.is_json());
+                Look::Done(None)
+            }
             Progress::Found(text) => Look::Done(self.completing(&text)),
         }
     }
@@ -77,8 +84,20 @@ impl Constraint {
         {
             return Some(to_ids(witness));
         }
-        let guesses = self.written.walk()?.closings();
+        let Some(walk) = self.written.walk() else { return self.end_of_latest() };
+        let guesses = walk.closings();
         guesses.iter().find_map(|guess| self.completing(guess))
+    }
+
+    /// The shortest end of the latest tail that completes the text.
+    fn end_of_latest(&mut self) -> Option<Vec<TokenId>> {
+        let grammar = Arc::clone(&self.grammar);
+        let latest: Vec<u32> = self.rescue.latest.iter().map(|token| token.0 as u32).collect();
+        let ends = (0..latest.len()).rev().take(MAX_ENDS).map(|at| &latest[at..]);
+        ends.into_iter().find_map(|end| {
+            let is_whole = self.ask(|matcher| Ok(grammar.completes(matcher, end))).unwrap_or(false);
+            is_whole.then(|| to_ids(end))
+        })
     }
 
     /// The tokens of a text, if it completes the document.

@@ -4,6 +4,7 @@ mod documents;
 mod hostile;
 mod large;
 mod masks;
+mod public;
 mod real_vocabulary;
 mod refusals;
 mod vocabulary;

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Schema, and what its refusal says: keyword, JSON pointer, or a part of the reason.
-const SCHEMAS: [(&str, &[&str]); 59] = [
+const SCHEMAS: [(&str, &[&str]); 58] = [
     ("5", &["object", "a number"]),
     ("[]", &["object", "an array"]),
     ("null", &["null"]),
@@ -16,19 +16,19 @@ const SCHEMAS: [(&str, &[&str]); 59] = [
     (r#"{"properties":{"a":{"type":"strin"}}}"#, &["`type`", "/properties/a"]),
     (r#"{"type":["string","nil"]}"#, &["`type`", "nil"]),
     (r#"{"type":5}"#, &["`type`"]),
-    (r#"{"not":{"pattern":"a"}}"#, &["`not`", "`pattern`"]),
+    (r#"{"not":{"pattern":"a[a-c]{12}$"}}"#, &["`not`", "`pattern`"]),
     (r#"{"properties":{"a":{"not":{"multipleOf":3}}}}"#, &["`not`", "/properties/a"]),
-    (r#"{"if":{"pattern":"a"},"then":{"type":"string"}}"#, &["`if`"]),
+    (r#"{"if":{"pattern":"a[a-c]{12}$"},"then":{"type":"string"}}"#, &["`if`"]),
     (r#"{"contains":{},"minContains":7}"#, &["`minContains`"]),
-    (r#"{"contains":{"pattern":"a"},"maxContains":1}"#, &["`maxContains`"]),
-    (r#"{"type":"array","uniqueItems":true}"#, &["`uniqueItems`"]),
-    (r#"{"items":{"items":{"uniqueItems":true}}}"#, &["`uniqueItems`", "/items/items"]),
+    (r#"{"contains":{"multipleOf":2},"maxContains":1}"#, &["`maxContains`"]),
+    (r#"{"items":{"items":{"uniqueItems":5}}}"#, &["`uniqueItems`", "/items/items"]),
+    (r#"{"type":"array","uniqueItems":true,"minItems":3,"items":{"type":"boolean"}}"#, &["contradict"]),
     (r#"{"$ref":"https://example.com/a.json"}"#, &["`$ref`"]),
     (r#"{"$ref":"file:///etc/passwd"}"#, &["`$ref`"]),
     (r##"{"properties":{"a":{"$ref":"#/$defs/none"}}}"##, &["`$ref`", "/properties/a"]),
     (r##"{"$ref":"#"}"##, &["`$ref`"]),
-    (r#"{"propertyNames":{"pattern":"a","maxLength":3}}"#, &["`propertyNames`"]),
-    (r#"{"oneOf":[{"pattern":"a"},{"pattern":"b"}]}"#, &["`oneOf`", "0 and 1"]),
+    (r#"{"propertyNames":{"pattern":"a","maxLength":900}}"#, &["`propertyNames`"]),
+    (r#"{"oneOf":[{"multipleOf":2},{"multipleOf":3}]}"#, &["`oneOf`", "0 and 1"]),
     (r#"{"items":{"pattern":"^+[a-z]$"}}"#, &["`pattern`", "/items"]),
     (r#"{"pattern":"^{2}x$"}"#, &["`pattern`"]),
     (r#"{"pattern":"(?<=a)*"}"#, &["`pattern`"]),
@@ -39,7 +39,6 @@ const SCHEMAS: [(&str, &[&str]); 59] = [
     (r#"{"pattern":"(?=a)b"}"#, &["`pattern`"]),
     (r#"{"pattern":5}"#, &["`pattern`"]),
     (r#"{"patternProperties":{"(":{}}}"#, &["`patternProperties`"]),
-    (r#"{"patternProperties":{"^a":{"type":"null"},"b$":{}}}"#, &["`patternProperties`"]),
     (r#"{"minLength":-1}"#, &["`minLength`"]),
     (r#"{"minLength":5,"maxLength":4,"type":"string"}"#, &["`minLength`", "5", "4"]),
     (r#"{"minLength":100001}"#, &["`minLength`", "100000", "100001"]),
@@ -104,7 +103,7 @@ fn long_texts_are_cut_in_messages() {
     for schema in [
         format!(r#"{{"pattern":"({long}"}}"#),
         format!(r##"{{"$ref":"#/{long}"}}"##),
-        format!(r#"{{"properties":{{"{long}":{{"not":{{"pattern":"a"}}}}}}}}"#),
+        format!(r#"{{"properties":{{"{long}":{{"not":{{"multipleOf":3}}}}}}}}"#),
         format!(r#"{{"type":"{long}"}}"#),
     ] {
         let _reason = refusal(&compiler, &json(&schema));

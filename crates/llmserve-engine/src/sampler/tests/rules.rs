@@ -135,6 +135,24 @@ fn infinite_logits_share_the_draw() {
 }
 
 #[test]
+fn only_tokens_that_are_listed_are_drawn() {
+    let row = [9.0f32, 1.0, 0.0, 2.0];
+    for temperature in [0.0, 5.0] {
+        let params = with(|params| {
+            params.temperature = temperature;
+            params.allowed_token_ids = Some(vec![TokenId(2), TokenId(1)]);
+            params.logit_bias = vec![(TokenId(0), 100.0)];
+        });
+        let sampler = new_sampler(&params, 0, None, &[]);
+        assert_eq!(draw(&sampler, &row, &[TokenId(1)]), Some(2));
+        let counts = counts(&params, &row, 200);
+        assert!(counts[0] == 0 && counts[3] == 0 && counts[1] > 100, "{counts:?}");
+        // The list outweighs other bans.
+        assert!(draw(&sampler, &row, &[TokenId(1), TokenId(2)]).is_some_and(|id| id == 1 || id == 2));
+    }
+}
+
+#[test]
 fn no_usable_logit_is_an_error() {
     for params in [SamplingParams::default(), with(|params| params.top_p = 0.5)] {
         let sampler = new_sampler(&params, 0, Some(2), &[]);

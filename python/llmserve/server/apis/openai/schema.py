@@ -28,6 +28,7 @@ COMMON: Mapping[str, Differences] = {
         "kind": TOKEN_BIAS,
         "doc": "Added to the logits of tokens: ids or texts, with numbers from -100 to 100.",
     },
+    "allowed_token_ids": {},
     "stop_token_ids": {},
     "ignore_eos": {},
     "cache_prompt": {},
