@@ -80,7 +80,7 @@ class ChatApi:
         headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             params = await for_model(used, params, request)
-            has_parts = request.stream or request.t_max_predict_ms is not None
+            has_parts = request.stream or request.time_limit_s is not None
             plan = await self._services.generation.plan(used, conversation, params, is_stream=has_parts)
             check_plan(plan, constraint_field(request, params))
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)

@@ -7,7 +7,8 @@ from contextlib import aclosing
 from typing import Any
 
 from llmserve.server.apis.openai import answers
-from llmserve.server.apis.openai.completions import Choice, CompletionsApi
+from llmserve.server.apis.openai.completion_choice import Choice
+from llmserve.server.apis.openai.completions import CompletionsApi
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered

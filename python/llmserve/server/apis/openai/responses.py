@@ -82,7 +82,7 @@ class ResponsesApi:
         headers = answer_headers([*parsed.unknown, *ignored_stops(params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             params = await for_model(used, params, request)
-            has_parts = request.stream or request.t_max_predict_ms is not None
+            has_parts = request.stream or request.time_limit_s is not None
             plan = await self._services.generation.plan(used, conversation, params, is_stream=has_parts)
             check_plan(plan, constraint_field(request, params))
             call = turns(plan, dialect=errors.DIALECT, model=used.model, session=session)

@@ -136,6 +136,12 @@ class GenerationFields(ConstraintFields):
         ),
     ] = None
 
+    @property
+    def time_limit_s(self) -> float | None:
+        """The client's time limit, in seconds."""
+        milliseconds = self.t_max_predict_ms or 0
+        return milliseconds / 1000 if milliseconds > 0 else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:

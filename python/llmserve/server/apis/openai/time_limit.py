@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import anyio
 
+from llmserve.server.apis.openai.schema import GenerationFields
+
 
 class TimeLimit:
     """Counts from the first token, and takes effect once the text has a line end."""
 
-    def __init__(self, milliseconds: int) -> None:
+    def __init__(self, seconds: float) -> None:
         self.has_passed = False
         """Whether the text was ended."""
-        self._seconds = milliseconds / 1000
+        self._seconds = seconds
         self._begun: float | None = None
         self._has_line_end = False
 
@@ -25,6 +27,6 @@ class TimeLimit:
         return self.has_passed
 
 
-def time_limit(milliseconds: int | None) -> TimeLimit | None:
-    """The limit of a field; `None` if it sets none."""
-    return TimeLimit(milliseconds) if milliseconds is not None and milliseconds > 0 else None
+def time_limit(fields: GenerationFields) -> TimeLimit | None:
+    """The limit that a request has; `None` if it has none."""
+    return None if fields.time_limit_s is None else TimeLimit(fields.time_limit_s)

@@ -16,7 +16,7 @@ class TurnOutput:
 
     def __init__(self, turn: Turn, fields: GenerationFields) -> None:
         self._turn = turn
-        self._limit = time_limit(fields.t_max_predict_ms)
+        self._limit = time_limit(fields)
         self._shown_stops = fields.sampling.get("stop", ()) if fields.include_stop_str_in_output else ()
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
