@@ -89,8 +89,13 @@ proto: $(DEPENDENCIES) ## Generate the gRPC code from its .proto
 	@$(BIN)/python build_support/grpc_code.py
 
 .PHONY: tables
-tables: $(BUILD) ## Write the tables of settings and fields in docs
+tables: $(BUILD) ## Write the tables and plots in docs
 	@$(BIN)/python build_support/docs_tables.py
+	@$(BIN)/python build_support/docs_plots.py
+
+.PHONY: site
+site: $(DEPENDENCIES) ## Build the documentation's site in target/site/html
+	@$(BIN)/python scripts/site.py
 
 .PHONY: clean
 clean: ## Remove what was built in the checkout; the cache directory stays

@@ -5,11 +5,14 @@ A table stands between ``<!-- NAME: made by make tables -->`` and ``<!-- end -->
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from llmserve.cli import commands
+from llmserve.cli.parser import build_parser, subparser
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamatik.convert import DEFAULT_SAMPLING
 from llmserve.server.apis.llamatik.schema import ParamsRequest
@@ -160,6 +163,28 @@ def variables(rows: Iterable[Variable]) -> Iterator[str]:
         yield _row(f"`{v.env}`", options, v.kind.takes, v.default or "-", v.doc)
 
 
+def options(names: Iterable[str]) -> Iterator[str]:
+    """Commands with their arguments and options."""
+    parser = build_parser(names)
+    for name in names:
+        below = subparser(parser, name)
+        yield from ("", f"## `llmserve {name}`", "", below.description or "", "")
+        yield from _head("argument", "meaning")
+        for action in below._actions:
+            if not isinstance(action, argparse._HelpAction):
+                given = ", ".join(f"`{option}`" for option in action.option_strings)
+                value = "" if action.nargs == 0 else f" `{_value(action)}`"
+                yield _row(
+                    f"{given}{value}".strip(), (action.help or "").replace("%%", "%").replace("|", "\\|")
+                )
+    yield ""
+
+
+def _value(action: argparse.Action) -> str:
+    choices = ",".join(action.choices or ())
+    return str(action.metavar or (f"{{{choices}}}" if choices else action.dest.upper()))
+
+
 def _head(*titles: str) -> Iterator[str]:
     yield _row(*titles)
     yield _row(*("---" for _ in titles))
@@ -181,6 +206,9 @@ TABLES: Mapping[str, Mapping[str, Iterable[str]]] = {
         "server": tuple(variables((CONFIG_FILE, *SERVER_VARIABLES, API_KEY_FILE))),
         "drafting": tuple(variables(DRAFT_VARIABLES)),
         "model": tuple(variables((*MODEL_VARIABLES, TEMPLATE_FILE))),
+    },
+    "cli-options.md": {
+        "options": tuple(options([name for name in commands.NAMES if name != "serve"])),
     },
 }
 

@@ -59,6 +59,7 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
         "mypy": [*python, "mypy"],
         "stubtest": [*python, "mypy.stubtest", "--mypy-config-file", "pyproject.toml", "llmserve._core"],
         "pytest-others": [sys.executable, str(ROOT / "scripts" / "other_pythons.py")],
+        "site": [sys.executable, str(ROOT / "scripts" / "site.py")],
         "clients": [sys.executable, str(ROOT / "scripts" / "client_tests.py")],
         "pytest": [*python, "pytest", *PYTEST, "not clients"],
     }

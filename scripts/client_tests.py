@@ -24,6 +24,7 @@ TESTS = (
 TOUCHED = (
     *TESTS,
     "python/llmserve/server/**/*.py",
+    "docs/sie.md",
     "requirements/*.lock",
     "tests/clients/*.py",
     "tests/clients/lm_eval_task/*",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,42 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from native import cache_dir
+from documents import ADDRESS, DOCUMENTS, blocks, environment, run_commands, run_program
 from toolchain import ROOT
 
-README = (ROOT / "README.md").read_text()
-PATHS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-DOCUMENTS = {path: path.read_text() for path in PATHS}
-LLAMACPP_SERVER = DOCUMENTS[ROOT / "docs" / "llamacpp-server.md"]
-DEFAULT_MODEL = cache_dir() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+README = "README.md"
+LLAMACPP_SERVER = "docs/llamacpp-server.md"
 SERVER = Path(sys.executable).with_name("llmserve")
-ADDRESS = "http://127.0.0.1:8082"
 
 pytestmark = pytest.mark.model
 
 
-def _blocks(language: str, text: str = README) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def _environment() -> dict[str, str]:
-    """The user's home as the README assumes it, with the model where the cache really is."""
-    return {name: value for name, value in os.environ.items() if name != "LLMSERVE_CARGO_FEATURES"}
-
-
-def _local(text: str) -> str:
-    return text.replace("~/.cache/llmserve", str(cache_dir())).replace(
-        'Path.home() / ".cache/llmserve/', f'Path("{cache_dir()}") / "'
-    )
-
-
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address(model_path: Path) -> Iterator[str]:
     """A server of the default model, started by the command that `make serve` runs."""
-    assert DEFAULT_MODEL.exists(), "run `llmserve pull` first"
+    assert model_path.exists()
     with subprocess.Popen(
         [SERVER, "serve", "--port", "0"],
-        env=_environment(),
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -66,19 +46,10 @@ def address() -> Iterator[str]:
     assert process.returncode == 0
 
 
-def _curl(address: str, route: str, text: str = README) -> str:
+def _curl(address: str, route: str, page: str = README) -> str:
     """Run the one block of a page that calls a route; returns what it prints."""
-    (block,) = [block for block in _blocks("sh", text) if f"{ADDRESS}{route}" in block]
-    return _run(block, address)
-
-
-def _run(commands: str, address: str) -> str:
-    script = _local(commands).replace(ADDRESS, address)
-    result = subprocess.run(
-        ["bash", "-euc", script], env=_environment(), capture_output=True, text=True, check=False, timeout=300
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-    return result.stdout
+    (block,) = [block for block in blocks("sh", page) if f"{ADDRESS}{route}" in block]
+    return run_commands(block, address)
 
 
 def _data(stream: str) -> list[str]:
@@ -94,9 +65,10 @@ def test_chat(address: str) -> None:
     assert answer["choices"][0]["message"]["content"]
 
 
-def test_openai_client(address: str, tmp_path: Path) -> None:
-    (program,) = [block for block in _blocks("python") if "openai" in block]
-    assert _run_program(tmp_path, program.replace(ADDRESS, address))
+@pytest.mark.parametrize("page", [README, "docs/openai.md"])
+def test_openai_client(address: str, tmp_path: Path, page: str) -> None:
+    program = next(block for block in blocks("python", page) if "import OpenAI" in block)
+    assert run_program(program.replace(ADDRESS, address), tmp_path).strip()
 
 
 def test_loading_shows_progress(address: str) -> None:
@@ -117,36 +89,24 @@ def test_completion_comes_token_by_token(address: str) -> None:
 
 
 def test_commands_of_llamatiks_page(address: str, tmp_path: Path) -> None:
-    commands = "".join(_blocks("sh", DOCUMENTS[ROOT / "docs" / "llamatik.md"]))
-    printed = _run(commands.replace("/tmp/", f"{tmp_path}/"), address)  # noqa: S108 - it is in the page
+    commands = "".join(blocks("sh", "docs/llamatik.md"))
+    printed = run_commands(commands.replace("/tmp/", f"{tmp_path}/"), address)  # noqa: S108 - it is in the page
     # All but `mtp/init`, for which the default model has no head.
     errors = re.findall(r'"error":"([^"]*)"', printed)
     assert errors == ["the model has no head for multi-token prediction (MTP) that can draft"]
     assert (tmp_path / "story.bin").exists()
 
 
-@pytest.mark.parametrize(("number", "expected"), [(0, "1. Bananas"), (1, "")])
-def test_python_programs(tmp_path: Path, number: int, expected: str) -> None:
-    programs = [block for block in _blocks("python") if "llmserve" in block]
-    assert len(programs) == 2
-    printed = _run_program(tmp_path, programs[number])
-    assert expected in printed
-    assert len(printed) > 20
+def test_the_first_program(tmp_path: Path) -> None:
+    first, _ = (block for block in blocks("python", README) if "llmserve" in block)
+    (tmp_path / "poems.py").write_text(first)
+    (commands,) = [block for block in blocks("sh", README) if "poems.py" in block]
+    assert "1. Bananas" in run_commands(commands, folder=tmp_path)
 
 
-def _run_program(folder: Path, text: str) -> str:
-    program = folder / "program.py"
-    program.write_text(_local(text))
-    result = subprocess.run(
-        [sys.executable, "-W", "error", str(program)],
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+def test_the_program_without_an_event_loop(model_path: Path, tmp_path: Path) -> None:
+    _, second = (block for block in blocks("python", README) if "llmserve" in block)
+    assert len(run_program(second, tmp_path, str(model_path))) > 20
 
 
 def test_every_make_target_that_is_named_exists() -> None:
@@ -161,6 +121,12 @@ def test_every_make_target_that_is_named_exists() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for path, text in DOCUMENTS.items():
+    for name, text in DOCUMENTS.items():
         for link in re.findall(r"\]\(([^)#]+)", text):
-            assert "://" in link or (path.parent / link).exists(), f"{path.name}: {link}"
+            assert "://" in link or ((ROOT / name).parent / link).exists(), f"{name}: {link}"
+
+
+def test_old_versions_of_curl_understand_every_command() -> None:
+    for name in DOCUMENTS:
+        for block in blocks("sh", name):
+            assert not re.search(r"curl [^|]*--json", block), f"{name}: curl has --json since 7.82"

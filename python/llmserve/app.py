@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,18 +17,18 @@ class BrokenApplication:
     """Stands in for the application where the settings are wrong: the server ends with the reason."""
 
     def __init__(self, reason: str) -> None:
-        self._reason = reason
+        self.reason = reason
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Fails the lifespan, or each request if there is no lifespan."""
         if scope["type"] != "lifespan":
-            raise SettingsError(self._reason)
+            raise SettingsError(self.reason)
         await receive()
-        await send({"type": "lifespan.startup.failed", "message": self._reason})
+        await send({"type": "lifespan.startup.failed", "message": self.reason})
 
 
 @cache
-def _default_app() -> ASGIApp:
+def _default_app() -> Application | BrokenApplication:
     try:
         return Application(parse_settings(os.environ))
     except SettingsError as error:
@@ -42,3 +44,21 @@ class DefaultApplication:
 
 
 app: ASGIApp = DefaultApplication()
+
+
+@asynccontextmanager
+async def lifespan(_parent: object) -> AsyncIterator[None]:
+    """The lifespan of `app`, for an application that it is mounted into: ``FastAPI(lifespan=lifespan)``.
+
+    Raises:
+        SettingsError: The environment has a wrong setting.
+        StartError: The server cannot start.
+    """
+    application = _default_app()
+    if isinstance(application, BrokenApplication):
+        raise SettingsError(application.reason)
+    await application.startup()
+    try:
+        yield
+    finally:
+        await application.shutdown()

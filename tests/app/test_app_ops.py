@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from serving import RawStream, ServerProcess, get, post, read_metrics, serve_with_uvicorn, wait_until
+from serving.process import environment
 
 pytestmark = pytest.mark.model
 
@@ -135,3 +138,11 @@ def test_mounted_below_a_prefix_of_another_application(tiny_model: Path, tmp_pat
         assert answer.json == {"error": "unknown model: model must be the path of a loaded model"}
         assert answer.status == 400
         assert get(server.port, "/llm/nope").status == 404
+
+
+def test_wrong_settings_end_the_application_that_it_is_mounted_into() -> None:
+    program = "import asyncio, llmserve.app; asyncio.run(llmserve.app.lifespan(None).__aenter__())"
+    env = environment({"LLMSERVE_MAX_SESSIONS": "many"})
+    made = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
+    assert made.returncode == 1
+    assert "LLMSERVE_MAX_SESSIONS" in made.stderr.splitlines()[-1]

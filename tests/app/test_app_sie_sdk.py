@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from clients.environment import client_python
+from documents import ADDRESS, blocks
 from serving import ServerProcess, serve
 from serving.process import TESTS, environment
 
@@ -84,6 +85,15 @@ def sdk(sdk_python: str, server_of_org: tuple[ServerProcess, str]) -> Iterator[S
         yield Sdk(process, model)
         assert process.stdin is not None
         process.stdin.close()
+
+
+def test_the_program_of_the_page(sdk_python: str, server_of_org: tuple[ServerProcess, str]) -> None:
+    server, _ = server_of_org
+    (program,) = blocks("python", "docs/sie.md")
+    program = program.replace(ADDRESS, f"http://127.0.0.1:{server.port}")
+    made = subprocess.run([sdk_python, "-c", program], capture_output=True, text=True, env=environment({}))
+    assert made.returncode == 0, made.stderr
+    assert "Paris" in made.stdout
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -3,8 +3,6 @@
 //! For llguidance: compact white space, patterns that mean there what they mean in JSON Schema, and bounds that it
 //! honours. For the validator: patterns without look-ahead, and references that are URIs.
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value, json};
 
 use super::bounds::draw_in;
@@ -83,21 +81,15 @@ pub fn for_validator(schema: &mut Value) {
 
 /// A reference with the characters that a URI reference cannot have encoded (RFC 3986).
 fn percent_encoded(reference: &str) -> String {
-    let mut encoded = String::with_capacity(reference.len());
     let mut is_fragment = false;
-    for byte in reference.bytes() {
+    let encoded = reference.bytes().map(|byte| {
         let may_stand = byte.is_ascii_alphanumeric()
             || b"-._~:/?@!$&'()*+,;=%".contains(&byte)
             || (!is_fragment && b"[]#".contains(&byte));
         is_fragment |= byte == b'#';
-        if may_stand {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a text cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+        if may_stand { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    });
+    encoded.collect()
 }
 
 #[cfg(test)]
