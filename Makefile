@@ -39,7 +39,7 @@ endif
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: serve
 serve: $(if $(findstring .gguf,$(ARGS)),build,model) ## Set up everything and serve; ARGS="PATH.gguf --port 9000"
@@ -79,6 +79,22 @@ bench: model ## Run the benchmarks of the Rust engine; ARGS go to cargo bench
 .PHONY: compare
 compare: model ## Measure against llama.cpp's own tools (builds them first, long); ARGS are names of benches
 	@$(BIN)/python build_support/run.py python -m benches $(or $(ARGS),all)
+
+.PHONY: wheel
+wheel: $(DEPENDENCIES) ## Build a wheel for other Linux machines into dist; FEATURES=cuda|vulkan
+	@$(BIN)/python scripts/wheel.py
+
+.PHONY: wheel-test
+wheel-test: $(BUILD) wheel ## Build the wheel, and try it on several Pythons and CPUs
+	@$(BIN)/python build_support/run.py python -m pytest -m wheel tests/wheels
+
+.PHONY: image
+image: wheel ## Build a container image of the wheel from Debian packages, into dist
+	@$(BIN)/python scripts/image.py dist/llmserve-*.whl
+
+.PHONY: image-test
+image-test: $(BUILD) image ## Build the image, and start it in namespaces
+	@$(BIN)/python build_support/run.py python -m pytest -m image tests/images
 
 .PHONY: lock
 lock: ## Pin the newest versions of all Python dependencies in requirements/*.lock

@@ -8,6 +8,9 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(own_threads)");
     let mut build = cc::Build::new();
     build.cpp(true).std("c++17").warnings(true).file("shim/llmserve_shim.cpp");
+    if env::var_os("CARGO_FEATURE_PORTABLE").is_some() {
+        build.define("LLMSERVE_PORTABLE", None);
+    }
     if has_own_threads(&build) {
         build.file("shim/llmserve_threads.cpp");
         println!("cargo:rustc-cfg=own_threads");

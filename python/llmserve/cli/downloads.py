@@ -1,4 +1,4 @@
-"""Downloads models into the cache, with their progress on standard error."""
+"""Downloads models, with their progress on standard error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fetch_default(settings: Settings) -> Path:
         lines[phase].show(share)
 
     try:
-        return pull(DEFAULT_MODEL, settings.cache_dir, report)
+        return pull(DEFAULT_MODEL, settings.model_folders[0], report)
     finally:
         for line in lines.values():
             line.close()
@@ -48,5 +48,5 @@ def fetch_named(what: str, settings: Settings, *, sha256: str = "", revision: st
     fetched = []
     for file in files_of(what, sha256=sha256, revision=revision):
         with ProgressLine(f"download {file.name}", sys.stderr) as line:
-            fetched.append(fetch(file, settings.cache_dir / "models", line.show))
+            fetched.append(fetch(file, settings.model_folders[0], line.show))
     return fetched[0]

@@ -37,7 +37,7 @@ def known_models(settings: Settings) -> dict[str, Path]:
     Of several files with one name the first counts.
     """
     found: dict[str, Path] = {}
-    for folder in models_folders(settings):
+    for folder in settings.model_folders:
         try:
             files, folders = entries(folder)
             for below in folders:
@@ -48,14 +48,6 @@ def known_models(settings: Settings) -> dict[str, Path]:
             name = file.stem if file.parent == folder else f"{file.parent.name}/{file.stem}"
             found.setdefault(name, file)
     return found
-
-
-def models_folders(settings: Settings) -> list[Path]:
-    """Where models are looked for."""
-    return [
-        settings.cache_dir / "models",
-        *([settings.models_dir] if settings.models_dir is not None else []),
-    ]
 
 
 def check_file(path: Path, shown: str) -> None:
@@ -109,7 +101,7 @@ def _named(text: str, settings: Settings) -> Path | None:
     begins = {name[: len(text)]: name for name in models}
     near = closest(text, begins)
     hint = f"did you mean {begins[near]}?" if near else _hint(text)
-    folders = " and ".join(map(str, models_folders(settings)))
+    folders = " and ".join(map(str, settings.model_folders))
     raise CommandError(f"there is no model {text}, neither as a file nor by name in {folders}", hint)
 
 

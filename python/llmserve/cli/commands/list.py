@@ -10,7 +10,7 @@ from typing import Any
 
 from llmserve.cli.errors import CommandError
 from llmserve.cli.gguf_header import read_header
-from llmserve.cli.model_names import known_models, models_folders
+from llmserve.cli.model_names import known_models
 from llmserve.cli.output import print_json, print_table
 from llmserve.server.settings import parse_settings
 from llmserve.server.units import shown_bytes, shown_count
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         print_table(("NAME", "SIZE", "QUANT", "PARAMS", "ARCHITECTURE"), rows, right=(1, 3))
     else:
-        folders = " and ".join(map(str, models_folders(settings)))
+        folders = " and ".join(map(str, settings.model_folders))
         sys.stderr.write(f"there are no models in {folders}\nhint: llmserve pull downloads one\n")
     return 0
 

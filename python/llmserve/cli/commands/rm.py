@@ -14,7 +14,9 @@ from llmserve.server.settings import parse_settings
 from llmserve.server.units import shown_bytes
 
 HELP = "remove a downloaded model"
-DESCRIPTION = "Removes a model from the cache folder, after a question. Files elsewhere are not touched."
+DESCRIPTION = (
+    "Removes a model from MODELS_DIR or the cache folder, after a question. Files elsewhere are not touched."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Removes the files of the model, and its folder if nothing else is in it."""
     settings = parse_settings(os.environ)
-    cache = (settings.cache_dir / "models").resolve()
     path = find_model(arguments.model, settings).absolute()
     # A link in the cache is removed itself, wherever it leads.
     folder = path.parent.resolve()
-    if not folder.is_relative_to(cache):
-        raise CommandError(f"{path} is not in the cache folder {cache}", "remove it by yourself")
+    known = [known.resolve() for known in settings.model_folders]
+    if not any(map(folder.is_relative_to, known)):
+        raise CommandError(f"{path} is not in {' or '.join(map(str, known))}", "remove it by yourself")
     files = [file for file in parts(path) if file.is_symlink() or file.exists()]
     if not arguments.yes and not _confirmed(path, files):
         sys.stderr.write("nothing was removed\n")
@@ -39,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         for file in files:
             file.unlink()
-        if folder != cache and not any(folder.iterdir()):
+        if folder not in known and not any(folder.iterdir()):
             folder.rmdir()
     except OSError as error:
         raise CommandError(f"{path} cannot be removed: {error.strerror or error}") from None

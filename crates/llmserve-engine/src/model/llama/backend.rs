@@ -16,6 +16,8 @@ pub(super) fn init() {
         log_sink::install();
         // SAFETY: the callback is a plain function that lives for ever.
         unsafe { llama_cpp_sys_2::ggml_set_abort_callback(Some(log_abort)) };
+        #[cfg(feature = "portable")]
+        super::shim::load_backends();
         pages::install();
         LlamaBackend::init().inspect_err(|error| log::error!("llama.cpp was not initialised: {error}")).ok()
     });

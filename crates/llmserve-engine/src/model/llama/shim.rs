@@ -7,6 +7,8 @@ use llama_cpp_sys_2 as sys;
 const MESSAGE_BYTES: usize = 256;
 
 unsafe extern "C" {
+    #[cfg(feature = "portable")]
+    fn llmserve_load_backends();
     fn llmserve_process(
         ctx: *mut sys::llama_context,
         kind: i32,
@@ -77,6 +79,13 @@ unsafe extern "C" {
         err: *mut c_char,
         err_size: usize,
     ) -> *const f32;
+}
+
+/// Loads ggml's backends from beside the library that has this code.
+#[cfg(feature = "portable")]
+pub(super) fn load_backends() {
+    // SAFETY: called once, before ggml is used.
+    unsafe { llmserve_load_backends() }
 }
 
 /// Makes a call with room for the exception's message, which is logged.

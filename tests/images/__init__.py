@@ -1,0 +1,1 @@
+"""Tests of the container image, and what they need."""
