@@ -22,10 +22,12 @@ from llmserve.server.apis.openai.constraint_schema import ConstraintFields
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.sie.schema import GenerateRequest
+from llmserve.server.fields.foreign import FOREIGN, Refused
 from llmserve.server.fields.loading import LOADING
-from llmserve.server.fields.refused import WITHOUT_EFFECT, RefusedKind
+from llmserve.server.fields.refused import values
 from llmserve.server.fields.sampling import SAMPLING
-from llmserve.server.fields.table import Known, Table
+from llmserve.server.fields.table import Known, Table, snake
+from llmserve.server.fields.without_effect import WITHOUT_EFFECT
 from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.variable import Variable
 from llmserve.server.settings.variables import (
@@ -85,23 +87,29 @@ def _cell(name: str, column: Column) -> str:
 def foreign(columns: Sequence[Column]) -> Iterator[str]:
     """What becomes of the fields of other servers in each dialect."""
     yield from _head("field", "honoured", "refused", "meaning")
-    leaves = [
-        (column.title, _own_name(wire, prop), prop)
-        for column in columns
-        for wire, prop in _leaves(column.body, "")
-    ]
-    constraints = {name for name, _ in _leaves(ConstraintFields, "")}
-    for name in dict.fromkeys(name for _, name, prop in leaves if name in constraints or _is_refused(prop)):
-        props = [(title, prop) for title, own_name, prop in leaves if own_name == name]
-        honoured = [title for title, prop in props if not _is_refused(prop)]
-        refused = [title for title, prop in props if _is_refused(prop)]
-        # The first route's words for both.
-        docs = {_is_refused(prop): prop.field.doc for _, prop in reversed(props)}
-        yield _row(
-            f"`{name}`", _titles(honoured), _titles(refused), " ".join(docs[key] for key in sorted(docs))
-        )
+    leaves = [(column.title, wire, prop) for column in columns for wire, prop in _fields(column.body)]
+    for name in dict.fromkeys([*(wire for wire, _ in _leaves(ConstraintFields, "")), *FOREIGN]):
+        honoured = {
+            title: prop.field.doc for title, wire, prop in leaves if name in (wire, snake(_in_options(wire)))
+        }
+        refused = FOREIGN.get(name)
+        # The first route's words.
+        docs = [*list(honoured.values())[:1], *([_refusal(refused)] if refused else [])]
+        elsewhere = ("elsewhere" if honoured else "everywhere") if refused else ""
+        yield _row(f"`{name}`", _titles(list(honoured)), elsewhere, " ".join(docs))
     for name, reason in WITHOUT_EFFECT.items():
         yield _row(f"`{name}`", "", "", f"Without effect: {reason}.")
+
+
+def _in_options(wire: str) -> str:
+    """A field's name without that of the object that has only options."""
+    return wire.removeprefix("options.").removeprefix("default_sampling.")
+
+
+def _refusal(refused: Refused) -> str:
+    if not refused.neutral:
+        return f"Refused: {refused.reason}."
+    return f"Refused unless it is {values(refused)}: {refused.reason}."
 
 
 def _titles(titles: Sequence[str]) -> str:
@@ -109,15 +117,6 @@ def _titles(titles: Sequence[str]) -> str:
     rest = [title for title in titles if title not in OPENAI]
     is_whole = set(OPENAI) <= set(titles)
     return ", ".join(dict.fromkeys(["OpenAI", *rest] if is_whole else titles))
-
-
-def _own_name(wire: str, prop: Property) -> str:
-    """The field's name in the table: of a refused one, that of the server it comes from."""
-    return prop.attribute.removeprefix("refused:") if _is_refused(prop) else wire
-
-
-def _is_refused(prop: Property) -> bool:
-    return isinstance(prop.field.kind, RefusedKind)
 
 
 def _default(value: Any) -> str:
@@ -131,6 +130,12 @@ def _leaves(cls: Any, where: str) -> Iterator[tuple[str, Property]]:
             yield where + prop.name, prop
         else:
             yield from _leaves(prop.nested_type, f"{where}{prop.name}.")
+
+
+def _fields(cls: Any) -> Iterator[tuple[str, Property]]:
+    """The leaves, and the objects at the top that have some of them."""
+    yield from _leaves(cls, "")
+    yield from ((prop.name, prop) for prop in properties(cls) if prop.nested_type is not None)
 
 
 def _shown(value: Any) -> str:

@@ -17,6 +17,7 @@ from llmserve import (
     BudgetTooSmallError,
     Completion,
     ContextExceededError,
+    DocumentTooLongError,
     Engine,
     InvalidParameterError,
     SamplingParams,
@@ -147,9 +148,17 @@ async def test_forced_tokens_take_fewer_steps_than_tokens(engine: Engine) -> Non
 
 async def test_the_context_is_a_budget_too(tiny: Engine) -> None:
     schema = {"type": "array", "items": {"const": "a long text that fills the context"}, "minItems": 400}
-    with pytest.raises(BudgetTooSmallError) as refused:
-        await tiny.generate("x", json_schema=schema)
-    assert refused.value.budget < 2048 < refused.value.minimum
+    for max_tokens in (None, 5000):
+        with pytest.raises(DocumentTooLongError) as refused:
+            await tiny.generate("x", json_schema=schema, max_tokens=max_tokens)
+        error = refused.value
+        assert error.prompt_tokens + error.budget == error.context_length == 2048 < error.minimum
+    with pytest.raises(DocumentTooLongError) as refused:
+        await tiny.generate("x", json_schema=schema, max_total_tokens=50)
+    assert refused.value.context_length == 50
+    with pytest.raises(BudgetTooSmallError) as small:
+        await tiny.generate("x", json_schema=schema, max_tokens=50)
+    assert small.value.budget == 50
     long_prompt = "x " * 900
     completion = await tiny.generate(long_prompt, json_schema={"type": "array"}, temperature=1.0, seed=1)
     check({"type": "array"}, completion)

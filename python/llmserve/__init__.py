@@ -27,6 +27,7 @@ from llmserve.embeddings import Embeddings
 from llmserve.errors import (
     BudgetTooSmallError,
     ContextExceededError,
+    DocumentTooLongError,
     EmptyPromptError,
     EngineClosedError,
     EngineDeadError,
@@ -73,6 +74,7 @@ __all__ = [
     "Completion",
     "ContextExceededError",
     "Delta",
+    "DocumentTooLongError",
     "Drafting",
     "Embedder",
     "Embeddings",

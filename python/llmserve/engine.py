@@ -135,7 +135,9 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
             check_length(self._core, self._info, arguments[0][0])
             return self._core.submit(arguments, params, at_end, listener)
 
-        return self._stream_type(submit)
+        limits = (self._info.context_length, params.max_total_tokens)
+        context_length = min(limit for limit in limits if limit is not None)
+        return self._stream_type(submit, max_tokens=params.max_tokens, context_length=context_length)
 
     @operation
     async def chat(

@@ -7,6 +7,7 @@
      │   ├─ InvalidParameterError    a field has a bad value
      │   ├─ EmptyPromptError         the prompt has no tokens
      │   ├─ ContextExceededError     the prompt does not fit into the context length
+     │   │   ├─ DocumentTooLongError nor does the shortest document behind it
      │   │   └─ InputTooLongError    nor does an input of an embedding model
      │   ├─ BudgetTooSmallError      the token limit is below the shortest document
      │   ├─ NoDraftHeadError         the model has no draft head
@@ -30,6 +31,7 @@ from pathlib import Path
 __all__ = [
     "BudgetTooSmallError",
     "ContextExceededError",
+    "DocumentTooLongError",
     "EmptyPromptError",
     "EngineClosedError",
     "EngineDeadError",
@@ -196,6 +198,43 @@ class ContextExceededError(RequestError):
         )
 
 
+class DocumentTooLongError(ContextExceededError):
+    """The prompt leaves less of the context length than the shortest document that the constraint allows.
+
+    No token limit helps. `minimum` is the length of that document, and `budget` is what is left; both count
+    tokens.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        prompt_tokens: int = 0,
+        context_length: int = 0,
+        minimum: int = 0,
+        budget: int = 0,
+        field: str = "",
+        code: str | None = None,
+    ) -> None:
+        super().__init__(
+            message, prompt_tokens=prompt_tokens, context_length=context_length, field=field, code=code
+        )
+        self.minimum = minimum
+        self.budget = budget
+
+    def named(self, field: str) -> DocumentTooLongError:
+        """The same error with the name of the prompt, as a client knows it."""
+        return type(self)(
+            str(self),
+            prompt_tokens=self.prompt_tokens,
+            context_length=self.context_length,
+            minimum=self.minimum,
+            budget=self.budget,
+            field=field,
+            code=self.code,
+        )
+
+
 class InputTooLongError(ContextExceededError):
     """An input of an embedding model is too long; `index` is its position, from 0."""
 
@@ -223,7 +262,7 @@ class InputTooLongError(ContextExceededError):
 class BudgetTooSmallError(RequestError):
     """The token limit is too small for even the shortest document that the constraint allows.
 
-    `minimum` is the length of that document, and `budget` is what the request or the context leaves for it.
+    `minimum` is the length of that document, and `budget` is what the request leaves for it.
     Both count tokens. `field` is `max_tokens`, `reason` says what is wrong with it, and `limit` is `minimum`.
     """
 

@@ -23,9 +23,15 @@ class AnyStream(Waiting):
 
     __slots__ = ("__weakref__", "_error_was_raised", "_inbox", "_on_output", "_request", "_transcript")
 
-    def __init__(self, submit: Callable[[_core.Listener], _core.Request]) -> None:
+    def __init__(
+        self,
+        submit: Callable[[_core.Listener], _core.Request],
+        *,
+        max_tokens: int | None = None,
+        context_length: int = 0,
+    ) -> None:
         self._inbox = self._mailbox()
-        self._transcript = Transcript()
+        self._transcript = Transcript(max_tokens, context_length)
         self._error_was_raised = False
         self._on_output: Callable[[], object] | None = None
         # None once closed.

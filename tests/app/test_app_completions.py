@@ -155,6 +155,11 @@ def test_what_has_no_effect_is_named(server: ServerProcess, model_path: Path) ->
         ({"min_p": 0.1}, "min_p"),
         ({"options": {"mirostat": 1}}, "options.mirostat"),
         ({"options": {"frequency_penalty": 0.5}}, "options.frequency_penalty"),
+        ({"guided_json": {"type": "object"}}, "guided_json"),
+        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"maxTokens": 5}, "maxTokens"),
+        ({"options": {"temperature": 2}}, "options.temperature"),
+        ({"options": {"ebnf": 'root ::= "a"'}}, "options.ebnf"),
     ],
 )
 def test_what_would_change_the_text_is_refused(complete: Any, body: dict[str, Any], named: str) -> None:

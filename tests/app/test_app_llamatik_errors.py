@@ -182,15 +182,26 @@ def test_a_continue_over_the_context_is_refused_and_the_session_stays(api: Llama
 
 
 def test_what_has_no_effect_is_named(api: Llamatik) -> None:
-    answer = api.post("generate", {"prompt": "sea", "maxTokens": 1, "mirostatTau": 2, "systemPrompt": "x"})
-    assert (answer.header("x-llmserve-ignored") or "").split(", ") == ["mirostatTau", "systemPrompt"]
+    answer = api.post("generate", {"prompt": "sea", "maxTokens": 1, "mirostatTau": 2, "foo": "x"})
+    assert (answer.header("x-llmserve-ignored") or "").split(", ") == ["mirostatTau", "foo"]
     assert api.post("params", {"foo": 1, "sessionId": "a"}).header("x-llmserve-ignored") == "foo, sessionId"
     assert api.post("shutdown", {"sessionId": "a"}).header("x-llmserve-ignored") == "sessionId"
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("mirostat", 2), ("typicalP", 0.5), ("grammar", "root ::= 'a'"), ("logitBias", {"1": 5})],
+    [
+        ("mirostat", 2),
+        ("typicalP", 0.5),
+        ("grammar", "root ::= 'a'"),
+        ("logitBias", {"1": 5}),
+        ("systemPrompt", "x"),
+        ("jsonSchema", {}),
+        ("guidedJson", {"type": "object"}),
+        ("nPredict", 5),
+        ("structured_outputs", {"regex": "a"}),
+        ("stop_token_ids", [1]),
+    ],
 )
 def test_what_would_change_the_text_is_refused(api: Llamatik, name: str, value: object) -> None:
     for route in ("generate", "stream"):

@@ -121,7 +121,7 @@ def test_the_context_bounds_the_budget_too(api: Llamatik) -> None:
     long = {"prompt": " sea" * 1015, "maxTokens": 1000, "temperature": 0}
     answer = api.post("generateJson", {**long, "jsonSchema": ESSAY})
     assert answer.status == 400
-    assert re.search(r"takes \d+ tokens", answer.json["error"])
+    assert re.search(r"the shortest document takes \d+", answer.json["error"])
     near = api.whole("generateJson", **{**long, "prompt": " sea" * 980}, jsonSchema=CITY)
     check(CITY, near["text"])
 

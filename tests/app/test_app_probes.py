@@ -40,6 +40,13 @@ def test_probes_need_no_key_and_no_name(tmp_path: Path, tiny_model: Path, path: 
         assert answer.body == b"" if method == "HEAD" else answer.json["status"] == "ok"
 
 
+def test_two_hosts_are_refused_everywhere(tmp_path: Path) -> None:
+    with serve_in_process(tmp_path) as server:
+        for path in (LIVE, READY, HEALTH, "/v1/models"):
+            host = f"127.0.0.1:{server.port}"
+            assert get(server.port, path, headers={"Host": host, "host": host}).status == 400
+
+
 def test_a_server_without_a_first_model_is_ready(tmp_path: Path) -> None:
     with serve_in_process(tmp_path) as server:
         assert statuses(server) == (200, 200, 200)

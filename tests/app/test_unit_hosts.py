@@ -9,7 +9,7 @@ import pytest
 from llmserve.server.addresses import Authority
 from llmserve.server.refusals import ForeignHostError, RepeatedHostError
 from llmserve.server.settings import SettingsError, parse_settings
-from llmserve.server.trust.hosts import HostRule
+from llmserve.server.trust.hosts import HostRule, check_single
 
 LOOPBACK = ("127.0.0.1", 8082)
 LAN = ("192.0.2.1", 8082)
@@ -29,7 +29,7 @@ def passes(host: str | None, *names: str, server: Any = LOOPBACK) -> bool:
 def test_two_hosts_are_refused() -> None:
     headers = [(b"host", b"localhost"), (b"host", b"localhost")]
     with pytest.raises(RepeatedHostError):
-        HostRule(["*"])({"type": "http", "server": LOOPBACK, "headers": headers})
+        check_single({"type": "http", "server": LOOPBACK, "headers": headers})
 
 
 @pytest.mark.parametrize(

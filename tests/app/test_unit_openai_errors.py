@@ -52,6 +52,22 @@ def test_a_prompt_over_the_context_is_told_in_the_words_that_clients_look_for() 
     }
 
 
+def test_a_prompt_that_leaves_no_room_for_a_document_is_too_long_as_well() -> None:
+    error = errors.DocumentTooLongError("x", prompt_tokens=1001, context_length=1024, minimum=31, budget=23)
+    shown: Any = render(fault_of(error.named("prompt[1]"), DIALECT))
+    assert shown["error"].pop("message") == (
+        "This model's maximum context length is 1024 tokens: a prompt is too long, prompt[1] of 1001 tokens "
+        "leave room for 23 tokens of output, and the shortest document takes 31"
+    )
+    assert shown["error"] == {
+        "type": "invalid_request_error",
+        "param": "prompt[1]",
+        "code": "context_length_exceeded",
+        "n_prompt_tokens": 1001,
+        "n_ctx": 1024,
+    }
+
+
 def test_a_bound_of_a_count_is_told_as_one() -> None:
     error = errors.ContextExceededError("x", prompt_tokens=2666, context_length=1024, is_exact=False)
     shown: Any = render(fault_of(error.named("prompt[1]"), DIALECT))

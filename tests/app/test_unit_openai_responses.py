@@ -8,7 +8,7 @@ import pytest
 
 from llmserve.server.apis.openai import responses_input
 from llmserve.server.apis.openai.responses_items import OutputItems
-from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Words
+from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Tag, Words
 from llmserve.server.refusals import FieldError
 from serving.openai_wire import responses
 
@@ -79,11 +79,14 @@ def test_wrong_responses_are_refused(body: dict[str, Any], message: str) -> None
     assert str(caught.value).startswith(message)
 
 
-def test_text_formats_of_responses() -> None:
-    given = {"type": "json_schema", "name": "n", "schema": {"type": "array"}}
-    assert responses_input.chat_format(given) == {"type": "json_schema", "json_schema": given}
-    with pytest.raises(FieldError, match=r"^text\.format\.schema is required$"):
-        responses_input.chat_format({"type": "json_schema"})
+def test_reasoning_may_stand_in_the_text() -> None:
+    pieces: list[Piece] = [Tag("<think>"), Reasoning("T"), Tag("</think>"), Words("A", ())]
+    for shows_tags, texts in ((True, ["<think>T</think>A"]), (False, ["T", "A"])):
+        items = OutputItems(shows_tags=shows_tags)
+        for piece in pieces:
+            list(items.add(piece))
+        list(items.close("completed"))
+        assert [item["content"][0]["text"] for item in items.items] == texts
 
 
 def test_events_build_items() -> None:

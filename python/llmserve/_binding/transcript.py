@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from llmserve.errors import LlmserveError
+from llmserve.errors import BudgetTooSmallError, DocumentTooLongError, LlmserveError
 from llmserve.types import Completion, Delta, PromptToken, Timings, Token, TokenLogprobs, Usage
 
 if TYPE_CHECKING:
@@ -22,9 +22,22 @@ about a millisecond."""
 class Transcript:
     """The state of one request as its client knows it."""
 
-    __slots__ = ("_deltas", "_prompt", "_texts", "_tokens", "completion", "error", "num_prompt_tokens")
+    __slots__ = (
+        "_context_length",
+        "_deltas",
+        "_max_tokens",
+        "_prompt",
+        "_texts",
+        "_tokens",
+        "completion",
+        "error",
+        "num_prompt_tokens",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, max_tokens: int | None = None, context_length: int = 0) -> None:
+        """With the limits of the request."""
+        self._max_tokens = max_tokens
+        self._context_length = context_length
         self.num_prompt_tokens: int | None = None
         """Known once the request has been accepted."""
         self.completion: Completion | None = None
@@ -67,8 +80,22 @@ class Transcript:
                     prompt=tuple(self._prompt),
                 )
             elif event[0] == "failed":
-                self.error = event[1]
+                self.error = self._told(event[1])
         return num_tokens
+
+    def _told(self, error: LlmserveError) -> LlmserveError:
+        """The error with what set the limit: the engine blames `max_tokens` for the context length, too."""
+        if not isinstance(error, BudgetTooSmallError) or error.budget == self._max_tokens:
+            return error
+        num_prompt_tokens = self._context_length - error.budget
+        return DocumentTooLongError(
+            f"the prompt's {num_prompt_tokens} tokens leave {error.budget} of the context length of "
+            f"{self._context_length}, and the shortest document takes {error.minimum}",
+            prompt_tokens=num_prompt_tokens,
+            context_length=self._context_length,
+            minimum=error.minimum,
+            budget=error.budget,
+        )
 
     @property
     def is_read(self) -> bool:

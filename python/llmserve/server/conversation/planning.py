@@ -47,6 +47,8 @@ class Conversation:
     """Documents for the chat template."""
     names: Mapping[str, str] = field(default_factory=dict)
     """How the client calls messages and calls, if not `messages[i]`."""
+    max_prompt_tokens: int | None = None
+    """Of a longer prompt, only this number of tokens is read, the last ones."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Further variables for the chat template, and its options."""
     keeps_blanks: bool = False
@@ -92,6 +94,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     prompt = await _prompt(engine, conversation, messages, in_template)
     plan = TurnPlan(
         prompt=prompt,
+        truncated=await _truncated(engine, prompt, conversation.max_prompt_tokens),
         params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
         tools=conversation.callable_tools,
         mode=conversation.mode,
@@ -154,6 +157,10 @@ async def _check_documents(conversation: Conversation, source: str) -> None:
 
 def _documents(conversation: Conversation) -> Mapping[str, Any]:
     return {"documents": list(conversation.documents)} if conversation.documents else {}
+
+
+async def _truncated(engine: Engine, prompt: ChatPrompt, max_tokens: int | None) -> list[int] | None:
+    return None if max_tokens is None else (await engine.tokenize(prompt))[-max_tokens:]
 
 
 async def _priced(

@@ -48,6 +48,8 @@ def _tool(tool: Mapping[str, Any], where: str, *, is_nested: bool) -> Tool:
             raise FieldError(where, f"must be an object, got {kind_of(function)}")
     elif is_nested and "name" not in tool:
         raise FieldError(f"{where}.function", "is required")
+    if function.get("input_schema") is not None:
+        raise FieldError(f"{where}.input_schema", "is not a field of a function: use parameters")
     return Tool(
         name=_name(function.get("name"), f"{where}.name"),
         description=_description(function.get("description"), f"{where}.description"),

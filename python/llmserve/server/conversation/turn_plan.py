@@ -41,6 +41,8 @@ class TurnPlan:
     """What a turn may contain."""
 
     prompt: ChatPrompt
+    truncated: list[int] | None = None
+    """The tokens that are left of the prompt, if the client has it truncated."""
     params: SamplingParams
     """Parameters of the answer, with its constraint. The seed must be set."""
     tools: tuple[Tool, ...] = ()

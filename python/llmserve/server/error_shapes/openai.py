@@ -64,11 +64,17 @@ def _message(fault: Fault) -> str:
             reason = f"{error.field} has {error.shown_tokens}"
         else:
             which = f"a prompt is too long, {error.field} of" if error.field else "the prompt is too long,"
-            reason = f"{which} {error.shown_tokens} tokens leave no room for output"
+            reason = f"{which} {error.shown_tokens} tokens leave {_room(error)}"
         # LiteLLM knows this one by its first words, LangChain by "prompt is too long".
         limit = f"This model's maximum context length is {error.context_length} tokens"
         return f"{limit}: {reason}"
     return fault.message
+
+
+def _room(error: errors.ContextExceededError) -> str:
+    if not isinstance(error, errors.DocumentTooLongError):
+        return "no room for output"
+    return f"room for {error.budget} tokens of output, and the shortest document takes {error.minimum}"
 
 
 def _sizes(error: BaseException) -> dict[str, int]:

@@ -57,6 +57,11 @@ def camel(name: str) -> str:
     return re.sub(r"_(.)", lambda match: match[1].upper(), name)
 
 
+def snake(name: str) -> str:
+    """``maxTokens`` as ``max_tokens``."""
+    return re.sub(r"(?<!^)[A-Z]", lambda match: f"_{match[0].lower()}", name)
+
+
 def group(
     known: Table,
     differences: Mapping[str, Differences] | None = None,

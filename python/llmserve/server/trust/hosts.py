@@ -14,6 +14,16 @@ from llmserve.server.web.headers import header
 ANY = "*"
 
 
+def check_single(scope: Scope) -> None:
+    """Checks that a request has one ``Host`` at most (RFC 9112, section 3.2).
+
+    Raises:
+        RepeatedHostError: It has several.
+    """
+    if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+        raise RepeatedHostError
+
+
 class HostRule:
     """Refuses requests whose ``Host`` is not one of the allowed names.
 
@@ -30,10 +40,7 @@ class HostRule:
 
         Raises:
             ForeignHostError: The request's ``Host`` is not allowed.
-            RepeatedHostError: The request has several.
         """
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-            raise RepeatedHostError
         text = header(scope, b"host")
         if text is None:
             return

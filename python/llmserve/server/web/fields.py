@@ -2,7 +2,7 @@
 
 Each attribute is ``Annotated[type, Field(...)]``; one without default is a required field. An attribute
 ``Annotated[Values, Group(ENTRIES)]`` stands for fields from a table, which lie beside the others in JSON
-and are read into one mapping.
+and are read into one mapping. A class variable `foreign` says what becomes of fields that are not declared.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 Values: TypeAlias = Mapping[str, Any]
 """The fields of a :class:`Group` that have a value, by their names in the engine."""
@@ -27,8 +27,6 @@ class Kind:
     """Reads a value, given with the field's name; raises :class:`FieldError`."""
     schema: Mapping[str, Any]
     """JSON Schema of the values that ``read`` accepts."""
-    is_shown: bool = True
-    """Whether schemas for clients show the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,11 @@ class Field:
     """The field's name in JSON, if that is not the attribute's."""
     engine: str | tuple[str, ...] = ()
     """The engine's name for what the field sets, if that is not the attribute's; or all such names."""
+    is_alias: bool = False
+    """Whether errors name it only if it is given."""
     kind: Kind | None = None
+    inner: Callable[[Any], str] | None = None
+    """Where in a value lies what the engine is given, such as `.pattern`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,19 @@ class Group:
     def defaults(self) -> Values:
         """The values of an object without any of the fields."""
         return {entry.name: entry.default for entry in self.entries if entry.default is not None}
+
+
+class Foreign(Protocol):
+    """Knows fields that an object does not have."""
+
+    def takes(self, name: str, value: Any, place: str, fields: Collection[str]) -> bool:
+        """Whether a field is known, and its value changes nothing.
+
+        ``place`` is its dotted name, and ``fields`` are those that the object has.
+
+        Raises:
+            FieldError: The value would change the answer.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,26 +168,27 @@ def wire_name(body: Any, engine_name: str) -> str:
     """The dotted name in JSON of what the engine calls ``name``, or that name itself if there is none.
 
     ``body`` is a class, or an object of it: then, of several fields, the given one is named. If none is
-    given, it is the one with the engine's name, or else the first.
+    given, it is the one with the engine's name, or else the first that is not another name.
     """
-    names = _wire_names(body, engine_name, "")
-    if given := [name for name, is_given in names if is_given]:
+    found = _wire_names(body, engine_name, "")
+    if given := [name for name, _, is_given in found if is_given]:
         return given[0]
-    if not names or any(name == engine_name for name, _ in names):
-        return engine_name
-    return names[0][0]
+    names = [name for name, prop, _ in found if not prop.field.is_alias]
+    return engine_name if not names or engine_name in names else names[0]
 
 
-def _wire_names(body: Any, engine_name: str, where: str) -> list[tuple[str, bool]]:
+def _wire_names(body: Any, engine_name: str, where: str) -> list[tuple[str, Property, bool]]:
     """All such names, and whether the field has a value of its own."""
-    found: list[tuple[str, bool]] = []
+    found: list[tuple[str, Property, bool]] = []
     is_class = isinstance(body, type)
     cls: Any = body if is_class else type(body)
     for prop in properties(cls):
         value = None if is_class else prop.value_in(body)
         if prop.nested_type is not None:
-            inner = prop.nested_type if value is None else value
-            found += _wire_names(inner, engine_name, f"{where}{prop.name}.")
+            nested = prop.nested_type if value is None else value
+            found += _wire_names(nested, engine_name, f"{where}{prop.name}.")
         elif engine_name in prop.engine_names:
-            found.append((where + prop.name, value is not None and value != prop.default))
+            is_given = value is not None and value != prop.default
+            inner = prop.field.inner(value) if is_given and prop.field.inner else ""
+            found.append((where + prop.name + inner, prop, is_given))
     return found

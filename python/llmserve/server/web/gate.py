@@ -15,7 +15,7 @@ from llmserve.errors import LlmserveError
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.refusals import ServerDrainingError
 from llmserve.server.settings import Settings
-from llmserve.server.trust.hosts import HostRule
+from llmserve.server.trust.hosts import HostRule, check_single
 from llmserve.server.trust.keys import KeyRule
 from llmserve.server.trust.origins import OriginRule
 from llmserve.server.web.answer import Answer
@@ -130,6 +130,7 @@ class Gate:
 
     def _admit(self, scope: Scope, endpoint: Endpoint) -> None:
         """Raises the refusal of a request that may not pass."""
+        check_single(scope)
         if not endpoint.is_probe:
             self._hosts(scope)
         self._origins(scope, may_be_linked=endpoint.is_safe)

@@ -13,8 +13,7 @@ _KEYWORDS = {"format": "format", "minimum": "minimum", "maximum": "maximum", "ab
 
 def json_schema(cls: type) -> dict[str, Any]:
     """The schema of a body. Nested objects are references by class name."""
-    shown = [prop for prop in properties(cls) if prop.field.kind is None or prop.field.kind.is_shown]
-    fields = {prop.name: _property_schema(prop) for prop in shown}
+    fields = {prop.name: _property_schema(prop) for prop in properties(cls)}
     schema: dict[str, Any] = {"type": "object", "description": _summary(cls), "properties": fields}
     if required := [prop.name for prop in properties(cls) if prop.required]:
         schema["required"] = required

@@ -1,7 +1,7 @@
 """Reads JSON objects as typed bodies (:mod:`llmserve.server.web.fields` says how they are declared).
 
 Reading names the field, the limit and the value met in every error, takes ``null`` as absent, never takes a
-boolean for a number, and reports unknown fields instead of dropping them.
+boolean for a number, and reports unknown fields instead of dropping them, unless the class knows them.
 
 We do not use a library: dialects differ in what they do with unknown fields, and all of them need the
 field's name as data, which otherwise faster validators give only inside a text.
@@ -10,12 +10,12 @@ field's name as data, which otherwise faster validators give only inside a text.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.fields import Field, Property, properties
+from llmserve.server.web.fields import Field, Foreign, Property, properties
 
 T = TypeVar("T")
 
@@ -66,9 +66,15 @@ def _read_object(cls: Any, body: Mapping[str, Any], where: str, unknown: list[st
                 group[prop.attribute] = value
         elif body.get(prop.name) is not None:
             values[prop.attribute] = value
-    names = {prop.name for prop in known}
-    unknown.extend(where + key for key in body if key not in names)
+    unknown.extend(_unknown(cls, body, {prop.name for prop in known}, where))
     return cls(**values)
+
+
+def _unknown(cls: Any, body: Mapping[str, Any], names: Collection[str], where: str) -> Iterator[str]:
+    foreign: Foreign | None = getattr(cls, "foreign", None)
+    for key, value in body.items():
+        if key not in names and not (foreign and foreign.takes(key, value, where + key, names)):
+            yield where + key
 
 
 def _read_value(prop: Property, value: Any, name: str, unknown: list[str]) -> Any:

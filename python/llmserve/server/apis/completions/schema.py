@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from llmserve.server.fields.refused import ONLY_OPENAI, SAMPLERS, refused
+from llmserve.server.fields.foreign import FOREIGN, Refused
+from llmserve.server.fields.refused import Refusals
 from llmserve.server.fields.sampling import RANDOM_SEED, SAMPLING
 from llmserve.server.fields.table import group
 from llmserve.server.web.fields import Field, Values
@@ -59,7 +60,9 @@ _SAMPLING = group(
     },
     only=_PLAIN,
 )
-_REFUSED = (*SAMPLERS, *ONLY_OPENAI, "stop", "frequency_penalty", "presence_penalty")
+_BESIDE = Refused("put it beside options")
+_IN_OPTIONS = Refused("put it into options")
+_OPTION_NAMES = ("min_p", "repetition_penalty", "no_repeat_ngram_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,12 @@ class CompletionOptions:
             format="int32",
         ),
     ] = None
-    refused: Annotated[Values, refused(*_REFUSED)] = field(default_factory=dict)
+    foreign: ClassVar = Refusals(
+        {
+            **dict.fromkeys((*_PLAIN, "max_tokens", "prompt"), _BESIDE),
+            "seed": Refused("use random_seed", (-1,)),
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,18 +136,10 @@ class CompletionRequest:
     options: Annotated[CompletionOptions, Field("Advanced sampling and inference options.")] = field(
         default_factory=CompletionOptions
     )
-    refused: Annotated[
-        Values,
-        refused(
-            *_REFUSED,
-            "min_p",
-            "repetition_penalty",
-            "repeat_penalty",
-            "seed",
-            "best_of",
-            "echo",
-            "logprobs",
-            "suffix",
-            "messages",
-        ),
-    ] = field(default_factory=dict)
+    foreign: ClassVar = Refusals(
+        {
+            **{name: _IN_OPTIONS._replace(neutral=FOREIGN[name].neutral) for name in _OPTION_NAMES},
+            "random_seed": _IN_OPTIONS,
+            "seed": Refused("use random_seed in options", (-1,)),
+        }
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
+from llmserve.server.fields.foreign import Refused
 from llmserve.server.fields.loading import LOADING
-from llmserve.server.fields.refused import ONLY_OPENAI, SAMPLERS, refused
+from llmserve.server.fields.refused import Refusals
 from llmserve.server.fields.sampling import SAMPLING
 from llmserve.server.fields.table import camel, group
 from llmserve.server.web.field_kinds import MESSAGES, TEXT_OR_OBJECT
@@ -34,11 +35,9 @@ _LOADING = group(
     wire=camel,
     has_defaults=False,
 )
-# There are routes with `jsonSchema`.
-_EVERYWHERE = (*SAMPLERS, *(name for name in ONLY_OPENAI if name != "json_schema"))
-_REFUSED = refused(*_EVERYWHERE, wire=camel)
-_REFUSED_WITH_PROMPT = refused(*_EVERYWHERE, "system_prompt", "context_block", "user_prompt", wire=camel)
-_REFUSED_WITH_CONTEXT = refused(*_EVERYWHERE, "prompt", wire=camel)
+_JSON = Refused("use a route whose name has Json", may_be_empty=False)
+_WITH_PROMPT = Refusals({"json_schema": _JSON})
+_WITH_CONTEXT = Refusals({"json_schema": _JSON, "prompt": Refused("use userPrompt")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ class ParamsFields(SamplingFields):
 class ParamsRequest(ParamsFields):
     """The parameters that change. All fields are optional."""
 
-    refused: Annotated[Values, _REFUSED] = field(default_factory=dict)
+    foreign: ClassVar = _WITH_PROMPT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +116,7 @@ class GenerationFields(SamplingFields):
     """What every generation takes. Sampling fields apply to this request only."""
 
     session_id: Annotated[str | None, _SESSION] = None
-    refused: Annotated[Values, _REFUSED] = field(default_factory=dict)
+    foreign: ClassVar = _WITH_PROMPT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +130,6 @@ class PromptRequest(GenerationFields):
             example="Explain Kotlin Multiplatform in one sentence.",
         ),
     ]
-    refused: Annotated[Values, _REFUSED_WITH_PROMPT] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +143,6 @@ class ContinueRequest(GenerationFields):
             example="Now show a Kotlin code example.",
         ),
     ]
-    refused: Annotated[Values, _REFUSED_WITH_PROMPT] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +173,7 @@ class ContextRequest(GenerationFields):
             example="Which Kotlin libraries should I use?",
         ),
     ]
-    refused: Annotated[Values, _REFUSED_WITH_CONTEXT] = field(default_factory=dict)
+    foreign: ClassVar = _WITH_CONTEXT
 
 
 _JSON_SCHEMA = Field(

@@ -80,17 +80,13 @@ class ChatApi:
         headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             params = await for_model(used, params, request)
-            plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
+            has_parts = request.stream or request.time_limit_s is not None
+            plan = await self._services.generation.plan(used, conversation, params, is_stream=has_parts)
             check_plan(plan, constraint_field(request, params))
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)
             call = turns(plan, dialect=DIALECT, model=used.model, session=session, num_choices=request.n)
             async with self._services.generation.run(call) as run:
-                make = functools.partial(
-                    ChatChoice,
-                    engine=used.engine,
-                    has_logprobs=request.logprobs,
-                    reasoning_format=request.reasoning_format,
-                )
+                make = functools.partial(ChatChoice, engine=used.engine, request=request)
                 answer = _Answer(envelope, run, make)
                 if request.stream:
                     frames = answer.frames(with_usage=request.stream_options.include_usage)

@@ -6,7 +6,8 @@ from typing import Any
 
 from llmserve.engine import Engine
 from llmserve.server.apis.openai import logprobs
-from llmserve.server.apis.openai.chat_schema import ReasoningFormat
+from llmserve.server.apis.openai.chat_schema import ChatRequest
+from llmserve.server.apis.openai.turn_output import TurnOutput
 from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Tag, Turn, Words
 
 
@@ -17,17 +18,16 @@ class ChatChoice:
         self,
         index: int,
         turn: Turn,
-        engine: Engine,
         *,
-        has_logprobs: bool,
-        reasoning_format: ReasoningFormat,
+        engine: Engine,
+        request: ChatRequest,
     ) -> None:
         self.index = index
-        self.turn = turn
+        self.turn = TurnOutput(turn, request)
         self._engine = engine
-        self._is_apart = reasoning_format != "none"
-        self._is_in_content = reasoning_format in ("none", "deepseek-legacy")
-        self._shown = logprobs.ShownTokens() if has_logprobs else None
+        self._is_apart = request.reasoning_format != "none"
+        self._is_in_content = request.reasoning_format in ("none", "deepseek-legacy")
+        self._shown = logprobs.ShownTokens() if request.logprobs else None
         self._content: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[dict[str, Any]] = []

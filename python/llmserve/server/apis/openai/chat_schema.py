@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from llmserve.server.apis.openai.schema import PROMPT_LOGPROBS, SamplingFields
-from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
+from llmserve.server.fields.foreign import Refused
+from llmserve.server.fields.refused import Refusals
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.field_kinds import MESSAGES, OBJECT, OBJECTS, one_of, unchecked
-from llmserve.server.web.fields import Field, Values
+from llmserve.server.web.fields import Field
 
 ReasoningFormat: TypeAlias = Literal["auto", "deepseek", "deepseek-legacy", "none"]
 
@@ -20,6 +21,8 @@ CHAT_TEMPLATE = Field(
     "A chat template (Jinja), or the name of one of the model's. Refused unless the server's setting "
     "`LLMSERVE_REQUEST_CHAT_TEMPLATE` is on."
 )
+
+DOCUMENTS = Field("Documents for the chat template; refused if it does not read them.", kind=OBJECTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +68,6 @@ class ChatRequest(SamplingFields):
         ),
     ] = None
     parallel_tool_calls: Annotated[bool, Field("Whether a turn may have several calls.")] = True
-    functions: Annotated[
-        Any,
-        Field("Refused, because it is the old form of `tools`.", kind=unchecked(OBJECTS.schema)),
-    ] = None
     logprobs: Annotated[bool, Field("Give log-probabilities of the answer's tokens.")] = False
     top_logprobs: Annotated[
         int | None, Field("Number of alternatives for each token.", minimum=0, maximum=20)
@@ -90,10 +89,7 @@ class ChatRequest(SamplingFields):
         Field("Further variables for the chat template.", kind=OBJECT),
     ] = field(default_factory=dict)
     chat_template: Annotated[str | None, CHAT_TEMPLATE] = None
-    documents: Annotated[
-        tuple[dict[str, Any], ...],
-        Field("Documents for the chat template; refused if it does not read them.", kind=OBJECTS),
-    ] = ()
+    documents: Annotated[tuple[dict[str, Any], ...], DOCUMENTS] = ()
     add_generation_prompt: Annotated[
         bool | None, Field("Begin the assistant's turn. Default: true, unless it continues a message.")
     ] = None
@@ -102,6 +98,11 @@ class ChatRequest(SamplingFields):
         Field("Continue the last message. Not with `add_generation_prompt`."),
     ] = False
     modalities: Annotated[Any, Field("Only `text`.", kind=unchecked({"type": "array"}))] = None
-    refused: Annotated[Values, refused(*EVERYWHERE, *CHAT, "reasoning", "max_output_tokens")] = field(
-        default_factory=dict
+    foreign: ClassVar = Refusals(
+        {
+            "prompt": Refused("use messages"),
+            "input": Refused("use messages"),
+            "inputs": Refused("use messages"),
+            "add_special_tokens": Refused("the chat template writes them", (False,)),
+        }
     )

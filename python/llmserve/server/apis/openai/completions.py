@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from llmserve import _core
-from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai import answers, logprobs
 from llmserve.server.apis.openai.answers import Envelope
+from llmserve.server.apis.openai.completion_choice import Choice
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.for_model import for_model
-from llmserve.server.apis.openai.prompt_logprobs import echoed, prompt_logprobs
+from llmserve.server.apis.openai.prompt_logprobs import prompt_logprobs
 from llmserve.server.apis.openai.sampling import check_prompt_logprobs, ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
-from llmserve.server.apis.openai.time_limit import TimeLimit
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
-from llmserve.server.refusals import CallCancelledError, FieldError
+from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
@@ -32,7 +30,7 @@ from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
-from llmserve.types import Completion, Delta, PromptToken, Timings, Usage
+from llmserve.types import Delta, Usage
 
 _EXAMPLE = {
     "id": "cmpl-1",
@@ -86,7 +84,6 @@ class CompletionsApi:
         params: SamplingParams,
         session: str | None,
         tokens_field: str,
-        time_limit: TimeLimit | None = None,
     ) -> AsyncGenerator[tuple[UsedModel, list[Choice]], None]:
         """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
 
@@ -113,7 +110,7 @@ class CompletionsApi:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
             params = await for_model(used, params, request)
             choices = [
-                Choice(used.engine, request, prompt_index, number, params, time_limit)
+                Choice(used.engine, request, prompt_index, number, params)
                 for prompt_index in range(len(request.prompt))
                 for number in range(request.n)
             ]
@@ -140,8 +137,6 @@ class CompletionsApi:
 
 
 def _params(request: OpenAiCompletionRequest) -> SamplingParams:
-    if request.suffix:
-        raise FieldError("suffix", "is not supported: put a model's own infill tokens into the prompt")
     if request.best_of is not None and request.best_of != request.n:
         raise FieldError("best_of", f"must equal n ({request.n}) if given, got {request.best_of}")
     check_prompt_logprobs(request.prompt_logprobs, is_stream=request.stream)
@@ -176,139 +171,6 @@ async def _check_size(request: OpenAiCompletionRequest, run: Run[Stream]) -> Non
         )
 
 
-@dataclass(slots=True)
-class Choice:
-    """One choice for one prompt."""
-
-    engine: Engine
-    request: OpenAiCompletionRequest
-    prompt_index: int
-    number: int
-    base: SamplingParams
-    time_limit: TimeLimit | None = None
-    truncated: list[int] | None = None
-    """What `truncate_prompt_tokens` leaves of the prompt."""
-    run: Run[Stream] | None = None
-    """`None` if nothing is to be generated."""
-    echoed: str = ""
-    shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
-    legacy: logprobs.LegacyLogprobs | None = None
-    unshown: list[PromptToken] = field(default_factory=list)
-    """What has come of the prompt, until it is echoed in a stream."""
-    completion: Completion | None = None
-    """Once it has ended."""
-
-    @property
-    def index(self) -> int:
-        """Its place among the choices of the request."""
-        return self.prompt_index * self.request.n + self.number
-
-    @property
-    def name(self) -> str:
-        """How the client calls its prompt, if it sent several."""
-        return f"prompt[{self.prompt_index}]" if len(self.request.prompt) > 1 else ""
-
-    @property
-    def prompt(self) -> str | list[int]:
-        """The prompt of this choice."""
-        if self.truncated is not None:
-            return self.truncated
-        return self.request.prompt[self.prompt_index]
-
-    @property
-    def params(self) -> SamplingParams:
-        """The sampling parameters, with what keys the choice's draws."""
-        return self.base.replace(choice_index=self.number) if self.number else self.base
-
-    @property
-    def is_wanted_at_end(self) -> bool:
-        """Whether nobody looks at single outputs."""
-        return not self.request.stream and self.time_limit is None
-
-    @property
-    def is_timed_out(self) -> bool:
-        """Whether the client's time limit has ended the text."""
-        return self.time_limit is not None and self.time_limit.has_passed
-
-    @property
-    def shown_stop(self) -> str:
-        """The stop string that ended the text, if it is shown."""
-        if self.completion is None or not self.request.include_stop_str_in_output:
-            return ""
-        return self.completion.stop or ""
-
-    @property
-    def hidden_stop(self) -> str | None:
-        """The stop string that ended the text, if it is not shown."""
-        return None if self.completion is None or self.shown_stop else self.completion.stop
-
-    async def result(self) -> Completion:
-        """The whole output.
-
-        Raises:
-            CallCancelledError: Another client cancelled it.
-            ServerStoppingError: The server did.
-        """
-        if self.run is None:
-            self.completion = await self._without_output()
-        else:
-            outputs = await self.run.outputs()
-            self.completion = await outputs[self.index].result()
-            otherwise = None if self.is_timed_out else CallCancelledError
-            self.run.check_end(self.completion.finish_reason, otherwise)
-        return self.completion
-
-    async def _without_output(self) -> Completion:
-        return Completion(
-            text="",
-            tokens=(),
-            finish_reason="length",
-            usage=Usage(prompt_tokens=len(await self._prompt_ids())),
-            timings=Timings(),
-            seed=self.params.seed or 0,
-            stop=None,
-        )
-
-    async def prepare(self) -> None:
-        """Truncates the prompt, and finds the text that is echoed."""
-        if (limit := self.request.truncate_prompt_tokens) is not None:
-            self.truncated = (await self._prompt_ids())[-limit:]
-        if self.request.echo:
-            await self._find_echo()
-        if self.request.logprobs is not None:
-            self.legacy = logprobs.LegacyLogprobs(self.request.logprobs)
-
-    async def _find_echo(self) -> None:
-        prompt = self.prompt
-        self.echoed = (
-            prompt if isinstance(prompt, str) else await self.engine.detokenize(prompt, render_special=True)
-        )
-
-    async def _prompt_ids(self) -> list[int]:
-        prompt = self.prompt
-        return await self.engine.tokenize(prompt) if isinstance(prompt, str) else prompt
-
-    async def echo_of(self, prompt: Sequence[PromptToken]) -> dict[str, Any] | None:
-        """The lists of the echoed prompt's tokens, if they are shown."""
-        if not self.scores_echo or self.legacy is None:
-            return None
-        return await echoed(self.engine, prompt, self.echoed, self.legacy)
-
-    @property
-    def scores_echo(self) -> bool:
-        """Whether the prompt's tokens are shown with it."""
-        return self.request.echo and self.legacy is not None
-
-    async def logprobs_of(self, delta: Delta, stop: str | None, *, is_last: bool) -> dict[str, Any] | None:
-        """The lists of the tokens that are shown with a delta."""
-        if self.legacy is None or self.run is None:
-            return None
-        tokens = self.shown.push(delta.text, delta.tokens)
-        if is_last:
-            tokens += self.shown.flush(stop)
-        return self.legacy.render(tokens, await logprobs.load_texts(self.engine, tokens))
-
-
 class _Answer:
     """All choices of a request as one answer."""
 
@@ -321,6 +183,9 @@ class _Answer:
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
+        async with aclosing(self._deltas()) as deltas:
+            async for _ in deltas:
+                pass
         completions = [await choice.result() for choice in self._choices]
         shown = []
         for index, (choice, completion) in enumerate(zip(self._choices, completions, strict=True)):
@@ -346,8 +211,8 @@ class _Answer:
                 yield self._frame(_choice(index, choice.echoed, None, "length"))
             elif self._request.echo and not choice.scores_echo:
                 yield self._frame(_choice(index, choice.echoed, None, None))
-        if (run := self._choices[0].run) is not None:
-            async with aclosing(merged(await run.outputs())) as deltas:
+        if self._choices[0].run is not None:
+            async with aclosing(self._deltas()) as deltas:
                 async for index, delta in deltas:
                     frame = await (self._last(index) if delta is None else self._part(index, delta))
                     if frame:
@@ -355,6 +220,9 @@ class _Answer:
         if self._request.stream_options.include_usage:
             yield answers.frame({**self._envelope.fields(self._envelope.kind, []), "usage": self._usage()})
         yield DONE
+
+    def _deltas(self) -> AsyncGenerator[tuple[int, Delta | None], None]:
+        return merged([choice.deltas() for choice in self._choices])
 
     async def _part(self, index: int, delta: Delta) -> bytes:
         choice = self._choices[index]

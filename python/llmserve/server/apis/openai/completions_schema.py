@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from llmserve.server.apis.openai.schema import PROMPT_LOGPROBS, SamplingFields, token_limit
-from llmserve.server.fields.refused import EVERYWHERE, RAW_PROMPT, refused
+from llmserve.server.fields.foreign import Refused
+from llmserve.server.fields.refused import Refusals
 from llmserve.server.fields.sampling import MAX_COUNT
-from llmserve.server.web.field_kinds import unchecked
-from llmserve.server.web.fields import Field, Values
+from llmserve.server.web.fields import Field
 from llmserve.server.web.token_kinds import PROMPTS, Prompts
 
 DEFAULT_MAX_TOKENS = 16
@@ -50,26 +50,7 @@ class OpenAiCompletionRequest(SamplingFields):
         ),
     ] = None
     prompt_logprobs: Annotated[int | None, PROMPT_LOGPROBS] = None
-    suffix: Annotated[
-        Any,
-        Field(
-            "Refused: put the model's own infill tokens into the prompt.", kind=unchecked({"type": "string"})
-        ),
-    ] = None
-    include_stop_str_in_output: Annotated[
-        bool, Field("vLLM's: end the text with the stop string that ended the generation.")
-    ] = False
-    truncate_prompt_tokens: Annotated[
-        int | None, Field("Keep only this number of tokens, the last ones, of each prompt.", minimum=1)
-    ] = None
-    refused: Annotated[
-        Values,
-        refused(
-            *EVERYWHERE,
-            *RAW_PROMPT,
-            "top_logprobs",
-        ),
-    ] = field(default_factory=dict)
+    foreign: ClassVar = Refusals({"top_logprobs": Refused("use logprobs", (0,))})
 
     @property
     def num_tokens_wanted(self) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
-from llmserve.server.fields.refused import refused
+from llmserve.server.fields.foreign import Refused
+from llmserve.server.fields.refused import Refusals
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.field_kinds import OBJECT_OR_TEXT, TEXT_ARRAY
-from llmserve.server.web.fields import Field, Kind, Values
+from llmserve.server.web.fields import Field, Kind
 
 _SYNTAX = "GBNF (with a `::=`) or llguidance's Lark"
 
@@ -21,6 +22,14 @@ def _read_choices(value: Any, name: str) -> tuple[str, ...]:
         raise FieldError(name, "must have at least one text, got none", limit=1)
     return texts
 
+
+# Documents are closed objects without blanks, and there is one backend.
+_OF_VLLM = {
+    "disable_fallback": Refused("there is one backend", (False, True)),
+    "disable_any_whitespace": Refused("documents have no blanks", (False, True)),
+    "disable_additional_properties": Refused("objects are closed", (False, True)),
+    "whitespace_pattern": Refused("documents have no blanks"),
+}
 
 CHOICES = Kind(_read_choices, {**TEXT_ARRAY.schema, "minItems": 1})
 
@@ -39,8 +48,8 @@ class StructuredOutputs:
     ] = None
     grammar: Annotated[str | None, Field(f"A grammar: {_SYNTAX}.")] = None
     structural_tag: Annotated[Any, Field(_STRUCTURAL_TAG, engine="grammar", kind=OBJECT_OR_TEXT)] = None
-    refused: Annotated[Values, refused("disable_any_whitespace", "whitespace_pattern")] = field(
-        default_factory=dict
+    foreign: ClassVar = Refusals(
+        known=_OF_VLLM, otherwise=Refused("it is not a field of this object", may_be_empty=False)
     )
 
 

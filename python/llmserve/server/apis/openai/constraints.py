@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import orjson
-
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.constraint_schema import ConstraintFields, StructuredOutputs
-from llmserve.server.conversation.json_formats import json_schema_of, schema_text
+from llmserve.server.apis.openai.formats import format_schema, format_text, kind_of_format, text_field
+from llmserve.server.conversation.json_formats import from_text, schema_text
 from llmserve.server.conversation.tool_formats import literal
 from llmserve.server.grammars.requested import read_grammar
 from llmserve.server.grammars.structural_tags import structural_tag_to_lark
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import wire_name
-from llmserve.server.web.schema import kind_of, shown
 
 _ENGINE_NAMES = ("json_schema", "regex", "grammar")
 
@@ -64,8 +62,9 @@ def _given(
     fields: ConstraintFields, response_format: Mapping[str, Any] | None, format_field: str
 ) -> Iterator[tuple[str, Constraint]]:
     """The constraints of a request, with the field of each."""
-    if (of_format := _of_format(response_format, format_field)) is not None:
-        yield format_field, of_format
+    is_flat = format_field != "response_format"
+    if (of_format := _of_format(response_format, format_field, is_flat=is_flat)) is not None:
+        yield of_format
     outputs = fields.structured_outputs or StructuredOutputs()
     if outputs.json_object:
         yield "structured_outputs.json_object", Constraint("json_schema", '{"type":"object"}')
@@ -82,8 +81,8 @@ def _given(
         "structured_outputs.structural_tag": outputs.structural_tag,
     }
     for field, tag in tags.items():
-        if tag:
-            yield field, _of_tag(_from_text(tag, field), field)
+        if tag is not None and tag != "":
+            yield field, _of_tag(from_text(tag, field), field)
     expressions = {
         "regex": fields.regex,
         "guided_regex": fields.guided_regex,
@@ -104,30 +103,17 @@ def _given(
                 yield field, Constraint(engine_name, text)
 
 
-def _of_format(given: Mapping[str, Any] | None, field: str) -> Constraint | None:
-    """The constraint of a response format; beside OpenAI's, those of TGI, Together and Fireworks."""
-    kind = None if given is None else given.get("type")
-    if given is not None and kind in ("regex", "grammar"):
-        names = ("pattern", "regex", "value") if kind == "regex" else ("grammar", "value")
-        return Constraint(kind, _format_text(given, field, names))
-    if given is not None and kind in ("json", "json_object") and given.get("value") is not None:
-        return Constraint("json_schema", _schema_text(given["value"], f"{field}.value"))
+def _of_format(
+    given: Mapping[str, Any] | None, field: str, *, is_flat: bool
+) -> tuple[str, Constraint] | None:
+    """The constraint of a response format, with the field that has it."""
+    if given is None or (kind := kind_of_format(given, field)) == "text":
+        return None
+    if kind in ("regex", "grammar"):
+        return f"{field}.{text_field(given)}", Constraint(kind, format_text(given, field))
     if kind == "structural_tag":
-        return _of_tag(given, field)
-    if kind not in (None, "text", "json_object", "json_schema"):
-        known = "text, json_object, json_schema, regex, grammar or structural_tag"
-        raise FieldError(f"{field}.type", f"must be {known}, got {shown(kind)}")
-    schema = json_schema_of(given, field)
-    return None if schema is None else Constraint("json_schema", schema)
-
-
-def _format_text(given: Mapping[str, Any], field: str, names: tuple[str, ...]) -> str:
-    for name in names:
-        if (text := given.get(name)) is not None:
-            if not isinstance(text, str) or not text:
-                raise FieldError(f"{field}.{name}", f"must be a text that is not empty, got {kind_of(text)}")
-            return text
-    raise FieldError(f"{field}.{names[0]}", "is required")
+        return field, _of_tag(given, field)
+    return field, Constraint("json_schema", format_schema(given, field, is_flat=is_flat))
 
 
 def _of_tag(tag: Any, field: str) -> Constraint:
@@ -135,17 +121,7 @@ def _of_tag(tag: Any, field: str) -> Constraint:
 
 
 def _schema_text(schema: Any, field: str) -> str:
-    return schema_text(_from_text(schema, field), field)
-
-
-def _from_text(value: Any, field: str) -> Any:
-    """What a client may send as an object or as its text."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError as error:
-        raise FieldError(field, f"is not valid JSON: {error}") from None
+    return schema_text(from_text(schema, field), field)
 
 
 def _any_of(texts: tuple[str, ...] | None) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
-from llmserve.server.fields.refused import refused
+from llmserve.server.fields.foreign import Refused
+from llmserve.server.fields.refused import Refusals
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.field_kinds import one_of
-from llmserve.server.web.fields import Field, Kind, Values
+from llmserve.server.web.fields import Field, Kind
 from llmserve.server.web.token_kinds import PROMPTS, Prompts, read_prompts
 
 MAX_INPUTS = 2048
@@ -54,7 +55,7 @@ class EmbeddingsRequest:
             maximum=2**31 - 1,
         ),
     ] = None
-    refused: Annotated[Values, refused("truncate_prompt_tokens")] = field(default_factory=dict)
+    foreign: ClassVar = Refusals(known={"truncate_prompt_tokens": Refused("inputs are never truncated")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,14 @@ from contextlib import aclosing
 from typing import Any
 
 from llmserve.server.apis.openai import answers
-from llmserve.server.apis.openai.completions import Choice, CompletionsApi
+from llmserve.server.apis.openai.completion_choice import Choice
+from llmserve.server.apis.openai.completions import CompletionsApi
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.native_schema import NATIVE_SAMPLING, NativeCompletionRequest
 from llmserve.server.apis.openai.sampling import ignored_stops, sampling_params
-from llmserve.server.apis.openai.time_limit import TimeLimit
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
@@ -64,17 +64,17 @@ class NativeCompletionApi:
             sampling=native.sampling,
             bad_words=native.bad_words,
             stream=native.stream,
+            include_stop_str_in_output=native.include_stop_str_in_output,
+            truncate_prompt_tokens=native.truncate_prompt_tokens,
+            t_max_predict_ms=native.t_max_predict_ms,
         )
         values = {**NATIVE_SAMPLING.defaults(), **native.sampling}
         params = sampling_params(values, max_tokens=native.num_tokens_wanted or 1, logprobs=None)
         params = await with_constraint(native, params, native.response_format)
         session = SESSION.of(exchange.request.scope)
         headers = answer_headers([*parsed.unknown, *ignored_stops(params)], seed=params.seed)
-        milliseconds = native.t_max_predict_ms or 0
-        time_limit = TimeLimit(milliseconds) if milliseconds > 0 else None
-        async with self._completions.submitted(
-            request, params, session, wire_name(native, "max_tokens"), time_limit
-        ) as (used, (choice,)):
+        tokens_field = wire_name(native, "max_tokens")
+        async with self._completions.submitted(request, params, session, tokens_field) as (used, (choice,)):
             answer = _Answer(used.entry.id, native, choice)
             if native.stream:
                 await exchange.send_events(answer.frames(), answers.render_error, headers=headers)
@@ -92,29 +92,21 @@ class _Answer:
 
     async def whole(self) -> dict[str, Any]:
         """The answer as one object."""
-        async with aclosing(self._deltas()) as deltas:
+        async with aclosing(self._choice.deltas()) as deltas:
             async for _ in deltas:
                 pass
         completion = await self._choice.result()
-        return self._ended(completion, completion.text, [token.id for token in completion.tokens])
+        text = completion.text + self._choice.shown_stop
+        return self._ended(completion, text, [token.id for token in completion.tokens])
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events; nothing follows the one that has `stop`."""
-        async with aclosing(self._deltas()) as deltas:
+        async with aclosing(self._choice.deltas()) as deltas:
             async for delta in deltas:
                 if delta.text:
                     yield answers.frame(self._part(delta))
-        yield answers.frame(self._ended(await self._choice.result(), "", []))
-
-    async def _deltas(self) -> AsyncGenerator[Delta, None]:
-        """The outputs, up to the client's time limit."""
-        if self._choice.run is None:
-            return
-        output, limit = await self._choice.run.output(), self._choice.time_limit
-        async for delta in output:
-            if limit is not None and limit.ends_with(delta):
-                output.abort()
-            yield delta
+        completion = await self._choice.result()
+        yield answers.frame(self._ended(completion, self._choice.shown_stop, []))
 
     def _part(self, delta: Delta) -> dict[str, Any]:
         tokens = [token.id for token in delta.tokens] if self._request.return_tokens else []
@@ -135,7 +127,7 @@ class _Answer:
             "tokens_evaluated": counts.prompt_tokens,
             "tokens_cached": counts.cached_tokens,
             "has_new_line": "\n" in completion.text,
-            "truncated": False,
+            "truncated": self._choice.is_truncated,
             "stop_type": stop_type,
             "stopping_word": completion.stop or "",
             "timings": answers.timings(counts, completion.timings),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from llmserve.server.apis.openai.schema import (
     RESPONSE_FORMAT,
@@ -12,7 +12,7 @@ from llmserve.server.apis.openai.schema import (
     openai_sampling,
     token_limit,
 )
-from llmserve.server.fields.refused import CHAT, EVERYWHERE, RAW_PROMPT, refused
+from llmserve.server.fields.refused import Refusals
 from llmserve.server.fields.samplers import NATIVE_SAMPLERS
 from llmserve.server.fields.sampling import MAX_COUNT
 from llmserve.server.web.fields import Field, Values
@@ -56,29 +56,8 @@ class NativeCompletionRequest(GenerationFields):
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     sampling: Annotated[Values, NATIVE_SAMPLING] = field(default_factory=dict)
     response_format: Annotated[Mapping[str, Any] | None, RESPONSE_FORMAT] = None
-    t_max_predict_ms: Annotated[
-        int | None,
-        Field(
-            "Time limit from the first token on, in milliseconds; it ends the text once that has a line end. "
-            "0 and -1: none.",
-            minimum=-1,
-            maximum=MAX_COUNT,
-        ),
-    ] = None
     return_tokens: Annotated[bool, Field("Give the ids of the tokens as well.")] = False
-    refused: Annotated[
-        Values,
-        refused(
-            *(name for name in EVERYWHERE if name != "t_max_predict_ms"),
-            *CHAT,
-            *RAW_PROMPT,
-            "reasoning_format",
-            "n",
-            "logprobs",
-            "top_logprobs",
-            "prompt_logprobs",
-        ),
-    ] = field(default_factory=dict)
+    foreign: ClassVar = Refusals()
 
     @property
     def num_tokens_wanted(self) -> int:

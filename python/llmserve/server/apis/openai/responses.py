@@ -14,10 +14,12 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.constraints import constraint_field, with_constraint
 from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.for_model import for_model
-from llmserve.server.apis.openai.responses_input import chat_format, conversation_of, response_params
+from llmserve.server.apis.openai.responses_input import conversation_of, response_params
 from llmserve.server.apis.openai.responses_items import Event, OutputItems
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.openai.sampling import ignored_stops
+from llmserve.server.apis.openai.schema import token_limit
+from llmserve.server.apis.openai.turn_output import TurnOutput
 from llmserve.server.conversation import Turn, TurnEnd, check_plan
 from llmserve.server.error_shapes import openai as errors
 from llmserve.server.error_shapes.openai import OPENAI
@@ -75,17 +77,17 @@ class ResponsesApi:
         conversation = conversation_of(
             request, may_bring_template=self._services.settings.request_chat_template
         )
-        answer_format = chat_format(request.text.format)
-        params = await with_constraint(request, response_params(request), answer_format, "text.format")
+        params = await with_constraint(request, response_params(request), request.text.format, "text.format")
         session = SESSION.of(exchange.request.scope)
         headers = answer_headers([*parsed.unknown, *ignored_stops(params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             params = await for_model(used, params, request)
-            plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
+            has_parts = request.stream or request.time_limit_s is not None
+            plan = await self._services.generation.plan(used, conversation, params, is_stream=has_parts)
             check_plan(plan, constraint_field(request, params))
             call = turns(plan, dialect=errors.DIALECT, model=used.model, session=session)
             async with self._services.generation.run(call) as run:
-                response = _Response(_head(request, used.entry.id, params), run)
+                response = _Response(request, _head(request, used.entry.id, params), run)
                 if request.stream:
                     await exchange.send_events(response.frames(), response.render_error, headers=headers)
                 else:
@@ -95,18 +97,20 @@ class ResponsesApi:
 class _Response:
     """One response."""
 
-    def __init__(self, head: dict[str, Any], run: Run[Turn]) -> None:
+    def __init__(self, request: ResponsesRequest, head: dict[str, Any], run: Run[Turn]) -> None:
+        self._request = request
         self._head = head
         self._run = run
-        self._items = OutputItems()
+        self._items = OutputItems(shows_tags=request.reasoning_format == "none")
         self._num_events = 0
+        self._end: TurnEnd | None = None
 
     async def whole(self) -> dict[str, Any]:
         """The response as one object."""
         async with aclosing(self._events()) as events:
             async for _ in events:
                 pass
-        return await self._ended()
+        return self._ended()
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The response as events."""
@@ -116,22 +120,24 @@ class _Response:
         async with aclosing(self._events()) as events:
             async for event in events:
                 yield self._frame(event)
-        response = await self._ended()
+        response = self._ended()
         yield self._frame({"type": f"response.{response['status']}", "response": response})
 
     async def _events(self) -> AsyncGenerator[Event, None]:
-        turn = await self._run.output()
+        turn = TurnOutput(await self._run.output(), self._request)
         async with aclosing(turn.pieces()) as pieces:
             async for piece in pieces:
                 for event in self._items.add(piece):
                     yield event
         end = turn.end
         self._run.check_end(end.finish_reason, CallCancelledError)
+        self._end = end
         for event in self._items.close("completed" if end.finish_reason == "stop" else "incomplete"):
             yield event
 
-    async def _ended(self) -> dict[str, Any]:
-        end = (await self._run.output()).end
+    def _ended(self) -> dict[str, Any]:
+        if (end := self._end) is None:
+            raise RuntimeError("the turn has not ended")
         is_whole = end.finish_reason == "stop"
         return {
             **self._head,
@@ -165,7 +171,7 @@ def _head(request: ResponsesRequest, model: str, params: SamplingParams) -> dict
         "error": None,
         "incomplete_details": None,
         "instructions": request.instructions,
-        "max_output_tokens": request.max_output_tokens,
+        "max_output_tokens": token_limit(request),
         "metadata": {},
         "model": model,
         "output": [],

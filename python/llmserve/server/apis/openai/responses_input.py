@@ -7,7 +7,7 @@ from typing import Any
 
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.apis.openai.sampling import sampling_params
+from llmserve.server.apis.openai.sampling import sampling_params, turn_limit
 from llmserve.server.conversation import Conversation
 from llmserve.server.conversation.messages import check_parts, template_of, variables_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
@@ -34,6 +34,8 @@ def conversation_of(request: ResponsesRequest, *, may_bring_template: bool = Fal
         callable_tools=callable_tools,
         mode=mode,
         is_parallel=request.parallel_tool_calls,
+        documents=request.documents,
+        max_prompt_tokens=request.truncate_prompt_tokens,
         template=template_of(request.chat_template, is_allowed=may_bring_template),
         variables=variables_of(request.chat_template_kwargs, request.reasoning.effort),
     )
@@ -57,24 +59,7 @@ def response_params(request: ResponsesRequest) -> SamplingParams:
         FieldError: A field is wrong.
         InvalidParameterError: The engine refuses a value.
     """
-    if request.max_output_tokens == 0:
-        raise FieldError(
-            "max_output_tokens", "must be at least 1, or -1 for the context length, got 0", limit=1
-        )
-    return sampling_params(
-        request.sampling,
-        max_tokens=request.max_output_tokens,
-        logprobs=None,
-    )
-
-
-def chat_format(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A format as chat has it, with the schema one level deeper."""
-    if given is None or given.get("type") != "json_schema" or "json_schema" in given:
-        return given
-    if given.get("schema") is None:
-        raise FieldError("text.format.schema", "is required")
-    return {"type": "json_schema", "json_schema": given}
+    return sampling_params(request.sampling, max_tokens=turn_limit(request), logprobs=None)
 
 
 def messages_of(request: ResponsesRequest) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -134,6 +119,8 @@ class _Items:
             raise FieldError(
                 f"{where}.role", f"must be {', '.join(_ROLES[:-1])} or {_ROLES[-1]}, got {shown(role)}"
             )
+        if item.get("prefix"):
+            raise FieldError(f"{where}.prefix", "is not supported: only chat continues a message")
         content = item.get("content")
         if not isinstance(content, str | list):
             raise FieldError(f"{where}.content", f"must be a string or an array, got {kind_of(content)}")

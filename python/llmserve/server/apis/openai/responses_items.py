@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Words
+from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Tag, Words
 
 Event: TypeAlias = dict[str, Any]
 
@@ -14,13 +14,15 @@ Event: TypeAlias = dict[str, Any]
 class OutputItems:
     """Makes items of a turn's pieces; each call gives the events of what is new."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shows_tags: bool = False) -> None:
+        """``shows_tags``: reasoning is part of the text, between its tags."""
+        self._shows_tags = shows_tags
         self.items: list[dict[str, Any]] = []
         self._texts: list[str] = []
 
     def add(self, piece: Piece) -> Iterator[Event]:
         """Takes a piece in."""
-        if isinstance(piece, Words):
+        if isinstance(piece, Words) or (self._shows_tags and isinstance(piece, Reasoning | Tag)):
             if piece.text:
                 yield from self._add_text("message", piece.text)
         elif isinstance(piece, Reasoning):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
-from llmserve.server.apis.openai.chat_schema import CHAT_TEMPLATE, TOOL_CHOICE
+from llmserve.server.apis.openai.chat_schema import CHAT_TEMPLATE, DOCUMENTS, TOOL_CHOICE
+from llmserve.server.apis.openai.formats import inner_field
 from llmserve.server.apis.openai.schema import GenerationFields
-from llmserve.server.fields.refused import CHAT, EVERYWHERE, refused
+from llmserve.server.fields.foreign import Refused
+from llmserve.server.fields.refused import MISPLACED, Refusals
 from llmserve.server.fields.sampling import MAX_COUNT
-from llmserve.server.web.field_kinds import OBJECT, OBJECTS, TEXT_OR_OBJECTS, unchecked
-from llmserve.server.web.fields import Field, Values
+from llmserve.server.web.field_kinds import OBJECT, OBJECTS, TEXT_OR_OBJECTS, one_of, unchecked
+from llmserve.server.web.fields import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +27,10 @@ class TextOptions:
             "pattern}`, `{type: grammar, grammar}` or `{type: structural_tag, format}`.",
             engine=("json_schema", "regex", "grammar"),
             kind=OBJECT,
+            inner=inner_field,
         ),
     ] = None
+    foreign: ClassVar = MISPLACED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,7 @@ class ReasoningOptions:
     effort: Annotated[
         str | None, Field("Passed to the chat template; `none` also turns reasoning off there.")
     ] = None
+    foreign: ClassVar = MISPLACED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +84,15 @@ class ResponsesRequest(GenerationFields):
         ),
     ] = None
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
+    reasoning_format: Annotated[
+        Literal["auto", "deepseek", "none"],
+        Field(
+            "llama-server's: reasoning is an item of its own (`auto`, `deepseek`), or stands between its "
+            "tags in the text (`none`).",
+            kind=one_of("auto", "deepseek", "none"),
+        ),
+    ] = "auto"
+    documents: Annotated[tuple[dict[str, Any], ...], DOCUMENTS] = ()
     chat_template: Annotated[str | None, CHAT_TEMPLATE] = None
     chat_template_kwargs: Annotated[
         Mapping[str, Any],
@@ -97,22 +111,14 @@ class ResponsesRequest(GenerationFields):
     prompt: Annotated[
         Any, Field("Refused: templates are not stored.", kind=unchecked({"type": "object"}))
     ] = None
-    refused: Annotated[
-        Values,
-        refused(
-            *EVERYWHERE,
-            *CHAT,
-            "prompt_logprobs",
-            "messages",
-            "max_tokens",
-            "max_completion_tokens",
-            "n_predict",
-            "response_format",
-            "reasoning_effort",
-            "reasoning_format",
-            "documents",
-            "n",
-            "logprobs",
-            "top_logprobs",
-        ),
-    ] = field(default_factory=dict)
+    foreign: ClassVar = Refusals(
+        {
+            "messages": Refused("use input"),
+            "inputs": Refused("use input"),
+            "max_tokens": Refused("use max_output_tokens"),
+            "max_completion_tokens": Refused("use max_output_tokens"),
+            "reasoning_effort": Refused("use reasoning.effort"),
+            "response_format": Refused("use text.format", ({"type": "text"},), may_be_empty=False),
+            "add_special_tokens": Refused("the chat template writes them", (False,)),
+        }
+    )

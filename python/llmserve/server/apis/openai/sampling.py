@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from llmserve.sampling_params import SamplingParams
-from llmserve.server.apis.openai.schema import OPENAI_SAMPLING, SamplingFields
+from llmserve.server.apis.openai.schema import OPENAI_SAMPLING, GenerationFields, SamplingFields, token_limit
 from llmserve.server.fields import sampling
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.fields import Values
+from llmserve.server.web.fields import Values, wire_name
 
 
 def sampling_params(
@@ -26,6 +26,18 @@ def sampling_params(
         logprobs=logprobs,
         prompt_logprobs=prompt_logprobs,
     )
+
+
+def turn_limit(fields: GenerationFields) -> int | None:
+    """The limit on tokens of an assistant's turn, which has one at least.
+
+    Raises:
+        FieldError: The limit is 0.
+    """
+    if (limit := token_limit(fields)) == 0:
+        reason = "must be at least 1, or -1 for the context length, got 0"
+        raise FieldError(wire_name(fields, "max_tokens"), reason, limit=1)
+    return limit
 
 
 def check_prompt_logprobs(prompt_logprobs: int | None, *, is_stream: bool) -> None:

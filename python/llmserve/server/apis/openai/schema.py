@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from llmserve.server.apis.openai.constraint_schema import ConstraintFields
+from llmserve.server.apis.openai.formats import inner_field
+from llmserve.server.fields.refused import MISPLACED
 from llmserve.server.fields.sampling import MAX_COUNT, RANDOM_SEED, SAMPLING
 from llmserve.server.fields.table import Differences, group
 from llmserve.server.web.field_kinds import OBJECT, TEXTS
@@ -66,7 +68,7 @@ def openai_sampling(defaults: Mapping[str, Any] | None = None) -> Group:
 OPENAI_SAMPLING = openai_sampling()
 
 
-_TOKEN_LIMITS = ("n_predict", "max_completion_tokens", "max_tokens")
+_TOKEN_LIMITS = ("n_predict", "max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
 def token_limit(fields: object) -> int | None:
@@ -81,6 +83,7 @@ RESPONSE_FORMAT = Field(
     "to it.",
     engine=("json_schema", "regex", "grammar"),
     kind=OBJECT,
+    inner=inner_field,
 )
 
 
@@ -94,17 +97,50 @@ PROMPT_LOGPROBS = Field(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationFields(ConstraintFields):
-    """How tokens are drawn, with tokens that are named by their text."""
+    """How tokens are drawn and shown, with tokens that are named by their text."""
 
     sampling: Annotated[Values, OPENAI_SAMPLING] = field(default_factory=dict)
     """The fields that are given. The others have the defaults of the model's settings, or of the route."""
     bad_words: Annotated[
         tuple[str, ...],
         Field(
-            "vLLM's: texts of one token each, which is never drawn, with a space before it or without.",
+            "vLLM's: texts of one token each, which is never drawn, with a space before it or without. A "
+            "word of several tokens is refused: the engine bans tokens, not sequences of them.",
             kind=TEXTS,
         ),
     ] = ()
+    n_predict: Annotated[
+        int | None,
+        Field(
+            "llama-server's limit on tokens, and the one that counts if several are given; -1: up to the "
+            "context length.",
+            engine="max_tokens",
+            is_alias=True,
+            minimum=-1,
+            maximum=MAX_COUNT,
+        ),
+    ] = None
+    include_stop_str_in_output: Annotated[
+        bool, Field("vLLM's: end the text with the stop string that ended the generation.")
+    ] = False
+    truncate_prompt_tokens: Annotated[
+        int | None, Field("Keep only this number of tokens, the last ones, of each prompt.", minimum=1)
+    ] = None
+    t_max_predict_ms: Annotated[
+        int | None,
+        Field(
+            "llama-server's: a time limit from the first token on, in milliseconds; it ends the text once "
+            "that has a line end. 0 and -1: none.",
+            minimum=-1,
+            maximum=MAX_COUNT,
+        ),
+    ] = None
+
+    @property
+    def time_limit_s(self) -> float | None:
+        """The client's time limit, in seconds."""
+        milliseconds = self.t_max_predict_ms or 0
+        return milliseconds / 1000 if milliseconds > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +150,7 @@ class StreamOptions:
     include_usage: Annotated[bool, Field("Send one more chunk, without choices, with the token counts.")] = (
         False
     )
+    foreign: ClassVar = MISPLACED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +164,4 @@ class SamplingFields(GenerationFields):
     response_format: Annotated[Mapping[str, Any] | None, RESPONSE_FORMAT] = None
     prompt_cache_key: Annotated[
         str | None, Field("Accepted without effect: equal prefixes are found without it.")
-    ] = None
-    n_predict: Annotated[
-        int | None,
-        Field(
-            "llama-server's name of `max_tokens`, and the one that counts if both are given.",
-            engine="max_tokens",
-            minimum=-1,
-            maximum=MAX_COUNT,
-        ),
     ] = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from llmserve.errors import BudgetTooSmallError, ContextExceededError
+from llmserve.errors import ContextExceededError
 from llmserve.server.apis.sie.schema import GenerateGrammar, GenerateOptions, GenerateRequest
 from llmserve.server.error_shapes.sie import code_of
 from llmserve.server.fields import sampling
@@ -150,15 +150,6 @@ def check_length(num_prompt_tokens: int, num_wanted: int, context_length: int) -
             prompt_tokens=num_prompt_tokens,
             context_length=context_length,
         )
-
-
-def budget_refusal(error: BudgetTooSmallError, num_wanted: int, context_length: int) -> Exception:
-    """The refusal of a budget, by its limit: the request, or what the prompt leaves of the context."""
-    try:
-        check_length(context_length - error.budget, num_wanted, context_length)
-    except ContextExceededError as exceeded:
-        return exceeded
-    return error
 
 
 def usage(counts: Usage) -> dict[str, Any]:

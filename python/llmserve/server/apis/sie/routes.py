@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmserve.engine import Engine
-from llmserve.errors import BudgetTooSmallError
+from llmserve.errors import DocumentTooLongError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.sie import convert
 from llmserve.server.apis.sie.headers import HEADERS
@@ -209,8 +209,8 @@ class _Output(TimedStream):
         """
         try:
             num_prompt_tokens = await super().accepted()
-        except BudgetTooSmallError as error:
-            raise convert.budget_refusal(error, self._num_wanted, self._context_length) from None
+        except DocumentTooLongError as error:
+            num_prompt_tokens = error.prompt_tokens
         convert.check_length(num_prompt_tokens, self._num_wanted, self._context_length)
         return num_prompt_tokens
 

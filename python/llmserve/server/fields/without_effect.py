@@ -1,0 +1,26 @@
+"""Fields of other servers that change nothing here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "length_penalty": "belongs to beam search",
+    "early_stopping": "belongs to beam search",
+    "guided_decoding_backend": "there is one backend",
+    "guided_decoding_disable_any_whitespace": "documents have no blanks",
+    "n_keep": "a full context ends the text, and is never shifted",
+    "n_discard": "a full context ends the text, and is never shifted",
+    "id_slot": "the scheduler chooses",
+    "priority": "requests are served in turn",
+    "cache_salt": "about the cache only",
+    "prediction": "about speed only",
+    "service_tier": "about speed only",
+    "user": "about the client only",
+    "safety_identifier": "about the client only",
+    "metadata": "about the client only",
+    "store": "nothing is stored",
+    "timings_per_token": "the last chunk has `timings`",
+    "return_progress": "about the answer's shape only",
+}
+"""Fields that are ignored because they change nothing here, and why."""
