@@ -35,7 +35,7 @@ def test_the_documentation_shows_every_operation(server: ServerProcess, open_tab
     ("operation", "said"),
     [
         ("createChatCompletion", "[DONE]"),
-        ("createResponse", "response.completed"),
+        ("createResponse", "response.output_text.done"),
         ("createCompletion", "[DONE]"),
         ("createNativeCompletion", '"stop":true'),
         ("readModel", '"context_length": 2048'),
