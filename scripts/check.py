@@ -61,7 +61,7 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
         "pytest-others": [sys.executable, str(ROOT / "scripts" / "other_pythons.py")],
         "site": [sys.executable, str(ROOT / "scripts" / "site.py")],
         "clients": [sys.executable, str(ROOT / "scripts" / "client_tests.py")],
-        "pytest": [*python, "pytest", *PYTEST, "not clients and not wheel"],
+        "pytest": [*python, "pytest", *PYTEST, "not clients and not wheel and not image"],
     }
 
 
