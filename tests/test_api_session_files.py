@@ -273,8 +273,8 @@ def test_inspect_shows_the_header(
     shown = capsys.readouterr().out
     for fact in (info.fingerprint, f"tokens:      {NUM_TOKENS}\n", "templated:   yes", info.state_layout):
         assert fact in shown
-    assert main(["inspect", str(saved / "nothing")]) == 2
-    assert capsys.readouterr().err == "llmserve: there is no such session file\n"
+    assert main(["inspect", str(saved / "nothing")]) == 1
+    assert capsys.readouterr().err == f"llmserve: {saved / 'nothing'}: there is no such session file\n"
 
 
 FULL_DISK = """

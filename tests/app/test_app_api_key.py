@@ -52,19 +52,22 @@ def test_every_route_wants_the_key(locked: ServerProcess, method: str, path: str
         assert ask(locked.port, method, path, headers).status != 401
 
 
+PROBES = ("/health", "/live", "/ready")
+
+
 def test_every_described_route_wants_the_key(locked: ServerProcess) -> None:
     document = get(locked.port, "/openapi.json", headers=BEARER).json
     paths = document["paths"]
     assert len(paths) > 30
     for path, methods in paths.items():
         for method in methods:
-            if path not in ("/health", "/metrics"):
+            if path not in (*PROBES, "/metrics"):
                 answer = ask(locked.port, method.upper(), path.replace("{", "").replace("}", ""), {})
                 assert answer.status == 401, path
 
 
 @pytest.mark.parametrize(
-    "path", ["/health", "/docs", "/page/docs.js", "/page/index.html", "/openapi.json", "/metrics"]
+    "path", [*PROBES, "/docs", "/page/docs.js", "/page/index.html", "/openapi.json", "/metrics"]
 )
 def test_what_gives_nothing_away_answers_without(locked: ServerProcess, path: str) -> None:
     assert get(locked.port, path).status == 200
@@ -83,7 +86,7 @@ def test_the_document_says_which_routes_want_a_key(locked: ServerProcess) -> Non
     open_paths = [
         path for path, methods in document["paths"].items() if methods.get("get", {}).get("security") == []
     ]
-    assert open_paths == ["/health"]
+    assert sorted(open_paths) == sorted(PROBES)
 
 
 def test_metrics_want_the_key_from_clients_that_are_not_local(locked: ServerProcess, tmp_path: Path) -> None:

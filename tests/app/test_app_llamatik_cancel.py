@@ -26,7 +26,8 @@ from serving.llamatik import joined, parsed, rest
 pytestmark = pytest.mark.model
 
 LONG_PROMPT = "word " * 1500
-ENDLESS: dict[str, Any] = {"prompt": "Once upon a time", "maxTokens": 1900, "temperature": 0}
+STORY = "Once upon a time"
+ENDLESS: dict[str, Any] = {"prompt": STORY, "maxTokens": 1900, "temperature": 0}
 
 
 @pytest.fixture(scope="module")
@@ -196,10 +197,19 @@ def test_cancel_with_nothing_to_cancel(api: Llamatik) -> None:
         api.ok("cancel", body)
 
 
-@pytest.mark.parametrize("route", ["generate", "stream", "generateWithContext", "continueStream"])
-def test_clients_that_leave(api: Llamatik, engine: Engine, route: str) -> None:
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("generate", {"prompt": STORY}),
+        ("stream", {"prompt": STORY}),
+        ("generateWithContext", {"userPrompt": STORY}),
+        ("continueStream", {"prompt": STORY}),
+    ],
+)
+def test_clients_that_leave(api: Llamatik, engine: Engine, route: str, body: dict[str, Any]) -> None:
     before, tokens = engine["requests_cancelled_total"], engine["completion_tokens_total"]
-    with api.open(route, **{**ENDLESS, "userPrompt": "Tell a very long story"}):
+    limits = {name: value for name, value in ENDLESS.items() if name != "prompt"}
+    with api.open(route, **limits, **body):
         wait_until(lambda: engine["completion_tokens_total"] > tokens)
     wait_until(engine.is_idle)
     wait_until(lambda: engine["requests_cancelled_total"] == before + 1)

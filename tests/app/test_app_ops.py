@@ -57,6 +57,7 @@ def document(server: ServerProcess) -> dict[str, Any]:
 
 
 def test_health(server: ServerProcess, model_path: Path) -> None:
+    wait_until(lambda: server.states() == ["ready"])
     answer = get(server.port, "/health")
     assert answer.status == 200
     assert answer.json == {

@@ -82,7 +82,7 @@ def test_requests_in_one_packet_are_all_answered(locked: Server) -> None:
 
 
 def test_nothing_after_a_request_for_a_tunnel_is_served(locked: Server) -> None:
-    head = b"CONNECT / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = b"CONNECT /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
     assert statuses(locked.port, head, HIDDEN, awaits_first=True) == [401]
 
 

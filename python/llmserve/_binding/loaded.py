@@ -112,7 +112,7 @@ def prompt_arguments(
 def _is_conversation(prompt: object) -> bool:
     if isinstance(prompt, Mapping):
         return True
-    return isinstance(prompt, Sequence) and len(prompt) > 0 and isinstance(prompt[0], Mapping)
+    return isinstance(prompt, Sequence) and any(isinstance(first, Mapping) for first in prompt[:1])
 
 
 def _check_template(source: str) -> None:

@@ -61,13 +61,14 @@ def affordable(
 ) -> tuple[tuple[Tool, ...], int | None]:
     """The tools of which any may be called within a budget, and how much of it a name may take of these.
 
-    The longest of their names leaves room for the dearest of their arguments. Cheap calls come first.
+    The longest of their names leaves room for the dearest of their arguments. Cheap calls come first. Without
+    prices all tools may be called, and a name may take the whole budget.
 
     Raises:
         BudgetTooSmallError: No call fits.
     """
-    if budget is None:
-        return tuple(tools), None
+    if budget is None or not prices:
+        return tuple(tools), budget
     name = arguments = 0
     fitting = set()
     for tool in sorted(tools, key=lambda tool: prices[tool.name].whole):

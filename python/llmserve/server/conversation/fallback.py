@@ -61,6 +61,10 @@ def _call(call: Any) -> str:
     if isinstance(arguments, str):
         # What a model wrote need not be JSON, nor JSON that can be written again.
         with contextlib.suppress(ValueError, RecursionError):
-            arguments = json.loads(arguments) if arguments.strip() else None
-    arguments = {} if arguments is None else arguments
-    return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+            return _written(name, json.loads(arguments) if arguments.strip() else None)
+    return _written(name, arguments)
+
+
+def _written(name: object, arguments: object) -> str:
+    call = {"name": name, "arguments": {} if arguments is None else arguments}
+    return json.dumps(call, ensure_ascii=False)
