@@ -38,6 +38,7 @@ pub(super) fn close(
         objects,
         num_schemas: Cell::new(0),
         size_of_ways: Cell::new(0),
+        num_drawn_in: Cell::new(0),
     };
     let mut closed = Map::new();
     for (name, schema) in &definitions {
@@ -54,6 +55,17 @@ struct Closing<'d> {
     objects: Objects,
     num_schemas: Cell<usize>,
     size_of_ways: Cell<usize>,
+    /// How many places around this one have drawn in what they refer to.
+    num_drawn_in: Cell<usize>,
+}
+
+/// A definition that refers to itself would be drawn into itself for ever.
+const MAX_DRAWN_IN: usize = 4;
+
+/// Whether what a schema refers to applies in its place.
+fn refers(map: &Map<String, Value>) -> bool {
+    let parts = ["allOf", "anyOf"].iter().filter_map(|keyword| map.get(*keyword)?.as_array()).flatten();
+    map.contains_key("$ref") || parts.filter_map(Value::as_object).any(refers)
 }
 
 impl Closing<'_> {
@@ -86,9 +98,17 @@ impl Closing<'_> {
             }
             _ => {}
         }
+        let is_drawn_in = refers(map);
+        if is_drawn_in && self.num_drawn_in.get() == MAX_DRAWN_IN {
+            return self.with_many_ways(map);
+        }
         let mut ways = Ways::new(self.definitions, self.root, &self.size_of_ways);
         let Ok(ways) = ways.of(schema) else { return self.with_many_ways(map) };
-        Ok(noted(self.choice(ways)?, map))
+        let around = self.num_drawn_in.get();
+        self.num_drawn_in.set(around + usize::from(is_drawn_in));
+        let choice = self.choice(ways);
+        self.num_drawn_in.set(around);
+        Ok(noted(choice?, map))
     }
 
     /// One of several ways, closed; what they share stands once.

@@ -101,6 +101,10 @@ fn references() -> Vec<String> {
         |i| format!(r##"{{"anyOf":[{{"$ref":"#/$defs/a{i}"}},{{"type":"null"}}]}}"##),
         "{}",
     ));
+    let itself = r##"{"minProperties":1,"anyOf":[{"type":"string"},{"$ref":"#/$defs/r"}]}"##;
+    schemas.push(format!(
+        r#"{{"additionalProperties":{itself},"$defs":{{"r":{{"type":"object","additionalProperties":{itself}}}}}}}"#
+    ));
     schemas
 }
 
