@@ -13,7 +13,6 @@ import json
 import platform
 import re
 import shlex
-import shutil
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -128,7 +127,7 @@ def write_archive(target: Path, root: Path, settings: dict[str, Any], name: str)
         _add(archive, "index.json", json.dumps(index).encode())
         for blob in (layer, config, manifest):
             _add(archive, f"blobs/sha256/{blob.digest}", blob.content)
-    shutil.move(partial, target)
+    partial.replace(target)
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -29,31 +29,28 @@ def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield server
 
 
-@pytest.fixture
-def chat(tiny: Server, tiny_model: Path) -> Ask:
+def asking(server: Server, model: Path, path: str, key: str, wrapped: Callable[[Any], Any]) -> Ask:
+    """Asks a route whose body has under `key` what was said."""
+
     def ask(said: Any = "Say hello", /, **body: Any) -> Answer:
-        whole = {"model": tiny_model.stem, "messages": user(said), "temperature": 0, **body}
-        return post(tiny.port, "/v1/chat/completions", whole)
+        return post(server.port, path, {"model": model.stem, key: wrapped(said), "temperature": 0, **body})
 
     return ask
+
+
+@pytest.fixture
+def chat(tiny: Server, tiny_model: Path) -> Ask:
+    return asking(tiny, tiny_model, "/v1/chat/completions", "messages", user)
 
 
 @pytest.fixture
 def complete(tiny: Server, tiny_model: Path) -> Ask:
-    def ask(said: Any = "Say hello", /, **body: Any) -> Answer:
-        whole = {"model": tiny_model.stem, "prompt": said, "temperature": 0, **body}
-        return post(tiny.port, "/v1/completions", whole)
-
-    return ask
+    return asking(tiny, tiny_model, "/v1/completions", "prompt", lambda said: said)
 
 
 @pytest.fixture
 def respond(tiny: Server, tiny_model: Path) -> Ask:
-    def ask(said: Any = "Say hello", /, **body: Any) -> Answer:
-        whole = {"model": tiny_model.stem, "input": said, "temperature": 0, **body}
-        return post(tiny.port, "/v1/responses", whole)
-
-    return ask
+    return asking(tiny, tiny_model, "/v1/responses", "input", lambda said: said)
 
 
 @pytest.fixture
