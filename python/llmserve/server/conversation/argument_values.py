@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmserve.errors import GenerationError
 from llmserve.server.conversation.argument_rules import (
@@ -19,9 +19,23 @@ from llmserve.server.conversation.argument_rules import (
 from llmserve.server.conversation.tool_formats import ArgumentTags, literal
 
 _NULL = "null"
+_TO_ESCAPE = re.compile(r"[\\'\"]")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _WHOLE = re.compile(r"\\.|[^\\](?=.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def fitted(argument: Argument, tags: ArgumentTags) -> Argument:
+    """The argument as it is written between such tags: where strings have quotation marks, they are escaped."""
+    rule = argument.rule
+    if isinstance(rule, FreeText) and tags.quote:
+        return replace(argument, rule=QuotedText(tags.quote))
+    if isinstance(rule, Choice) and tags.kinds and argument.kind is None:
+        return replace(argument, rule=Choice(tuple((text, text) for _, text in rule.values)))
+    if isinstance(rule, Choice) and tags.quote and argument.kind == "string":
+        values = ((_TO_ESCAPE.sub(r"\\\g<0>", value), text) for value, text in rule.values)
+        return replace(argument, rule=Choice(tuple(values)))
+    return argument
 
 
 def constraint_of(argument: Argument, tags: ArgumentTags) -> dict[str, str]:

@@ -129,7 +129,7 @@ class SegmentRequests:
         return self._make(_bound(params, plan))
 
     async def _tagged(self, params: SamplingParams, call: TaggedCall) -> SegmentRequest:
-        params = params.replace(max_tokens=call.room(params.max_tokens), **_CALL)
+        params = params.replace(max_tokens=max(0, call.room(params.max_tokens)), **_CALL)
         tags, argument = self._plan.format.tags, call.argument
         if argument is None or tags is None:
             return self._make(params.replace(regex=call.key_pattern()))

@@ -35,6 +35,8 @@ class PricedArgument:
     """Tokens of the value, which are drawn."""
     num_tag_tokens: int
     """Tokens of the texts around it."""
+    num_closing_tokens: int
+    """Those behind it."""
 
 
 def least_tokens(arguments: Sequence[PricedArgument]) -> int:
@@ -84,6 +86,7 @@ class TaggedCall:
         """The tokens that the next segment may have, of `budget` (`None`: up to the context length)."""
         needed = [priced for priced in self._left if priced.argument.is_required]
         texts = sum(priced.num_tag_tokens for priced in needed) + _SLACK
+        texts += self._current.num_closing_tokens if self._current is not None else 0
         left = self._context_length - len(self._state.ids or ()) - texts
         if budget is not None:
             left = min(left, budget)
