@@ -29,7 +29,14 @@ from serving.tool_formats import (
     SEED_XML,
 )
 
-TAGGED = {"qwen": QWEN_XML, "glm": GLM_XML, "seed": SEED_XML, "minimax": MINIMAX_XML, "gemma": GEMMA, "python": PYTHON}
+TAGGED = {
+    "qwen": QWEN_XML,
+    "glm": GLM_XML,
+    "seed": SEED_XML,
+    "minimax": MINIMAX_XML,
+    "gemma": GEMMA,
+    "python": PYTHON,
+}
 PLACE = {
     "type": "object",
     "properties": {"name": {"type": "string", "maxLength": 9}, "height": {"type": "number"}},

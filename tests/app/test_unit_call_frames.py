@@ -76,10 +76,11 @@ PROPERTIES = {
     "filter": {"type": "object"},
 }
 TOOLS = tuple(
-    Tool(name=name, parameters={"type": "object", "properties": PROPERTIES}) for name in ("weather", "weather_at")
+    Tool(name=name, parameters={"type": "object", "properties": PROPERTIES})
+    for name in ("weather", "weather_at")
 )
 CALLS: list[tuple[str, dict[str, Any]]] = [
-    ("weather_at", {"city": "Åre, \"north\" it's", "days": 12, "unit": "celsius"}),
+    ("weather_at", {"city": 'Åre, "north" it\'s', "days": 12, "unit": "celsius"}),
     ("weather", {"filter": {"a": [1, {"b": "x y"}]}, "is_long": True}),
     ("weather", {}),
 ]
@@ -88,7 +89,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 def shown(name: str, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     """What the template makes of an assistant's calls, from the first of them on."""
     takes, format_ = capabilities(TEMPLATES[name]), format_of(TEMPLATES[name])
-    ids = [f"a1B2c3D4{index}" if format_.id_style == "short" else f"call_a1B2c3D4{index}" for index in range(3)]
+    ids = [
+        f"a1B2c3D4{index}" if format_.id_style == "short" else f"call_a1B2c3D4{index}" for index in range(3)
+    ]
     given = [
         {
             "id": id_,
@@ -116,7 +119,7 @@ def read(
     format_: ToolFormat, script: str, size: int, **fields: Any
 ) -> tuple[list[tuple[str, Any]], str, str, list[str]]:
     """The calls, words and reasoning that a turn makes of a script in pieces of about a size, and the ids."""
-    chance = random.Random(size)
+    chance = random.Random(size)  # noqa: S311 - sizes of pieces
     pieces = []
     while script:
         length = chance.randint(1, size)
@@ -214,7 +217,11 @@ def test_channels(size: int) -> None:
     call = '<|channel|>commentary json<|message|>{"days": 1}<|call|>'
     found, words, thoughts, _ = read(format_, f"{turn} to=functions.weather{call}", size, tags=tags)
     # The end of a message is a control token, which shows only in this test.
-    assert (found, words.removesuffix("<|end|>"), thoughts) == ([("weather", {"days": 1})], "I look.", "Hm. So.")
+    assert (found, words.removesuffix("<|end|>"), thoughts) == (
+        [("weather", {"days": 1})],
+        "I look.",
+        "Hm. So.",
+    )
     answer = f"{turn}<|channel|>final<|message|>Wet."
     assert read(format_, answer, size, tags=tags)[1].replace("<|end|>", "|") == "I look.|Wet."
 
@@ -242,21 +249,40 @@ def test_what_is_known_of_templates_that_show_no_calls(text: str, expected: Tool
 
 def test_the_known_formats_are_read_back() -> None:
     call = [("weather", {"days": 2, "city": 'a "b"'})]
-    kimi = '<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>'
+    kimi = "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>"
     assert read(KIMI, f"{kimi}{json.dumps(call[0][1])}<|tool_call_end|>", 5)[0] == call
     lfm = '<|tool_call_start|>[weather(days=2, city="a \\"b\\""), weather()]<|tool_call_end|>'
     assert read(LFM, lfm, 5)[0] == [*call, ("weather", {})]
 
 
-BROKEN = ["", "null", " ", "{", '{"city": "Åre', "[1]", "5", '"a"', "not json", "[" * 2000, None, 7, ["a"], {}]
+BROKEN: list[Any] = [
+    "",
+    "null",
+    " ",
+    "{",
+    '{"city": "Åre',
+    "[1]",
+    "5",
+    '"a"',
+    "not json",
+    "[" * 2000,
+    None,
+    7,
+    ["a"],
+    {},
+]
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
 def test_a_history_with_broken_arguments_is_shown_or_refused(name: str) -> None:
     takes = capabilities(TEMPLATES[name])
     for arguments in BROKEN:
-        call = {"id": "a1B2c3D4e", "type": "function", "function": {"name": "weather", "arguments": arguments}}
-        messages = [
+        call = {
+            "id": "a1B2c3D4e",
+            "type": "function",
+            "function": {"name": "weather", "arguments": arguments},
+        }
+        messages: list[dict[str, Any]] = [
             {"role": "user", "content": QUESTION},
             {"role": "assistant", "content": None, "tool_calls": [call]},
         ]

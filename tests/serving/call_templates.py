@@ -67,7 +67,9 @@ CALL_TEMPLATES = {
 {%- for call in message.tool_calls -%}
 <tool_call>{{ call.function.name }}
 {%- for key, value in call.function.arguments.items() -%}
-<key>{{ key }}</key><value>{% if value is string %}{{ value }}{% else %}{{ value | tojson }}{% endif %}</value>
+<key>{{ key }}</key><value>
+{%- if value is string %}{{ value }}{% else %}{{ value | tojson }}{% endif -%}
+</value>
 {%- endfor -%}
 </tool_call>
 {%- endfor -%}
@@ -76,7 +78,8 @@ CALL_TEMPLATES = {
     "functions": _with_calls("""
 <|section|>
 {%- for call in message.tool_calls -%}
-<|call|>functions.{{ call.function.name }}:{{ loop.index0 }}<|arguments|>{{ call.function.arguments | tojson }}<|/call|>
+<|call|>functions.{{ call.function.name }}:{{ loop.index0 }}<|arguments|>
+{{- call.function.arguments | tojson }}<|/call|>
 {%- endfor -%}
 <|/section|>
 """),

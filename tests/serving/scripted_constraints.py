@@ -18,7 +18,11 @@ def constrained_length(params: SamplingParams, text: str) -> int | None:
     """
     if params.regex is not None:
         pattern = re.compile(params.regex)
-        lengths = (length for length in range(1, min(len(text), _MAX_LENGTH) + 1) if pattern.fullmatch(text, 0, length))
+        lengths = (
+            length
+            for length in range(1, min(len(text), _MAX_LENGTH) + 1)
+            if pattern.fullmatch(text, 0, length)
+        )
         length = next(lengths, None)
     elif params.grammar is not None:
         # A number, and the character by which its end is seen.

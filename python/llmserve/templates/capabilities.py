@@ -193,9 +193,7 @@ def _shows_call(text: str, without: str) -> bool:
 def _hides(source: str, role: str) -> bool:
     one, other = _with_role(source, role, _WORD), _with_role(source, role, _OTHER)
     with within_limits():
-        pairs = [
-            (rendered(source, one, tools), rendered(source, other, tools)) for tools in (None, [_TOOL])
-        ]
+        pairs = [(rendered(source, one, tools), rendered(source, other, tools)) for tools in (None, [_TOOL])]
     # A template that refuses the role will say so itself; one that shows it may change its text.
     shown = [pair for pair in pairs if pair != (None, None)]
     return bool(shown) and all(text == with_other for text, with_other in shown)

@@ -76,7 +76,7 @@ class Argument:
     is_required: bool
     rule: Rule
     kind: str | None = "string"
-    """The JSON type by which tags may differ; `None` if it is open. A string that is written as JSON is none."""
+    """The JSON type by which tags may differ; `None` if it is open, or a string that is written as JSON."""
 
 
 def arguments_of(schema: Mapping[str, Any]) -> tuple[Argument, ...] | None:

@@ -26,7 +26,7 @@ _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def fitted(argument: Argument, tags: ArgumentTags) -> Argument:
-    """The argument as it is written between such tags: where strings have quotation marks, they are escaped."""
+    """The argument as it is written between such tags: strings with quotation marks are escaped."""
     rule = argument.rule
     if isinstance(rule, FreeText) and tags.quote:
         return replace(argument, rule=QuotedText(tags.quote))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 
 _TAG = re.compile(r"<[^<>\n]*>|\[/?[A-Z_]+\]|\u25c1[^\u25c1\u25b7\n]*\u25b7")
@@ -11,7 +10,7 @@ _RUN = re.compile(r"[^\s{]+")
 
 def shared_beginning(one: str, other: str) -> str:
     """What both begin with, up to the last border of a tag in either of them."""
-    length = len(os.path.commonprefix([one, other]))
+    length = _num_shared(one, other)
     for _ in range(2):
         for text in (one, other):
             length = _border(text, length)
@@ -20,12 +19,17 @@ def shared_beginning(one: str, other: str) -> str:
 
 def shared_end(one: str, other: str) -> str:
     """What both end with, from the first border of a tag in the first of them."""
-    length = len(os.path.commonprefix([one[::-1], other[::-1]]))
-    start = len(one) - length
+    start = len(one) - _num_shared(one[::-1], other[::-1])
     for tag in _TAG.finditer(one):
         if tag.start() < start < tag.end():
             return one[tag.end() :]
     return one[start:]
+
+
+def _num_shared(one: str, other: str) -> int:
+    """How many characters at the beginning are the same."""
+    differing = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differing, min(len(one), len(other)))
 
 
 def _border(text: str, place: int) -> int:
@@ -39,10 +43,12 @@ def is_tag(text: str) -> bool:
 
 
 def first_piece(text: str) -> str:
-    """The tag at the beginning of a text, or what comes before the first blank or brace; blanks are left out."""
+    """The tag at the beginning of a text, or what comes before the first blank or brace behind any blanks."""
     text = text.lstrip("\n")
-    found = _TAG.match(text.lstrip()) or _RUN.search(text)
-    return text[: found.end()] if found and found.re is _RUN else found[0] if found else ""
+    if tag := _TAG.match(text.lstrip()):
+        return tag[0]
+    run = _RUN.search(text)
+    return text[: run.end()] if run else ""
 
 
 def last_tag(text: str) -> str:

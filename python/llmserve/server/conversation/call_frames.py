@@ -1,4 +1,7 @@
-"""The format of a model's calls, read off what its template makes of conversations with calls."""
+"""The format of a model's calls, read off what its template makes of conversations with calls.
+
+Three calls show what stands around names and arguments, what separates two calls, and what is numbered.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,16 @@ import re
 from dataclasses import dataclass
 
 from llmserve.server.conversation.borders import first_piece, shared_beginning, shared_end
-from llmserve.server.conversation.call_probes import ARGUMENTS, IDS, LONG_ID, NAMES, TEXTS, THOUGHT, WORDS, Probe
+from llmserve.server.conversation.call_probes import (
+    ARGUMENTS,
+    IDS,
+    LONG_ID,
+    NAMES,
+    TEXTS,
+    THOUGHT,
+    WORDS,
+    Probe,
+)
 from llmserve.server.conversation.tag_frames import find_tags
 from llmserve.server.conversation.tool_formats import ArgumentTags, IdStyle, ToolFormat
 from llmserve.templates.capabilities import capabilities
@@ -28,6 +40,22 @@ def derived_format(source: str) -> ToolFormat | None:
         return _derived(Probe(takes))
 
 
+def _derived(probe: Probe) -> ToolFormat | None:
+    text = probe.calls([ARGUMENTS]) or ""
+    call = _find(text, 0)
+    if call is None:
+        return None
+    head, tail, gaps = _head(probe, text[: call.name]), text[call.end :], _find_gaps(probe)
+    closing = shared_beginning(tail, gaps.first) if gaps.first else _before_end(probe, tail, head)
+    if call.is_json:
+        return _joined(probe, _Frame(head, call.after_name, closing), gaps)
+    found = find_tags(probe, call.after_name, closing, tail)
+    if found is None:
+        return None
+    frame = _Frame(head, found.after_tool_name, closing.removeprefix(found.after_value))
+    return _joined(probe, frame, gaps.behind(found.after_value), found.tags)
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     """Where a call stands in a text."""
@@ -43,11 +71,9 @@ class _Call:
 def _find(text: str, index: int, start: int = 0) -> _Call | None:
     """The call of one of the tools, with `ARGUMENTS`."""
     name = text.find(NAMES[index], start)
-    if name < 0:
-        return None
     rest = name + len(NAMES[index])
     first, last = text.find(TEXTS[0], rest), text.find(TEXTS[1], rest)
-    if not rest <= first < last:
+    if name < 0 or not rest <= first < last:
         return None
     for brace in re.finditer(r"\{", text[rest:first]):
         at = rest + brace.start()
@@ -59,44 +85,29 @@ def _find(text: str, index: int, start: int = 0) -> _Call | None:
 def _object_end(text: str, start: int) -> int | None:
     try:
         value, end = json.JSONDecoder().raw_decode(text, start)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return end if value == ARGUMENTS else None
 
 
-def _derived(probe: Probe) -> ToolFormat | None:
-    one = probe.calls([ARGUMENTS])
-    call = _find(one, 0) if one is not None else None
-    if one is None or call is None:
-        return None
-    head = _head(probe, one[: call.name])
-    tail = one[call.end :]
-    gaps = _Gaps.of(probe)
-    closing = shared_beginning(tail, gaps.first) if gaps.first else _before_end(probe, tail, head)
-    tags = None if call.is_json else find_tags(probe, call.after_name, closing, tail)
-    after_name = _with_places(call.after_name, 0)
-    if tags is not None:
-        after_name, closing = _with_places(tags.after_tool_name, 0), closing[len(tags.after_value) :]
-    elif not call.is_json:
-        return None
-    closing = closing.rstrip()
-    one_name, two_name = gaps.after_names
-    after_name, index = _numbered(_with_places(one_name, 0), _with_places(two_name, 1), after_name)
-    frame = _Frame(head, after_name, closing, gaps.without(closing, tags and tags.after_value))
-    return _joined(probe, frame, tags.tags if tags is not None else None, index)
-
-
 def _head(probe: Probe, before_name: str) -> str:
     """The text of a call before its name, without what comes before every answer."""
-    others = (probe.words(), probe.beginning())
-    begun = max((shared_beginning(before_name, other) for other in others if other is not None), key=len)
+    others = (probe.words() or "", probe.beginning() or "")
+    begun = max((shared_beginning(before_name, other) for other in others), key=len)
     head = before_name[len(begun) :]
-    spoken = probe.calls([ARGUMENTS], words=WORDS)
-    _, words, behind = (spoken or "").partition(WORDS)
+    _, words, behind = (probe.calls([ARGUMENTS], words=WORDS) or "").partition(WORDS)
     behind, name, _ = behind.partition(NAMES[0])
     if words and name:
         head = shared_end(head, behind) or behind
     return head.lstrip("\n")
+
+
+def _before_end(probe: Probe, tail: str, head: str) -> str:
+    """What closes a call in a template that shows only one: everything before what ends each turn."""
+    end = first_piece((probe.words() or "").partition(WORDS)[2])
+    if end and end in tail:
+        return tail[: tail.index(end)]
+    return "}" if "{" in head and tail.startswith("}") else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,78 +117,73 @@ class _Gaps:
     first: str = ""
     second: str = ""
     after_names: tuple[str, str] = ("", "")
+    """What follows the names of the first two calls."""
 
-    @staticmethod
-    def of(probe: Probe) -> _Gaps:
-        text = probe.calls([ARGUMENTS] * 3)
-        if text is None:
+    def behind(self, text: str) -> _Gaps:
+        """The same without a text at the beginning."""
+        return _Gaps(self.first[len(text) :], self.second[len(text) :], self.after_names)
+
+
+def _find_gaps(probe: Probe) -> _Gaps:
+    text = probe.calls([ARGUMENTS] * 3) or ""
+    calls: list[_Call] = []
+    for index in range(3):
+        call = _find(text, index, calls[-1].end if calls else 0)
+        if call is None:
             return _Gaps()
-        found: list[_Call] = []
-        for index in range(3):
-            call = _find(text, index, found[-1].end if found else 0)
-            if call is None:
-                return _Gaps()
-            found.append(call)
-        one, two, three = found
-        return _Gaps(
-            text[one.end : two.name], text[two.end : three.name], (one.after_name, two.after_name)
-        )
-
-    def without(self, closing: str, after_value: str | None) -> _Gaps:
-        """What begins the next call."""
-        length = len(after_value or "") + len(closing)
-        return _Gaps(self.first[length:], self.second[length:], self.after_names)
-
-
-def _before_end(probe: Probe, tail: str, head: str) -> str:
-    """What closes a call in a template that shows only one: everything before what ends each turn."""
-    words = probe.words() or ""
-    end = first_piece(words.partition(WORDS)[2])
-    if end and end in tail:
-        return tail[: tail.index(end)]
-    return "}" if "{" in head and tail.startswith("}") else ""
+        calls.append(call)
+    one, two, three = calls
+    return _Gaps(text[one.end : two.name], text[two.end : three.name], (one.after_name, two.after_name))
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The texts around calls as they were found."""
+    """The texts around the first call as they were found."""
 
     head: str
     after_name: str
     closing: str
-    gaps: _Gaps
 
 
-def _joined(probe: Probe, frame: _Frame, tags: ArgumentTags | None, first_index: int | None) -> ToolFormat:
-    head = _with_places(frame.head, 0)
-    next_head, number = _numbered(_with_places(frame.gaps.first, 1), _with_places(frame.gaps.second, 2))
+def _joined(probe: Probe, frame: _Frame, gaps: _Gaps, tags: ArgumentTags | None = None) -> ToolFormat:
+    one, two = gaps.after_names
+    after_name, first_index = _numbered(
+        _with_places(one, 0), _with_places(two, 1), _with_places(frame.after_name, 0)
+    )
+    head, closing = _with_places(frame.head, 0), frame.closing.rstrip()
+    gaps = gaps.behind(closing)
+    next_head, number = _numbered(_with_places(gaps.first, 1), _with_places(gaps.second, 2))
     if number is not None:
         first_index = number - 1
-        before, _, behind = next_head.partition("{index}")
-        head = head.removesuffix(f"{first_index}{behind}") + f"{{index}}{behind}"
-    is_brace = head.lstrip().startswith("{")
-    trigger = _PYTHON_TAG if is_brace and "parameters" in frame.after_name else _trigger(probe, head)
+        behind = next_head.partition("{index}")[2]
+        head = f"{head.removesuffix(f'{first_index}{behind}')}{{index}}{behind}"
+    is_brace = head.startswith("{")
+    trigger = _PYTHON_TAG if is_brace and "parameters" in after_name else _trigger(probe, head)
     return ToolFormat(
         triggers=(trigger,) if trigger else (),
         begins_with_brace=is_brace,
         head=head,
-        after_name=frame.after_name if tags is not None else frame.after_name.rstrip(" "),
+        after_name=after_name if tags is not None else after_name.rstrip(" "),
         tags=tags,
-        after_arguments=_with_places(frame.closing, 0),
+        after_arguments=_with_places(closing, 0),
         again=_again(next_head),
         next_head=next_head,
         first_index=first_index or 0,
-        id_style=_id_style(probe, head, frame.after_name),
+        id_style=_id_style(probe, head, after_name),
     )
 
 
 def _trigger(probe: Probe, head: str) -> str:
-    """The beginning of a call in which no answer of words begins or ends."""
+    """The beginning of a call, up to where no answer of words has the same."""
     spoken = probe.words(THOUGHT) or ""
-    piece = first_piece(head)
-    while piece and piece in spoken and (more := first_piece(head[head.index(piece) + len(piece) :])):
-        piece = head[: head.index(more, head.index(piece) + len(piece)) + len(more)].lstrip()
-    return "" if piece.startswith("{") else piece
+    spoken = spoken[len(shared_beginning(spoken, probe.beginning() or "")) :]
+    begin = head.index(first_piece(head))
+    end = begin
+    while piece := first_piece(head[end:]):
+        end = head.index(piece, end) + len(piece)
+        if head[begin:end] not in spoken:
+            return "" if head[begin] == "{" else head[begin:end]
+    return ""
 
 
 def _with_places(text: str, index: int) -> str:

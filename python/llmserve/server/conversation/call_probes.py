@@ -18,6 +18,8 @@ WORDS = "Echidnas are asleep."
 THOUGHT = "possums ponder"
 # The names under which templates read an assistant's reasoning.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
+_MAX_CHARACTERS = 100_000
+"""Nothing is read off longer texts."""
 _QUESTION = "Where are the bandicoots?"
 
 
@@ -35,7 +37,7 @@ class Probe:
         thought: str = "",
         ids: Sequence[str] = IDS,
     ) -> str | None:
-        """An assistant's message with calls, words and reasoning, if any are given, and the calls' results."""
+        """An assistant's message with calls, given words and reasoning, and the results of the calls."""
         calls = [self._call(*call) for call in zip(NAMES, arguments, ids, strict=False)]
         message = call_message(calls, self._takes.empty_content)
         message |= {"content": words} if words else {}
@@ -64,7 +66,7 @@ class Probe:
         tools = [_tool(name) for name in NAMES]
         for declared in (tools, None):
             text = rendered(self._takes.source, [question, *messages], declared, adds_prompt=adds_prompt)
-            if text is not None and _QUESTION in text:
+            if text is not None and _QUESTION in text and len(text) < _MAX_CHARACTERS:
                 return text[text.rindex(_QUESTION) + len(_QUESTION) :]
         return None
 

@@ -16,12 +16,12 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import fallback
 from llmserve.server.conversation.call_price import CallPrice, price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
+from llmserve.server.conversation.known_formats import format_of
 from llmserve.server.conversation.naming import client_field
 from llmserve.server.conversation.reasoning import ReasoningTags, tags_of
 from llmserve.server.conversation.reserve import reserve_of
 from llmserve.server.conversation.roles import text_of, with_known_roles
 from llmserve.server.conversation.tagged_call import PricedArgument
-from llmserve.server.conversation.known_formats import format_of
 from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.conversation.turn_plan import TurnPlan

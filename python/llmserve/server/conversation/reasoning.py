@@ -12,7 +12,6 @@ from llmserve.server.conversation.known_formats import is_harmony
 from llmserve.templates.capabilities import capabilities
 from llmserve.templates.limits import within_limits
 
-
 _WORD = re.compile(r"\w+")
 
 
@@ -27,7 +26,7 @@ class ReasoningTags:
     after_close: str = "\n\n"
     """What stands between a closing tag and the answer."""
     hidden: tuple[str, ...] = ()
-    """Texts around the messages of an answer, which are not shown; the first of them begins its last message."""
+    """Texts around the messages of an answer, which are not shown; the first begins the last message."""
 
     def is_open(self, prompt: str, continued: str = "") -> bool:
         """Whether the template, or the beginning of the turn that is continued, has begun the reasoning."""

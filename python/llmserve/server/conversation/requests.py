@@ -135,7 +135,9 @@ class SegmentRequests:
             return self._make(params.replace(regex=call.key_pattern()))
         if isinstance(argument.rule, FreeText):
             # Some models leave out the line end.
-            closers = (leading_token(self._engine, text(call.after_value)) for text in (str.rstrip, str.strip))
+            closers = (
+                leading_token(self._engine, text(call.after_value)) for text in (str.rstrip, str.strip)
+            )
             return await self._free(params, dict.fromkeys(closers))
         return self._make(params.replace(**constraint_of(argument, tags)))
 
