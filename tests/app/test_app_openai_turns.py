@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from serving import Server, events, post, serve_in_process
+from serving.call_templates import CALL_TEMPLATES
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 
@@ -26,7 +27,10 @@ CALLING = (
     "mistral-small-3.2",
     "ministral-3",
     "own-header-tools",
+    "gpt-oss",
 )
+# A template that nothing is known of.
+UNKNOWN = "python"
 
 # Shows reasoning of former turns, so that the model goes on with it.
 THINKING = """\
@@ -55,7 +59,8 @@ def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A server with the default model under several templates, which share its weights."""
     folder = tmp_path_factory.mktemp("templated")
     files = {name: TEMPLATES / f"{name}.jinja" for name in CALLING}
-    for name, template in {"thinking": THINKING, "thinking-tight": TIGHT}.items():
+    own = {"thinking": THINKING, "thinking-tight": TIGHT, UNKNOWN: CALL_TEMPLATES[UNKNOWN]}
+    for name, template in own.items():
         files[name] = folder / f"{name}.jinja"
         files[name].write_text(template)
     catalogue = folder / "catalogue.toml"
@@ -158,7 +163,7 @@ def collected(body: str) -> tuple[str, str, list[tuple[str, str]], str]:
 PARIS = ("get_weather", '{"city":"Paris"}')
 
 
-@pytest.mark.parametrize("model", CALLING)
+@pytest.mark.parametrize("model", [*CALLING, UNKNOWN])
 def test_required_calls(models: Server, model: str) -> None:
     choice = chat(
         models, model, calling(1, 2), tools=TOOLS, tool_choice="required", parallel_tool_calls=False

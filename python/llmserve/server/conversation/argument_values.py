@@ -21,7 +21,6 @@ from llmserve.server.conversation.tool_formats import ArgumentTags, literal
 _NULL = "null"
 _TO_ESCAPE = re.compile(r"[\\'\"]")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_WHOLE = re.compile(r"\\.|[^\\](?=.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -46,7 +45,9 @@ def constraint_of(argument: Argument, tags: ArgumentTags) -> dict[str, str]:
     rule = argument.rule
     followers = tags.followers(tags.around(argument.kind, argument.name)[1])
     if isinstance(rule, QuotedText):
-        return {"regex": rf"(?:[^{rule.quote}\\\n]|\\[\\'\"nrt])*{rule.quote}"}
+        # One token may hold the mark and what follows it.
+        ends = "|".join(map(literal, tags.followers("")))
+        return {"regex": rf"(?:[^{rule.quote}\\\n]|\\[\\'\"nrt])*{rule.quote}(?:{ends})"}
     if isinstance(rule, Choice):
         values = "|".join(literal(value) for value, _ in rule.values)
         return {"regex": f"(?:{values})(?:{'|'.join(map(literal, followers))})"}
@@ -97,7 +98,7 @@ class ValueWriter:
         if isinstance(self._rule, Document):
             return Written(self._text, "")
         if isinstance(self._rule, QuotedText):
-            return Written(self._text.removesuffix(self._rule.quote), self._unescaped(self._rule) + '"')
+            return Written(self._body(self._rule), self._unescaped(self._rule) + '"')
         if isinstance(self._rule, Choice):
             return self._chosen(self._rule)
         if isinstance(self._rule, Number):
@@ -118,12 +119,14 @@ class ValueWriter:
         new, self._num_shown = text[self._num_shown :], len(text)
         return begin + json.dumps(new, ensure_ascii=False)[1:-1]
 
+    def _body(self, rule: QuotedText) -> str:
+        """What stands before the closing mark, or before half of an escape."""
+        found = re.match(rf"(?:[^{rule.quote}\\]|\\.)*", self._text, re.DOTALL)
+        return found[0] if found else ""
+
     def _unescaped(self, rule: QuotedText) -> str:
-        """The string as far as it is known: without half of an escape, or the closing mark."""
-        text = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), self._text)
-        # Escapes are whole in what the pattern takes; a mark outside of them closes the string.
-        ends = _WHOLE.sub("", self._text) in ("\\", rule.quote)
-        return self._opened(text[:-1] if ends else text)
+        """The string as far as it is known."""
+        return self._opened(_ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), self._body(rule)))
 
     def _chosen(self, rule: Choice) -> Written:
         known = dict(rule.values)
