@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmserve.server.conversation import ReasoningLimit
 from llmserve.server.generation import GenerationService
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.metrics import RequestMetrics
@@ -63,7 +64,17 @@ class Services:
             readiness=Readiness(settings, registry, lifecycle),
             sessions=sessions,
             session_moves=moves,
-            generation=GenerationService(registry, sessions, lifecycle, request_metrics, settings.sse_ping_s),
+            generation=GenerationService(
+                registry,
+                sessions,
+                lifecycle,
+                request_metrics,
+                settings.sse_ping_s,
+                ReasoningLimit(
+                    None if settings.reasoning_budget < 0 else settings.reasoning_budget,
+                    settings.reasoning_budget_message,
+                ),
+            ),
             sessions_folder=AllowedFolder(settings.sessions_dir, "SESSIONS_DIR"),
             models_folder=AllowedFolder(settings.models_dir, "MODELS_DIR", model_file),
             request_metrics=request_metrics,
