@@ -182,6 +182,8 @@ class ModelInfo:
     """Maximum number of tokens in one sequence on this engine."""
     num_cells: int
     """Total number of KV cells (tokens) of all sequences."""
+    kv_bytes_per_token: int | None
+    """Bytes that each KV cell takes at most; `None` if there are no cells that grow in number with the text."""
     num_slots: int
     """Maximum number of sequences that are computed together."""
     num_threads: int

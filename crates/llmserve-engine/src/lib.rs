@@ -63,7 +63,9 @@ pub use draft::{Drafter, Head};
 pub use embed::{Embedder, EmbedderParts, EmbeddingRequest, Embeddings, OpenEmbedding};
 pub use engine::{Engine, EngineParts, OpenContext, RequestHandle, Submission};
 pub use gguf::ModelKind;
-pub use load::{LoadEvent, LoadHandle, LoadOptions, Wanted, join_loads, load, model_kind, probe_model};
+pub use load::{
+    LoadEvent, LoadHandle, LoadOptions, Wanted, join_loads, kv_bytes_per_token, load, model_kind, probe_model,
+};
 pub use session::{NextTurn, Session, SessionInfo, SessionMode, SessionUse, inspect_session};
 pub use types::*;
 pub use worker::{Handle, Job, Listener, Notify, OwnedByProcess, Owner, PerProcess, Service};

@@ -61,6 +61,16 @@ pub(crate) fn model_kind(path: PathBuf, config: &Bound<'_, PyAny>) -> PyResult<&
     }
 }
 
+/// Bytes of KV cache that each token takes at most with these options, by a file's header, which is read
+/// without the GIL; `None` if the cache does not grow by the token. Raises `LoadError`.
+#[pyfunction]
+pub(crate) fn kv_bytes_per_token(path: PathBuf, config: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let py = config.py();
+    let config = model_config(config)?;
+    let bytes = exit::detach(py, move || llmserve_engine::kv_bytes_per_token(&path, &config));
+    bytes.map_err(|error| load_exception(py, &error))
+}
+
 /// A model that is being loaded. Dropping it cancels the load, unless others share it.
 #[pyclass(frozen, module = "llmserve._core")]
 pub(crate) struct Load(OwnedByProcess<Arc<LoadHandle>>);

@@ -28,11 +28,13 @@ pub(super) fn open(
         return Err(LoadError::invalid_option("lora", "adapters are for models that generate text"));
     }
     ensure_probed(file, &[], config, options, loading)?;
-    let shape = embedding_shape::choose(&config.context, file, kind, &facts(config, file)?)?;
+    let facts = facts(config, file)?;
+    let shape = embedding_shape::choose(&config.context, file, kind, &facts)?;
     let weights = shared_weights(file, &config.weights, loading)?;
     let info = ModelInfo {
         fingerprint: fingerprint(file, &[], &[])?,
         pooling: kind.pooling.as_str(),
+        kv_bytes_per_token: facts.bytes_per_token.filter(|_| kind.has_cache),
         kv_type_k: config.context.kv_type_k.as_str(),
         kv_type_v: config.context.kv_type_v.as_str(),
         kv_layout: "unified",
