@@ -166,3 +166,23 @@ async def test_a_breaker_across_tokens_stops_repetitions(engine: Engine) -> None
     assert penalised.tokens[0].id != LIVE[11]
     broken = await engine.generate(loop, params.replace(dry_sequence_breakers=(pieces[1] + pieces[2],)))
     assert broken.tokens[0].id == LIVE[11]
+
+
+async def test_banned_sequences_do_not_occur(engine: Engine) -> None:
+    plain = SamplingParams(max_tokens=24, ignore_eos=True)
+    free = [token.id for token in (await engine.generate(TEXT, plain)).tokens]
+    # One that goes on, one that begins within it, one of a single token, and one that begins in the prompt.
+    banned = [free[2:5], free[3:7], [free[9]], [TEXT[-1], free[0]]]
+    params = plain.replace(banned_sequences=banned)
+    expected: list[int] = []
+    for _ in range(24):
+        ends = [last for *others, last in banned if expected[len(expected) - len(others) :] == others]
+        one = params.replace(max_tokens=1, banned_sequences=(), logit_bias=dict.fromkeys(ends, -math.inf))
+        expected += [token.id for token in (await engine.generate([*TEXT, *expected], one)).tokens]
+    assert expected[:4] == free[:4]
+    assert expected[4] != free[4]
+    guessing = await engine.open_drafting("prompt_lookup", draft_len=8, adaptive=False)
+    for drafting in (None, guessing):
+        made = await engine.generate(TEXT, params, drafting=drafting)
+        assert [token.id for token in made.tokens] == expected
+        assert (made.usage.draft_tokens > 0) == (drafting is not None)

@@ -84,6 +84,7 @@ class UnconstrainedOptions(TypedDict, total=False):
     dry_sequence_breakers: Sequence[str]
     no_repeat_ngram_size: int
     logit_bias: Mapping[int, float]
+    banned_sequences: Sequence[Sequence[int]]
     allowed_token_ids: Sequence[int] | None
     seed: int | None
     choice_index: int

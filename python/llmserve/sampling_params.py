@@ -96,6 +96,9 @@ class SamplingParams:
     """No n-gram of this size may occur twice in prompt and output; 0 is off."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     """Added to the logits of token ids; minus infinity bans a token."""
+    banned_sequences: Sequence[Sequence[int]] = ()
+    """Sequences of token ids that do not occur in the output: the last token of one is not drawn where the
+    output ends with the others."""
     allowed_token_ids: Sequence[int] | None = None
     """The only tokens that may be drawn, at most 4,096; `None` is all. Without an end-of-generation token the
     text ends at a limit. Not beside a constraint on the output."""
@@ -141,6 +144,7 @@ class SamplingParams:
         for name in ("stop", "samplers", "dry_sequence_breakers"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        object.__setattr__(self, "banned_sequences", tuple(map(tuple, self.banned_sequences)))
         if self.allowed_token_ids is not None:
             object.__setattr__(self, "allowed_token_ids", tuple(self.allowed_token_ids))
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))

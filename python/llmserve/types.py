@@ -183,7 +183,7 @@ class ModelInfo:
     num_cells: int
     """Total number of KV cells (tokens) of all sequences."""
     kv_bytes_per_token: int | None
-    """Bytes that each KV cell takes at most; `None` if there are no cells that grow in number with the text."""
+    """Bytes that each KV cell takes at most; `None` if the cache does not grow with the text."""
     num_slots: int
     """Maximum number of sequences that are computed together."""
     num_threads: int

@@ -24,6 +24,7 @@ const SAMPLERS: [(&str, SamplerKind); 9] = [
 pub(crate) fn sampling(fields: &Fields<'_>) -> PyResult<SamplingParams> {
     let samplers = fields.get("samplers")?.items()?;
     let bias = fields.get("logit_bias")?.entries()?;
+    let banned = fields.get("banned_sequences")?.items()?;
     let allowed = fields.get("allowed_token_ids")?.optional().map(|tokens| tokens.items()).transpose()?;
     let bias = bias.iter().map(|(token, bias)| Ok((token_id(token)?, bias.float()?)));
     Ok(SamplingParams {
@@ -55,6 +56,10 @@ pub(crate) fn sampling(fields: &Fields<'_>) -> PyResult<SamplingParams> {
         dry: dry(fields)?,
         no_repeat_ngram_size: fields.uint("no_repeat_ngram_size")?,
         logit_bias: bias.collect::<PyResult<_>>()?,
+        banned_sequences: banned
+            .iter()
+            .map(|sequence| sequence.items()?.iter().map(token_id).collect())
+            .collect::<PyResult<_>>()?,
         allowed_token_ids: allowed
             .map(|tokens| tokens.iter().map(token_id).collect::<PyResult<_>>())
             .transpose()?,

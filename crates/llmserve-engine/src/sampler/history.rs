@@ -6,6 +6,7 @@ use super::ngram::NgramBans;
 use super::penalties::Penalties;
 use super::pool::Pool;
 use super::select::Candidate;
+use super::sequences::SequenceBans;
 use crate::ids::TokenId;
 use crate::sampling::SamplingParams;
 
@@ -22,6 +23,7 @@ pub(super) struct History {
     penalties: Option<Penalties>,
     dry: Option<Dry>,
     pub(super) ngrams: Option<NgramBans>,
+    pub(super) sequences: Option<SequenceBans>,
     pub(super) mirostat: Option<Mirostat>,
 }
 
@@ -33,10 +35,12 @@ impl History {
         piece: impl Fn(TokenId) -> &'a [u8],
     ) -> Self {
         let size = params.no_repeat_ngram_size;
+        let sequences = params.banned_sequences.iter().map(Vec::as_slice);
         Self {
             penalties: Penalties::new(params, prompt),
             dry: Dry::new(params, prompt, piece),
             ngrams: (size > 0).then(|| NgramBans::new(size, prompt)),
+            sequences: SequenceBans::new(sequences.filter(|sequence| sequence.len() > 1)),
             mirostat: Mirostat::new(params.mirostat),
         }
     }
@@ -88,6 +92,9 @@ impl History {
         }
         if let Some(ngrams) = &mut self.ngrams {
             ngrams.push(token);
+        }
+        if let Some(sequences) = &mut self.sequences {
+            sequences.push(token);
         }
         if let (Some(mirostat), Some(surprise)) = (&mut self.mirostat, surprise) {
             mirostat.learn(surprise);

@@ -26,6 +26,7 @@ mod penalties;
 mod pool;
 mod row;
 mod select;
+mod sequences;
 mod temperature;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub(crate) use self::logprobs::score;
 use self::ngram::NgramBans;
 use self::pool::{Memory, Pool};
 use self::row::Row;
+use self::sequences::SequenceBans;
 pub(crate) use self::select::argmax;
 use crate::error::Error;
 use crate::event::TokenLogprobs;
@@ -71,6 +73,7 @@ struct RowMemory {
     maxima: Vec<f32>,
     undo: Vec<(TokenId, f32)>,
     repeats: Vec<TokenId>,
+    sequences: Vec<TokenId>,
 }
 
 /// A drawn token.
@@ -101,7 +104,7 @@ pub struct Sampler {
     num_top_logprobs: Option<u32>,
     /// Finite biases.
     bias: Vec<(TokenId, f32)>,
-    /// Tokens with a bias of minus infinity.
+    /// Tokens with a bias of minus infinity, and banned sequences of one token.
     banned: Vec<TokenId>,
     /// Bits of the only tokens that may be drawn, as in [`Bans::allowed`].
     allowed: Option<Vec<u32>>,
@@ -124,6 +127,11 @@ impl Sampler {
     ) -> Self {
         let (banned, bias): (Vec<_>, Vec<_>) =
             params.logit_bias.iter().copied().partition(|(_, amount)| *amount <= f32::NEG_INFINITY);
+        let single = params.banned_sequences.iter().filter_map(|sequence| match sequence[..] {
+            [token] => Some(token),
+            _ => None,
+        });
+        let banned = banned.into_iter().map(|(token, _)| token).chain(single).collect();
         let history = History::new(params, prompt, piece);
         Self {
             chain: Chain::new(params, &history),
@@ -131,7 +139,7 @@ impl Sampler {
             key: DrawKey::new(seed, params.choice_index),
             num_top_logprobs: logprobs,
             bias,
-            banned: banned.into_iter().map(|(token, _)| token).collect(),
+            banned,
             allowed: params.allowed_token_ids.as_deref().map(bans::mask_of),
             num_generated: 0,
         }
@@ -141,8 +149,8 @@ impl Sampler {
     /// gives the same token until [`Sampler::accept`].
     ///
     /// NaN logits count as minus infinity. Bans that would leave nothing are lifted for this
-    /// token: first those of the n-gram rule, then biases of minus infinity, then `bans.tokens`. A
-    /// constraint's mask (`bans.allowed`) and the list of allowed tokens are never lifted.
+    /// token: first those of the n-gram rule, then those of sequences, then biases of minus infinity, then
+    /// `bans.tokens`. A constraint's mask (`bans.allowed`) and the list of allowed tokens are never lifted.
     ///
     /// # Errors
     /// [`Error::InvalidLogits`] if every logit that may be drawn is NaN or minus infinity.
@@ -192,7 +200,7 @@ impl Sampler {
         memory: &'s mut RowMemory,
         repetitions: &mut dry::Memory,
     ) -> Option<(Row<'s>, (usize, f32))> {
-        let RowMemory { changed, maxima, undo, repeats } = memory;
+        let RowMemory { changed, maxima, undo, repeats, sequences } = memory;
         changed.clear();
         changed.extend_from_slice(logits);
         for &adjuster in &self.chain.head {
@@ -204,7 +212,9 @@ impl Sampler {
         }
         repeats.clear();
         repeats.extend(self.history.ngrams.iter().flat_map(NgramBans::banned));
-        bans::apply([bans.tokens, &self.banned, repeats], changed, undo, maxima)
+        sequences.clear();
+        sequences.extend(self.history.sequences.iter().flat_map(SequenceBans::banned));
+        bans::apply([bans.tokens, &self.banned, sequences, repeats], changed, undo, maxima)
     }
 
     /// The cost of a draw, in passes for the largest logit of a row.
@@ -217,6 +227,7 @@ impl Sampler {
     fn leaves_logits_alone(&self) -> bool {
         self.chain.head.is_empty()
             && self.history.ngrams.is_none()
+            && self.history.sequences.as_ref().is_none_or(|sequences| sequences.banned().next().is_none())
             && self.bias.is_empty()
             && self.banned.is_empty()
             && self.allowed.is_none()

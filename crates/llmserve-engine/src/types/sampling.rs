@@ -8,6 +8,10 @@ use super::ranges::{above_zero, at_least, between, invalid, too_many};
 pub const MAX_LOGIT_BIAS: usize = 4096;
 /// Maximum number of tokens in a list of allowed ones.
 pub const MAX_ALLOWED_TOKENS: usize = 4096;
+/// Maximum number of banned sequences.
+pub const MAX_BANNED_SEQUENCES: usize = 8192;
+/// Maximum number of tokens in all banned sequences together.
+pub const MAX_BANNED_TOKENS: usize = 65_536;
 /// Maximum number of samplers in a chain.
 pub const MAX_SAMPLERS: usize = 32;
 /// Maximum number of sequence breakers.
@@ -100,6 +104,9 @@ pub struct SamplingParams {
     pub no_repeat_ngram_size: u32,
     /// Added to logits.
     pub logit_bias: Vec<(TokenId, f32)>,
+    /// Sequences that do not occur in the output: the last token of one is not drawn where the output ends with
+    /// the others. What the prompt ends with does not count.
+    pub banned_sequences: Vec<Vec<TokenId>>,
     /// The only tokens that may be drawn; `None`: all. Without an end-of-generation token the text ends at a
     /// limit.
     pub allowed_token_ids: Option<Vec<TokenId>>,
@@ -187,6 +194,7 @@ impl Default for SamplingParams {
             dry: DryParams::default(),
             no_repeat_ngram_size: 0,
             logit_bias: Vec::new(),
+            banned_sequences: Vec::new(),
             allowed_token_ids: None,
             seed: None,
             choice_index: 0,
@@ -230,6 +238,7 @@ impl SamplingParams {
         between("presence_penalty", self.presence_penalty, -100.0, 100.0)?;
         self.dry.check()?;
         self.check_bias()?;
+        self.check_banned()?;
         self.check_allowed()
     }
 
@@ -242,6 +251,24 @@ impl SamplingParams {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    fn check_banned(&self) -> Result<(), Error> {
+        let name = "banned_sequences";
+        let n = self.banned_sequences.len();
+        if n > MAX_BANNED_SEQUENCES {
+            let reason = format!("must have at most {MAX_BANNED_SEQUENCES} entries, got {n}");
+            return Err(too_many(name, MAX_BANNED_SEQUENCES, reason));
+        }
+        if self.banned_sequences.iter().any(Vec::is_empty) {
+            return invalid(name, "must not contain an empty sequence");
+        }
+        let n: usize = self.banned_sequences.iter().map(Vec::len).sum();
+        if n > MAX_BANNED_TOKENS {
+            let reason = format!("must have at most {MAX_BANNED_TOKENS} tokens in all, got {n}");
+            return Err(too_many(name, MAX_BANNED_TOKENS, reason));
+        }
+        Ok(())
     }
 
     fn check_bias(&self) -> Result<(), Error> {
@@ -341,6 +368,18 @@ mod tests {
         refused(
             |p| p.logit_bias = vec![(TokenId(5), f32::NAN)],
             "logit_bias: must be a number for token 5, got NaN",
+        );
+        refused(
+            |p| p.banned_sequences = vec![vec![TokenId(1)]; 8193],
+            "banned_sequences: must have at most 8192 entries, got 8193",
+        );
+        refused(
+            |p| p.banned_sequences = vec![Vec::new()],
+            "banned_sequences: must not contain an empty sequence",
+        );
+        refused(
+            |p| p.banned_sequences = vec![vec![TokenId(1); 65_537]],
+            "banned_sequences: must have at most 65536 tokens in all, got 65537",
         );
         refused(|p| p.allowed_token_ids = Some(Vec::new()), "allowed_token_ids: must not be empty");
         refused(

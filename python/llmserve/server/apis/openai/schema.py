@@ -104,8 +104,9 @@ class GenerationFields(ConstraintFields):
     bad_words: Annotated[
         tuple[str, ...],
         Field(
-            "vLLM's: texts of one token each, which is never drawn, with a space before it or without. A "
-            "word of several tokens is refused: the engine bans tokens, not sequences of them.",
+            "vLLM's: texts that are not generated, at the beginning of a text or after a space, as the tokens "
+            "that the model has for them.",
+            engine="banned_sequences",
             kind=TEXTS,
         ),
     ] = ()
