@@ -197,9 +197,10 @@ class ModelInfo:
     vocabulary_size: int
     """Number of tokens in the vocabulary."""
     embedding_length: int
-    """Width of the hidden state, or of an embedding model's vectors."""
+    """Width of the hidden state, or of an embedding model's vectors; a ranking model's number of scores."""
     pooling: str
-    """How an embedding model pools its vectors: `mean`, `cls` or `last`; empty for other models."""
+    """How an embedding model pools its vectors: `mean`, `cls` or `last`; `rank` if it ranks documents; empty
+    for other models."""
     metadata: Mapping[str, str]
     """The file's metadata as text, without arrays."""
     chat_template: str | None

@@ -31,7 +31,7 @@ mod _core {
     #[pymodule_export]
     use crate::drafting::{HeadJob, PyHead};
     #[pymodule_export]
-    use crate::embedder::{EmbedJob, InputBuffer, PyEmbedder, json_vectors};
+    use crate::embedder::{EmbedJob, InputBuffer, PairBuffer, PyEmbedder, json_vectors};
     #[pymodule_export]
     use crate::engine::{PyEngine, Request};
     #[pymodule_export]

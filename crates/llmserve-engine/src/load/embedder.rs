@@ -68,6 +68,7 @@ fn start(
         }),
         vocabulary,
         info,
+        is_ranking: shape.kind.is_ranking(),
         scheduler: config.scheduler.clone(),
     })
 }
@@ -75,7 +76,7 @@ fn start(
 fn log_loaded(embedder: &Embedder) {
     let info = embedder.info();
     log::info!(
-        "loaded {}: embeddings of {} values ({} pooling), context length {}, {} inputs at once, {} threads",
+        "loaded {}: {} values for each input ({} pooling), context length {}, {} inputs at once, {} threads",
         info.description,
         info.embedding_length,
         info.pooling,

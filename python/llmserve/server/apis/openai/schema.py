@@ -104,8 +104,8 @@ class GenerationFields(ConstraintFields):
     bad_words: Annotated[
         tuple[str, ...],
         Field(
-            "vLLM's: texts that are not generated, at the beginning of a text or after a space, as the tokens "
-            "that the model has for them.",
+            "vLLM's: texts that are not generated, with a space before them or without, as the tokens that "
+            "the model has for them.",
             engine="banned_sequences",
             kind=TEXTS,
         ),
