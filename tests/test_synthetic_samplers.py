@@ -84,6 +84,9 @@ CASES: list[dict[str, Any]] = [
     {"temperature": 1.3, "top_k": 30, "typical_p": 0.9, "top_p": 0.9, "min_p": 0.01, "top_n_sigma": 2.5,
      "samplers": NATIVE},
     {"temperature": 1.3, "top_p": 0.9, "min_p": 0.02, "samplers": ("min_p", "top_p", "temperature")},
+    {"temperature": 1.5, "top_k": 12, "adaptive_target": 0.2,
+     "samplers": ("adaptive_p", "temperature", "top_k")},
+    {"temperature": 1.0, "adaptive_target": 0.4, "samplers": ("adaptive_p",)},
     {"temperature": 1.0, "mirostat": 1, "mirostat_tau": 2.0},
     {"temperature": 1.2, "mirostat": 2, "mirostat_tau": 2.0},
 ]  # fmt: skip
@@ -155,6 +158,26 @@ async def test_mirostat_steers_the_surprise(engine: Engine, version: int) -> Non
         return -sum(token.logprobs.logprob for token in made.tokens if token.logprobs) / 300
 
     low, middle, high = [await mean_surprise(tau) for tau in (0.1, 0.5, 9.0)]
+    assert low < 0.8 * middle < 0.7 * high
+
+
+async def test_adaptive_p_steers_the_probability(engine: Engine) -> None:
+    async def mean_probability(target: float) -> float:
+        """By the raw log-probabilities: nothing is left out or heated."""
+        params = SamplingParams(
+            temperature=1.0,
+            samplers=("adaptive_p",),
+            adaptive_target=target,
+            max_tokens=300,
+            seed=5,
+            logprobs=0,
+            ignore_eos=True,
+        )
+        made, again = [await engine.generate(TEXT, params) for _ in range(2)]
+        assert made.text == again.text
+        return sum(math.exp(token.logprobs.logprob) for token in made.tokens if token.logprobs) / 300
+
+    low, middle, high = [await mean_probability(target) for target in (0.05, 0.3, 0.8)]
     assert low < 0.8 * middle < 0.7 * high
 
 

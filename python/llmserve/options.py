@@ -68,6 +68,8 @@ class UnconstrainedOptions(TypedDict, total=False):
     xtc_threshold: float
     dynatemp_range: float
     dynatemp_exponent: float
+    adaptive_target: float
+    adaptive_decay: float
     mirostat: int
     mirostat_tau: float
     mirostat_eta: float

@@ -205,7 +205,7 @@ def test_other_names_of_the_limit(server: ServerProcess) -> None:
         ({"dry_allowed_length": 0}, "dry_allowed_length must be at least 1, got 0"),
         ({"dry_sequence_breakers": "x"}, "dry_sequence_breakers must be an array of strings, got a string"),
         ({"repeat_last_n": -2}, "repeat_last_n must be at least -1, got -2"),
-        ({"adaptive_target": 0.5}, "adaptive_target must be -1"),
+        ({"adaptive_target": 2}, "adaptive_target must be at most 1, got 2"),
         ({"penalty_last_n": 5}, "penalty_last_n must be -1, got the number 5: use repeat_last_n"),
         ({"allowed_token_ids": []}, "allowed_token_ids"),
         ({"allowed_token_ids": [2**31 - 1]}, "allowed_token_ids"),
@@ -238,6 +238,7 @@ def test_samplers_change_the_answer(server: ServerProcess, ask: Any) -> None:
     drawn = text_in(ask(server, **body))
     greedy = text_in(ask(server, temperature=0))
     assert text_in(ask(server, **body, samplers=["top_k", "temperature"], top_k=1)) == greedy
+    assert text_in(ask(server, **body, samplers="kta", top_k=2, adaptive_target=0)) != greedy
     assert text_in(ask(server, **body, samplers="kt", top_k=1)) == greedy
     assert text_in(ask(server, **body, samplers=["top-k", "temp"], top_k=1)) == greedy
     # Without the temperature, 0 is not greedy.

@@ -1,7 +1,7 @@
 //! Reads how tokens are drawn from a `SamplingParams`.
 
 use llmserve_engine::{
-    DryParams, DynamicTemperature, MirostatParams, MirostatVersion, SamplerKind, SamplingParams, XtcParams,
+    AdaptiveParams, DryParams, DynamicTemperature, MirostatParams, MirostatVersion, SamplerKind, SamplingParams, XtcParams,
 };
 use pyo3::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::fields::{Field, Fields};
 use crate::request::token_id;
 
 /// llama-server's names of the samplers.
-const SAMPLERS: [(&str, SamplerKind); 9] = [
+const SAMPLERS: [(&str, SamplerKind); 10] = [
     ("penalties", SamplerKind::Penalties),
     ("dry", SamplerKind::Dry),
     ("temperature", SamplerKind::Temperature),
@@ -19,6 +19,7 @@ const SAMPLERS: [(&str, SamplerKind); 9] = [
     ("top_p", SamplerKind::TopP),
     ("min_p", SamplerKind::MinP),
     ("xtc", SamplerKind::Xtc),
+    ("adaptive_p", SamplerKind::AdaptiveP),
 ];
 
 pub(crate) fn sampling(fields: &Fields<'_>) -> PyResult<SamplingParams> {
@@ -42,6 +43,10 @@ pub(crate) fn sampling(fields: &Fields<'_>) -> PyResult<SamplingParams> {
         xtc: XtcParams {
             probability: fields.float("xtc_probability")?,
             threshold: fields.float("xtc_threshold")?,
+        },
+        adaptive: AdaptiveParams {
+            target: fields.float("adaptive_target")?,
+            decay: fields.float("adaptive_decay")?,
         },
         mirostat: MirostatParams {
             version: mirostat_version(&fields.get("mirostat")?)?,

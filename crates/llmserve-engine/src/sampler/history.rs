@@ -1,5 +1,6 @@
 //! What the samplers keep of a sequence's text.
 
+use super::adaptive::Adaptive;
 use super::dry::{self, Dry};
 use super::mirostat::Mirostat;
 use super::ngram::NgramBans;
@@ -25,6 +26,7 @@ pub(super) struct History {
     pub(super) ngrams: Option<NgramBans>,
     pub(super) sequences: Option<SequenceBans>,
     pub(super) mirostat: Option<Mirostat>,
+    pub(super) adaptive: Option<Adaptive>,
 }
 
 impl History {
@@ -42,6 +44,7 @@ impl History {
             ngrams: (size > 0).then(|| NgramBans::new(size, prompt)),
             sequences: SequenceBans::new(sequences.filter(|sequence| sequence.len() > 1)),
             mirostat: Mirostat::new(params.mirostat),
+            adaptive: Adaptive::new(params.adaptive),
         }
     }
 
@@ -98,6 +101,9 @@ impl History {
         }
         if let (Some(mirostat), Some(surprise)) = (&mut self.mirostat, surprise) {
             mirostat.learn(surprise);
+        }
+        if let (Some(adaptive), Some(surprise)) = (&mut self.adaptive, surprise) {
+            adaptive.learn(surprise);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! chain looks at candidates.
 //!
 //! - `chain`: the order. `history`: what it keeps of a text. `pool`: the candidates. A sampler is a module with its
-//!   formula: `penalties`, `dry`, `temperature`, `top_n_sigma`, `typical`, `xtc`, `mirostat`; those that only cut the
+//!   formula: `penalties`, `dry`, `temperature`, `top_n_sigma`, `typical`, `xtc`, `mirostat`, `adaptive`; those that only cut the
 //!   order of the candidates (`top_k`, `top_p`, `min_p`) are methods of the pool.
 //! - `row`, `select`, `weight`: finding and weighing the best of a vocabulary. `draw`: random numbers.
 //!
@@ -13,6 +13,7 @@
 //! index, number of generated tokens), and on nothing else: neither on the batch it ran in, nor on the
 //! thread.
 
+mod adaptive;
 mod bans;
 mod chain;
 mod draw;
@@ -83,7 +84,8 @@ pub struct Sampled {
     pub token: TokenId,
     /// The token's log-probability and alternatives, if they were requested.
     pub logprobs: Option<TokenLogprobs>,
-    /// How surprising it was among the tokens that were left, in bits. `None` for a token that was not drawn.
+    /// How surprising it was among the tokens that were left, in bits, and before adaptive-p changed them. `None` for
+    /// a token that was not drawn.
     pub surprise: Option<f64>,
 }
 

@@ -40,6 +40,8 @@ pub enum SamplerKind {
     MinP,
     /// `xtc`.
     Xtc,
+    /// `adaptive`, which comes last wherever it stands.
+    AdaptiveP,
 }
 
 impl SamplerKind {
@@ -84,6 +86,8 @@ pub struct SamplingParams {
     pub top_n_sigma: f32,
     /// Leaves out the likeliest tokens.
     pub xtc: XtcParams,
+    /// Draws tokens of a probability, if `samplers` names it.
+    pub adaptive: AdaptiveParams,
     /// Takes the place of all truncation.
     pub mirostat: MirostatParams,
     /// Truncation keeps at least this many tokens.
@@ -133,6 +137,15 @@ pub struct XtcParams {
     pub probability: f32,
     /// Above 0.5 nothing is left out.
     pub threshold: f32,
+}
+
+/// Adaptive-p (`MrJackSpade`, 2025), which draws tokens whose probability is close to a target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdaptiveParams {
+    /// The probability; negative is off.
+    pub target: f32,
+    /// How much of each token's part in the mean is left after the next one: 0 to 0.99.
+    pub decay: f32,
 }
 
 /// Mirostat (Basu et al. 2021), which steers the surprise of the drawn tokens.
@@ -185,6 +198,7 @@ impl Default for SamplingParams {
             typical_p: 1.0,
             top_n_sigma: 0.0,
             xtc: XtcParams { probability: 0.0, threshold: 0.1 },
+            adaptive: AdaptiveParams { target: -1.0, decay: 0.9 },
             mirostat: MirostatParams { version: MirostatVersion::Off, tau: 5.0, eta: 0.1 },
             min_tokens_to_keep: 1,
             repetition_penalty: 1.0,
@@ -231,6 +245,8 @@ impl SamplingParams {
         at_least("top_n_sigma", self.top_n_sigma, 0.0)?;
         between("xtc_probability", self.xtc.probability, 0.0, 1.0)?;
         between("xtc_threshold", self.xtc.threshold, 0.0, 1.0)?;
+        between("adaptive_target", self.adaptive.target, -1.0, 1.0)?;
+        between("adaptive_decay", self.adaptive.decay, 0.0, 0.99)?;
         at_least("mirostat_tau", self.mirostat.tau, 0.0)?;
         at_least("mirostat_eta", self.mirostat.eta, 0.0)?;
         above_zero("repetition_penalty", self.repetition_penalty)?;
@@ -341,6 +357,11 @@ mod tests {
             "dynatemp_exponent: must be a number of at least 0, got -1",
         );
         refused(|p| p.xtc.threshold = 2.0, "xtc_threshold: must be a number from 0 to 1, got 2");
+        refused(
+            |p| p.adaptive.target = 1.5,
+            "adaptive_target: must be a number from -1 to 1, got 1.5",
+        );
+        refused(|p| p.adaptive.decay = 1.0, "adaptive_decay: must be a number from 0 to 0.99, got 1");
         refused(|p| p.mirostat.tau = -1.0, "mirostat_tau: must be a number of at least 0, got -1");
         refused(|p| p.repetition_penalty = 0.0, "repetition_penalty: must be a number above 0, got 0");
         refused(

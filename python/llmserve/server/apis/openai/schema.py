@@ -42,6 +42,8 @@ COMMON: Mapping[str, Differences] = {
     "xtc_threshold": {},
     "dynatemp_range": {},
     "dynatemp_exponent": {},
+    "adaptive_target": {},
+    "adaptive_decay": {},
     "mirostat": {},
     "mirostat_tau": {},
     "mirostat_eta": {},
