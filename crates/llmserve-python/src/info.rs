@@ -80,6 +80,7 @@ pub(crate) fn model_info<'py>(py: Python<'py>, info: &ModelInfo) -> PyResult<Bou
             bos_text,
             eos_text,
             special_tokens,
+            infill_tokens,
             control_tokens,
             end_tokens,
             kv_type_k,
