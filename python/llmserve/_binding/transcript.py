@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from llmserve.errors import BudgetTooSmallError, DocumentTooLongError, LlmserveError
-from llmserve.types import Completion, Delta, PromptProgress, PromptToken, Timings, Token, TokenLogprobs, Usage
+from llmserve.types import (
+    Completion,
+    Delta,
+    PromptProgress,
+    PromptToken,
+    Timings,
+    Token,
+    TokenLogprobs,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from llmserve._core import _Event, _Logprobs, _PromptToken, _Token

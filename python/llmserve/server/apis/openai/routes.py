@@ -19,7 +19,7 @@ def routes(services: Services) -> list[Route]:
         completions,
         ChatApi(services),
         ResponsesApi(services),
-        NativeCompletionApi(services, completions),
+        NativeCompletionApi(completions),
         TokensApi(services),
         EmbeddingsApi(services),
     )

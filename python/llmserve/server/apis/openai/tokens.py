@@ -10,7 +10,6 @@ from llmserve import __version__
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered
-from llmserve.server.apis.openai.model_choice import chosen_model
 from llmserve.server.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models.on_demand import UsedHandle
@@ -106,8 +105,7 @@ class TokensApi:
         """`GET /props`."""
         services = self._services
         # A GET changes nothing: browsers send it for any page's links and images.
-        model_id = await chosen_model(services, _MODEL.of(exchange.request.scope))
-        found = await services.on_demand.loaded(model_id)
+        found = await services.on_demand.loaded(_MODEL.of(exchange.request.scope))
         info = found.handle.info
         await exchange.send_json(
             {
@@ -125,7 +123,7 @@ class TokensApi:
 
     @asynccontextmanager
     async def _use(self, model_id: str | None) -> AsyncGenerator[UsedHandle, None]:
-        async with self._services.on_demand.use_any(await chosen_model(self._services, model_id)) as used:
+        async with self._services.on_demand.use_any(model_id) as used:
             yield used
 
 
