@@ -231,8 +231,8 @@ class ModelInfo:
     special_tokens: Mapping[str, str]
     """Texts of the special tokens, by Hugging Face's names (`bos_token`, `unk_token`, ...)."""
     infill_tokens: Mapping[str, int]
-    """Ids of the tokens that frame code to be filled in, as far as the vocabulary has them: `prefix`, `suffix`,
-    `middle`, `repository` and `file`."""
+    """Ids of the tokens that frame code to be filled in, as far as the vocabulary has them: `prefix`,
+    `suffix`, `middle`, `repository` and `file`."""
     control_tokens: Sequence[str]
     """Texts of the control tokens."""
     end_tokens: Sequence[str]

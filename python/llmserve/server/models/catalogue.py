@@ -55,8 +55,8 @@ class Catalogue:
         return (*self._by_safe_id.values(), *self._loaded_elsewhere())
 
     async def find(self, model_id: str) -> CatalogueEntry:
-        """The model with an id, ``Org/Name`` or, as SIE's paths have it, ``Org__Name``; or a loaded one by its
-        path.
+        """The model with an id, ``Org/Name`` or, as SIE's paths have it, ``Org__Name``; or else the loaded
+        model with a path.
 
         Raises:
             UnknownModelError: No model has this id, even after the folder was read again.
