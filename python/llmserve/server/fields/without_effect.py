@@ -11,7 +11,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "guided_decoding_disable_any_whitespace": "documents have no blanks",
     "n_keep": "a full context ends the text, and is never shifted",
     "n_discard": "a full context ends the text, and is never shifted",
-    "id_slot": "the scheduler chooses",
     "priority": "requests are served in turn",
     "cache_salt": "about the cache only",
     "prediction": "about speed only",
@@ -20,7 +19,5 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "safety_identifier": "about the client only",
     "metadata": "about the client only",
     "store": "nothing is stored",
-    "timings_per_token": "the last chunk has `timings`",
-    "return_progress": "about the answer's shape only",
 }
 """Fields that are ignored because they change nothing here, and why."""

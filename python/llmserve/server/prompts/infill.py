@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmserve.engine import Engine
-from llmserve.server.refusals import NotSupportedError
+from llmserve.server.refusals import FieldError, NotSupportedError
+from llmserve.types import ModelInfo
 
 _REPOSITORY = "myproject\n"
 _CURRENT_FILE = "filename\n"
@@ -32,15 +33,31 @@ class Infill:
     middle: str = ""
     """The beginning of what is to be written, which follows the prefix."""
 
-    async def tokens(self, engine: Engine, max_tokens: int | None) -> list[int]:
-        """The prompt. What does not fit beside `max_tokens` is left out: the extra files before anything
-        else, then the beginning of the prefix and the end of the suffix, which get room as 3 to 1.
+    field: str = ""
+    """The field that asks for it; empty for a route that does nothing else."""
+
+    def check(self, info: ModelInfo) -> None:
+        """Refuses a model whose vocabulary cannot frame what is to be filled in.
 
         Raises:
-            NotSupportedError: The vocabulary has no tokens for it.
+            FieldError: It cannot, and a field asks for it.
+            NotSupportedError: It cannot.
+        """
+        missing = [name for name in ("prefix", "suffix", "middle") if name not in info.infill_tokens]
+        if not missing:
+            return
+        reason = f"this model's vocabulary has no token for the {' and the '.join(missing)} of an infill"
+        if self.field:
+            raise FieldError(self.field, f"is not supported: {reason}")
+        raise NotSupportedError(reason)
+
+    async def tokens(self, engine: Engine, max_tokens: int | None) -> list[int]:
+        """The prompt, for a model that has passed the `check`.
+
+        What does not fit beside `max_tokens` is left out: the extra files before anything else, then the
+        beginning of the prefix and the end of the suffix, which get room as 3 to 1.
         """
         known = engine.info.infill_tokens
-        check_infill(engine)
         prefix = await _plain(engine, self.prefix)
         suffix = await _plain(engine, self.suffix)
         middle = await engine.tokenize(self.middle, add_special=False)
@@ -79,19 +96,6 @@ class Infill:
         if "file" in known:
             tokens += [known["file"], *await _plain(engine, _CURRENT_FILE)]
         return tokens
-
-
-def check_infill(engine: Engine) -> None:
-    """Refuses a model whose vocabulary cannot mark what is to be filled in.
-
-    Raises:
-        NotSupportedError: A token is missing.
-    """
-    known = engine.info.infill_tokens
-    if missing := [name for name in ("prefix", "suffix", "middle") if name not in known]:
-        raise NotSupportedError(
-            f"this model cannot fill in text: its vocabulary has no token for {' and '.join(missing)}"
-        )
 
 
 async def _plain(engine: Engine, text: str) -> list[int]:

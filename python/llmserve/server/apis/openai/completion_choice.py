@@ -131,11 +131,7 @@ class Choice:
         )
 
     async def prepare(self) -> None:
-        """Makes the prompt, truncates it, and finds the text that is echoed.
-
-        Raises:
-            NotSupportedError: The model cannot fill in text.
-        """
+        """Makes the prompt, truncates it, and finds the text that is echoed."""
         if self.infill is not None:
             self.prompt = await self.infill.tokens(self.engine, self.base.max_tokens)
         else:

@@ -116,6 +116,8 @@ class CompletionsApi:
         async with AsyncExitStack() as stack:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
             params = await for_model(used, params, request)
+            if infill is not None:
+                infill.check(used.engine.info)
             params = with_reports(params, request, is_stream=request.stream)
             slot = session_of_slot(request, used.engine.info, session, num_choices)
             choices = [
@@ -174,7 +176,7 @@ def _infill(request: OpenAiCompletionRequest) -> Infill | None:
         raise FieldError("suffix", "needs one prompt, which is a text")
     if request.echo:
         raise FieldError("echo", "cannot be used with suffix")
-    return Infill(prefix=prefix, suffix=request.suffix)
+    return Infill(prefix=prefix, suffix=request.suffix, field="suffix")
 
 
 def _scores_field(request: OpenAiCompletionRequest) -> str:

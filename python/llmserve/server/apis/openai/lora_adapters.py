@@ -6,7 +6,6 @@ from pathlib import Path
 
 from llmserve.server.apis.openai.contents import LOADED_ERRORS, MODEL_QUERY
 from llmserve.server.error_shapes.openai import OPENAI
-from llmserve.server.refusals import NotSupportedError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
@@ -49,18 +48,4 @@ class LoraAdaptersApi:
                 {"id": index, "path": folder.name_for(Path(adapter.path), scope), "scale": adapter.scale}
                 for index, adapter in enumerate(found.entry.config.lora)
             ]
-        )
-
-    @Endpoint(
-        path="/lora-adapters",
-        method="POST",
-        dialect=OPENAI,
-        operation_id="changeLoraAdapters",
-        summary="Refused: scales are load options",
-        errors={501: "Adapters and their scales are load options of a model."},
-    )
-    async def change(self, exchange: Exchange) -> None:
-        """`POST /lora-adapters`."""
-        raise NotSupportedError(
-            "adapters and their scales are load options of a model, see LLMSERVE_LORA and the catalogue"
         )

@@ -13,7 +13,6 @@ from llmserve.server.apis.openai.sampling import sampling_params
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.fields.sampling import RANDOM_SEED
 from llmserve.server.models import CatalogueEntry
-from llmserve.server.refusals import NotSupportedError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
@@ -68,18 +67,6 @@ class PropsApi:
                 "is_sleeping": False,
             }
         )
-
-    @Endpoint(
-        path="/props",
-        method="POST",
-        dialect=OPENAI,
-        operation_id="changeProps",
-        summary="Refused: properties are settings",
-        errors={501: "Properties are settings of the server."},
-    )
-    async def change(self, exchange: Exchange) -> None:
-        """`POST /props`."""
-        raise NotSupportedError("properties are settings of the server, which do not change while it runs")
 
 
 def _default_settings(entry: CatalogueEntry) -> dict[str, Any]:

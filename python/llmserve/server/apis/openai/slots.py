@@ -63,7 +63,7 @@ class SlotsApi:
         operation_id="slots",
         summary="Slots of a model",
         description=(
-            "One entry for each sequence that can be computed at a time. A slot with `n_prompt_tokens` is the "
+            "One entry for each sequence that can be computed at a time. One with `n_prompt_tokens` is the "
             "session `slot-N`, which requests with `id_slot` use. The model must be loaded."
         ),
         responses={
