@@ -299,6 +299,8 @@ class Stats:
     """Tokens proposed by drafters."""
     accepted_tokens: int
     """Proposed tokens that were accepted."""
+    drafts: int
+    """Drafts that were verified."""
     draft_seconds: float
     """Seconds spent in the draft context."""
     num_draft_users: int

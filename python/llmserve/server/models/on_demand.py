@@ -139,6 +139,18 @@ class OnDemand:
             raise ModelLoadingError
         raise state.failure or ModelNotLoadedError(entry.id)
 
+    async def begin(self, model_id: str) -> None:
+        """Begins to load a model, unless it is loaded or being loaded.
+
+        Raises:
+            UnknownModelError: The catalogue has no such id.
+            LoadError: The model could not be loaded a moment ago.
+            ServerStoppingError: The server stops.
+        """
+        entry = await self._find(model_id, None)
+        if self._usable(entry) is None and entry.id not in self._loads:
+            self._start(entry)
+
     def state(self, entry: CatalogueEntry) -> EntryState:
         """What the model can do now."""
         model = self._registry.find(entry.path, entry.config)
