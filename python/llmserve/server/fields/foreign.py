@@ -133,6 +133,7 @@ TOKENS: Mapping[str, Refused] = {
     "min_length": Refused("use min_tokens", (0,)),
     "min_new_tokens": Refused("use min_tokens", (0,)),
     "n_probs": Refused(_SCORES, (0,)),
+    "post_sampling_probs": Refused("probabilities are those before sampling", (False,)),
 }
 """Those that ban tokens, or say where the text ends."""
 

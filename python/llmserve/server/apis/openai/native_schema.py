@@ -13,7 +13,6 @@ from llmserve.server.apis.openai.schema import (
     openai_sampling,
     token_limit,
 )
-from llmserve.server.fields.foreign import Refused
 from llmserve.server.fields.refused import Refusals
 from llmserve.server.fields.samplers import NATIVE_SAMPLERS
 from llmserve.server.fields.sampling import MAX_COUNT
@@ -34,14 +33,6 @@ NATIVE_SAMPLING = openai_sampling(
         "samplers": NATIVE_SAMPLERS,
     }
 )
-
-
-_POST_SAMPLING = Refused("the probabilities are those before sampling", (False,))
-
-_REFUSED = {
-    "post_sampling_probs": _POST_SAMPLING,
-    "backend_sampling": Refused("tokens are drawn on the CPU", (False,)),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +77,7 @@ class NativeFields(SlotFields):
             kind=TEXT_ARRAY,
         ),
     ] = ()
-    foreign: ClassVar = Refusals(_REFUSED)
+    foreign: ClassVar = Refusals()
 
     @property
     def num_tokens_wanted(self) -> int:
