@@ -69,7 +69,6 @@ ROUTES = (
 """Those of llama-server b11434: its README, and what `server.cpp` has beyond that."""
 
 _ELSEWHERE: Mapping[str, str] = {
-    "GET /v1/health": "`GET /health`, `/live` and `/ready` are there",
     "POST /v1/chat/completions/control": "a client ends an answer by leaving; there is no id to steer it by",
     "POST /v1/responses/input_tokens": "count with `/v1/chat/completions/input_tokens`",
     "POST /v1/messages": "Anthropic's API is not served",

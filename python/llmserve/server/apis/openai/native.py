@@ -92,6 +92,7 @@ class NativeCompletionApi:
         request = OpenAiCompletionRequest(
             model=native.model,
             prompt=prompt,
+            n=native.n_cmpl,
             max_tokens=native.num_tokens_wanted,
             sampling=native.sampling,
             bad_words=native.bad_words,
@@ -109,7 +110,7 @@ class NativeCompletionApi:
         params = await with_constraint(native, params, native.response_format)
         # `/infill` has no session: its prompt is whole.
         session = SESSION.of(exchange.request.scope) if infill is None else None
-        ignored = ignored_fields(request, params, len(prompt))
+        ignored = ignored_fields(request, params, len(prompt) * native.n_cmpl)
         headers = answer_headers([*unknown, *ignored], seed=params.seed)
         tokens_field = wire_name(native, "max_tokens")
         submitted = self._completions.submitted(request, params, session, tokens_field, infill)

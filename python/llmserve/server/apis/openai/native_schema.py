@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from llmserve.server.apis.openai.schema import (
+    MAX_CHOICES,
     MODEL,
     RESPONSE_FORMAT,
     SlotFields,
@@ -57,6 +58,7 @@ class NativeFields(SlotFields):
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     sampling: Annotated[Values, NATIVE_SAMPLING] = field(default_factory=dict)
     response_format: Annotated[Mapping[str, Any] | None, RESPONSE_FORMAT] = None
+    n_cmpl: Annotated[int, Field("Number of texts for each prompt.", minimum=1, maximum=MAX_CHOICES)] = 1
     return_tokens: Annotated[
         bool, Field("Give the ids of the tokens in a whole answer as well; a stream always does.")
     ] = False

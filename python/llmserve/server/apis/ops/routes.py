@@ -170,6 +170,7 @@ class OpsApi:
         return [*routes_of(self), Route(metrics, self.metrics)]
 
     @_HEALTH
+    @replace(_HEALTH, path="/v1/health", operation_id="healthWithVersion", summary="Health check, with /v1")
     async def health(self, exchange: Exchange) -> None:
         """`GET /health`."""
         registry = self._services.registry
