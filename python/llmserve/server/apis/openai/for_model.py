@@ -7,6 +7,7 @@ import math
 from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.schema import GenerationFields
+from llmserve.server.fields.sampling import with_defaults
 from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.refusals import FieldError
 
@@ -22,8 +23,7 @@ async def for_model(used: UsedModel, params: SamplingParams, fields: GenerationF
     Raises:
         FieldError: A banned word has several tokens.
     """
-    engine, defaults = used.engine, used.entry.default_sampling
-    left_out = {name: value for name, value in defaults.items() if name not in fields.sampling}
+    engine = used.engine
     made = dict(params.logit_bias)
     _check_number(len(fields.bad_words), "bad_words")
     _check_number(len(fields.sampling.get("logit_bias", {})), "logit_bias")
@@ -33,7 +33,7 @@ async def for_model(used: UsedModel, params: SamplingParams, fields: GenerationF
     for index, word in enumerate(fields.bad_words):
         for token in await _banned(engine, word, f"bad_words[{index}]"):
             made[token] = -math.inf
-    return params.replace(**left_out, logit_bias=made)
+    return with_defaults(params, used.entry.default_sampling, fields.sampling).replace(logit_bias=made)
 
 
 def _check_number(number: int, field: str) -> None:
