@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from llmserve.server.error_shapes.anthropic import ANTHROPIC
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.error_shapes.sie import SIE
 from llmserve.server.refusals import NotSupportedError
@@ -48,6 +49,10 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
         "/infill": "put the model's own infill tokens into the prompt of /completion",
         "/slots": "llmserve does not expose slots; name a session in X-LLMServe-Session",
         "/lora-adapters": "LoRA adapters are load options of a model, see LLMSERVE_LORA and the catalogue",
+    },
+    ANTHROPIC: {
+        "/v1/messages/batches": _BATCHES,
+        "/v1/complete": "llmserve has the newer /v1/messages",
     },
     SIE: {
         "/v1/score": _RERANK,
