@@ -1,4 +1,4 @@
-"""Other clients of the OpenAI API, as they come from PyPI, against a real server with an API key.
+"""Other clients of the OpenAI API and of Anthropic's, as they come from PyPI, against a real server with an API key.
 
 What each does is in `clients/*_checks.py`.
 """
@@ -21,15 +21,16 @@ from serving.openai_requests import MODEL
 pytestmark = [pytest.mark.model, pytest.mark.clients]
 
 KEY = "a-key-of-the-tests"
-PROGRAMS = ("langchain_checks", "litellm_checks", "llm_checks")
+PROGRAMS = {
+    "langchain_checks": "clients",
+    "litellm_checks": "clients",
+    "llm_checks": "clients",
+    "anthropic_checks": "anthropic",
+    "langchain_anthropic_checks": "anthropic",
+}
+"""Programs, and the environments that have their clients."""
 
 Results: TypeAlias = dict[str, str | None]
-
-
-@pytest.fixture(scope="module")
-def python() -> str:
-    """An interpreter that has the clients."""
-    return client_python("clients")
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +42,7 @@ def server(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def found(
-    python: str, server: ServerProcess, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Results]:
+def found(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Results]:
     """What the checks of a program found; it runs once."""
 
     @functools.cache
@@ -52,7 +51,7 @@ def found(
         base = f"http://127.0.0.1:{server.port}/v1"
         write_llm_models(folder, base)
         env = {"BASE": base, "MODEL": MODEL, "KEY": KEY, "LLM_USER_PATH": str(folder)}
-        return run_program(python, program, env, folder)
+        return run_program(client_python(PROGRAMS[program]), program, env, folder)
 
     return run
 
