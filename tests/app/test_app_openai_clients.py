@@ -1,4 +1,4 @@
-"""Other clients of the OpenAI API and of Anthropic's, as they come from PyPI, against a real server with an API key.
+"""Other clients of the OpenAI API, and those of Anthropic's, as they come from PyPI, with an API key.
 
 What each does is in `clients/*_checks.py`.
 """
