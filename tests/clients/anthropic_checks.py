@@ -115,7 +115,7 @@ def check_a_streamed_call() -> None:
 def check_five_turns_with_tools() -> None:
     """As coding agents do: `?beta=true`, cached system blocks, what was answered goes back as it came."""
     messages: list[Any] = list(ASKED["messages"])
-    system = [
+    system: list[dict[str, Any]] = [
         {"type": "text", "text": "x-anthropic-billing-header: cc_version=1; cch=1;"},
         {"type": "text", "text": "You are an agent.", "cache_control": CACHED},
     ]

@@ -32,7 +32,7 @@ class ContentBlocks:
             if piece.text:
                 yield from self._continue({"type": "text", "text": ""})
                 yield self._delta(piece.text, "text_delta", "text")
-        elif isinstance(piece, Reasoning):
+        elif isinstance(piece, Reasoning) and piece.text:
             yield from self._continue({"type": "thinking", "thinking": "", "signature": ""})
             if not self._omits_thinking:
                 yield self._delta(piece.text, "thinking_delta", "thinking")

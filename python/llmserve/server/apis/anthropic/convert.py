@@ -7,9 +7,9 @@ from typing import Any
 
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.anthropic.history import history_of
-from llmserve.server.apis.anthropic.schema import MESSAGES_SAMPLING, MessagesRequest
+from llmserve.server.apis.anthropic.schema import MESSAGES_SAMPLING, MessagesRequest, ThinkingConfig
 from llmserve.server.apis.anthropic.tools import choose_tools, tools_of
-from llmserve.server.conversation import Conversation
+from llmserve.server.conversation import Conversation, ReasoningLimit
 from llmserve.server.conversation.json_formats import schema_text
 from llmserve.server.conversation.messages import variables_of
 from llmserve.server.fields import sampling
@@ -28,6 +28,7 @@ def conversation_of(request: MessagesRequest) -> Conversation:
     tools = tools_of(request)
     mode, callable_tools = choose_tools(request, tools)
     history = history_of(request)
+    thinks, limit = _reasoning(request.thinking)
     return Conversation(
         messages=history.messages,
         names=history.names,
@@ -35,18 +36,21 @@ def conversation_of(request: MessagesRequest) -> Conversation:
         callable_tools=callable_tools,
         mode=mode,
         is_parallel=not request.tool_choice.disable_parallel_tool_use,
+        reasoning_limit=limit,
         variables={
-            **variables_of(_thinking(request), request.output_config.effort),
+            **variables_of(thinks, request.output_config.effort),
             "add_generation_prompt": not history.continues,
             **({"continue_final_message": True} if history.continues else {}),
         },
     )
 
 
-def _thinking(request: MessagesRequest) -> dict[str, bool]:
-    """The variables by which templates of reasoning models turn it on and off."""
-    thinks = request.thinking is not None and request.thinking.type != "disabled"
-    return {"enable_thinking": thinks, "thinking": thinks}
+def _reasoning(thinking: ThinkingConfig | None) -> tuple[dict[str, bool], ReasoningLimit]:
+    """What tells templates whether to reason, and for how long: not at all unless that is asked for, even if
+    the template has nothing to turn it off with."""
+    if thinking is None or thinking.type == "disabled":
+        return {"enable_thinking": False, "thinking": False}, ReasoningLimit(0, "")
+    return {"enable_thinking": True, "thinking": True}, ReasoningLimit(thinking.budget_tokens)
 
 
 def params_of(request: MessagesRequest) -> SamplingParams:
@@ -81,11 +85,6 @@ def _schema_of(wanted: Mapping[str, Any], field: str) -> str:
     return schema_text(wanted["schema"], f"{field}.schema")
 
 
-def ignored_fields(request: MessagesRequest, params: SamplingParams) -> list[str]:
-    """Known fields that were given and have no effect in this request."""
-    ignored = []
-    if request.thinking is not None and request.thinking.budget_tokens is not None:
-        ignored.append("thinking.budget_tokens")
-    if params.json_schema is not None and params.stop:
-        ignored.append("stop_sequences")
-    return ignored
+def ignored_fields(params: SamplingParams) -> list[str]:
+    """Known fields that were given and have no effect: only its schema ends a document."""
+    return ["stop_sequences"] if params.json_schema is not None and params.stop else []

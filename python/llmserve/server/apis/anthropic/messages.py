@@ -82,7 +82,7 @@ class MessagesApi:
         request = parsed.value
         conversation, params = conversation_of(request), params_of(request)
         session = SESSION.of(exchange.request.scope)
-        headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
+        headers = answer_headers([*parsed.unknown, *ignored_fields(params)], seed=params.seed)
         async with self._services.on_demand.use(request.model) as used:
             params = with_defaults(params, used.entry.default_sampling, request.sampling)
             generation = self._services.generation

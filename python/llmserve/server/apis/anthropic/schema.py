@@ -45,7 +45,14 @@ class ThinkingConfig:
         ),
     ] = "enabled"
     budget_tokens: Annotated[
-        int | None, Field("Accepted without effect.", minimum=1, maximum=MAX_COUNT, example=1024)
+        int | None,
+        Field(
+            "After how many tokens the reasoning is closed, so that the answer still comes. Absent: as the "
+            "server's setting `LLMSERVE_REASONING_BUDGET` says.",
+            minimum=1,
+            maximum=MAX_COUNT,
+            example=1024,
+        ),
     ] = None
     display: Annotated[
         Literal["summarized", "omitted"],
