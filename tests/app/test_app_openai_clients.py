@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -15,8 +16,10 @@ import pytest
 
 from clients.environment import client_python
 from clients.running import names_of, run_program
+from documents import ADDRESS, blocks
 from serving import ServerProcess, serve
 from serving.openai_requests import MODEL
+from serving.process import environment
 
 pytestmark = [pytest.mark.model, pytest.mark.clients]
 
@@ -67,6 +70,20 @@ def write_llm_models(folder: Path, base: str) -> None:
     ]
     (folder / "extra-openai-models.yaml").write_text(json.dumps(models))
     (folder / "keys.json").write_text(json.dumps({"right": KEY, "wrong": "wrong"}))
+
+
+def test_the_programs_of_anthropics_page(server: ServerProcess, tmp_path: Path) -> None:
+    for program in blocks("python", "docs/anthropic.md"):
+        placed = program.replace(ADDRESS, f"http://127.0.0.1:{server.port}").replace('"none"', repr(KEY))
+        (tmp_path / "program.py").write_text(placed)
+        made = subprocess.run(
+            [client_python("anthropic"), str(tmp_path / "program.py")],
+            capture_output=True,
+            text=True,
+            env=environment({}),
+        )
+        assert made.returncode == 0, made.stderr
+        assert made.stdout.strip()
 
 
 @pytest.mark.parametrize(

@@ -497,7 +497,7 @@ def test_reasoning_in_anthropics_dialect(models: Server) -> None:
     assert anthropic(models, "thinking", thinking(), thinking=asked) == ([thought, words], "end_turn")
     hidden = [{**thought, "thinking": ""}, words]
     assert anthropic(models, "thinking", thinking(), thinking={**asked, "display": "omitted"})[0] == hidden
-    (short, answer), _ = anthropic(models, "thinking", thinking(), thinking={**asked, "budget_tokens": 2})
+    (short, answer), _ = anthropic(models, "thinking", thinking(), thinking={**asked, "budget_tokens": 3})
     assert (short["thinking"], answer["type"]) == ("They ask", "text")
     blocks, _ = anthropic(models, "thinking", thinking())
     assert [block["type"] for block in blocks] == ["text"]
