@@ -40,7 +40,8 @@ class ThinkingConfig:
     type: Annotated[
         Literal["enabled", "adaptive", "between_tools", "disabled"],
         Field(
-            "`disabled`, and everything else turns reasoning on in the chat template.",
+            "`disabled` turns reasoning off in the chat template and closes what is begun all the same; the "
+            "others turn it on.",
             kind=one_of("enabled", "adaptive", "between_tools", "disabled"),
         ),
     ] = "enabled"
@@ -126,7 +127,7 @@ class MessagesRequest:
     )
     thinking: Annotated[
         ThinkingConfig | None,
-        Field("Whether the model reasons before it answers; absent: it does not, if its template can tell."),
+        Field("Whether the model reasons before it answers. Absent: as `disabled`."),
     ] = None
     output_config: Annotated[OutputConfig, Field("What the output is to be.")] = field(
         default_factory=OutputConfig
