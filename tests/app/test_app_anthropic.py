@@ -13,6 +13,7 @@ from serving import Answer, Server, events, post, serve_in_process
 from synthetic import main_file
 
 KEY = "a-key"
+CONTEXT_LENGTH = 1024
 MODEL = Path(main_file("llama")).stem
 # Shows what it is told about reasoning.
 TEMPLATE = """\
@@ -28,7 +29,11 @@ def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     folder = tmp_path_factory.mktemp("anthropic")
     template = folder / "template.jinja"
     template.write_text(TEMPLATE)
-    env = {"LLMSERVE_API_KEY": KEY, "LLMSERVE_CHAT_TEMPLATE_FILE": str(template)}
+    env = {
+        "LLMSERVE_API_KEY": KEY,
+        "LLMSERVE_CHAT_TEMPLATE_FILE": str(template),
+        "LLMSERVE_CONTEXT_LENGTH": str(CONTEXT_LENGTH),
+    }
     with serve_in_process(folder, tiny_model, env=env) as running:
         yield running
 
@@ -102,6 +107,13 @@ def test_a_message(server: Server) -> None:
     assert block["text"]
     assert (message["stop_reason"], message["usage"]["output_tokens"]) == ("max_tokens", 12)
     assert ask(server, "/v1/messages?beta=true").status == 200
+
+
+def test_a_full_context_is_told(server: Server) -> None:
+    body = {"messages": [{"role": "user", "content": "hello " * 150}], "max_tokens": 5000}
+    message = made(server, **body)
+    assert message["stop_reason"] == "model_context_window_exceeded"
+    assert total(message["usage"]) + message["usage"]["output_tokens"] == CONTEXT_LENGTH
 
 
 def test_tokens_are_counted_as_they_are_used(server: Server) -> None:

@@ -14,6 +14,7 @@ from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.conversation import Turn, TurnEnd
 from llmserve.server.error_shapes.anthropic import DIALECT, render
 from llmserve.server.generation import Run
+from llmserve.server.models import UsedModel
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.web.errors import fault_of
 from llmserve.server.web.sse import error_frame, event_frame
@@ -22,8 +23,9 @@ from llmserve.server.web.sse import error_frame, event_frame
 class MessageAnswer:
     """The answer to a request, from its running turn."""
 
-    def __init__(self, request: MessagesRequest, model: str, run: Run[Turn]) -> None:
+    def __init__(self, request: MessagesRequest, used: UsedModel, run: Run[Turn]) -> None:
         self._stops = request.sampling.get("stop", ())
+        self._context_length = used.engine.info.context_length
         self._run = run
         omits = request.thinking is not None and request.thinking.display == "omitted"
         self._content = ContentBlocks(omits_thinking=omits)
@@ -31,7 +33,7 @@ class MessageAnswer:
             "id": f"msg_{secrets.token_hex(12)}",
             "type": "message",
             "role": "assistant",
-            "model": model,
+            "model": used.entry.id,
         }
 
     async def whole(self) -> dict[str, Any]:
@@ -78,7 +80,8 @@ class MessageAnswer:
         # A template's own stop strings are no business of the client.
         stop = end.stop if end.stop in self._stops else None
         if end.finish_reason != "stop":
-            reason = "max_tokens"
+            is_full = end.usage.total_tokens >= self._context_length
+            reason = "model_context_window_exceeded" if is_full else "max_tokens"
         elif end.num_calls:
             reason = "tool_use"
         else:

@@ -90,7 +90,7 @@ class MessagesApi:
             check_plan(plan, wire_name(request, "json_schema"))
             call = turns(plan, dialect=DIALECT, model=used.model, session=session)
             async with generation.run(call) as run:
-                answer = MessageAnswer(request, used.entry.id, run)
+                answer = MessageAnswer(request, used, run)
                 if request.stream:
                     frames = answer.frames()
                     await exchange.send_events(frames, render_error, headers=headers, ping=_PING)
