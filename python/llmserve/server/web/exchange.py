@@ -12,7 +12,7 @@ from starlette.types import Message, Send
 
 from llmserve.server.web.bodies import Bodies, parse_object
 from llmserve.server.web.schema import Parsed, read
-from llmserve.server.web.sse import StreamLimits, write_events
+from llmserve.server.web.sse import PING, StreamLimits, write_events
 from llmserve.server.web.wire_names import in_wire_names
 from llmserve.server.web.writing import send_in_time
 
@@ -113,8 +113,11 @@ class Exchange:
         render_error: Callable[[Exception], bytes],
         *,
         headers: Headers | None = None,
+        ping: bytes = PING,
     ) -> None:
         """Answers with a stream of server-sent events; an exception of ``frames`` becomes its last frame.
+
+        ``ping`` is sent while there is nothing to say.
 
         Raises:
             ClientStalledError: The client stopped reading.
@@ -124,7 +127,7 @@ class Exchange:
         def render(error: Exception) -> bytes:
             return render_error(self.named(error))
 
-        await write_events(self._send, self._limits, frames, _encode(headers), render)
+        await write_events(self._send, self._limits, frames, _encode(headers), render, ping)
 
 
 def _encode(headers: Headers | None) -> list[tuple[bytes, bytes]]:

@@ -29,9 +29,14 @@ def data_frame(payload: bytes) -> bytes:
     return b"data: " + payload + b"\n\n"
 
 
+def event_frame(kind: str, payload: bytes) -> bytes:
+    """One event of a type."""
+    return b"event: " + kind.encode() + b"\n" + data_frame(payload)
+
+
 def error_frame(payload: bytes) -> bytes:
     """One event of type ``error``."""
-    return b"event: error\ndata: " + payload + b"\n\n"
+    return event_frame("error", payload)
 
 
 class AnswerFailedError(Exception):
@@ -56,6 +61,7 @@ async def write_events(
     frames: AsyncGenerator[bytes, None],
     headers: Sequence[tuple[bytes, bytes]],
     render_error: Callable[[Exception], bytes],
+    ping: bytes = PING,
 ) -> None:
     """Sends the head, every frame, and the end of the body; a fault of ``frames`` becomes its last frame.
 
@@ -64,7 +70,7 @@ async def write_events(
         AnswerFailedError: The last frame is a fault; the response is complete.
     """
     failure: Exception | None = None
-    async with Writer(send, limits.stall_s, ping=_body(PING), ping_s=limits.ping_s) as writer:
+    async with Writer(send, limits.stall_s, ping=_body(ping), ping_s=limits.ping_s) as writer:
         async with aclosing(frames):
             await writer.write(
                 {"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]}
