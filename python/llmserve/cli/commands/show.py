@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from llmserve.cli.gguf_header import Header, read_header
 from llmserve.cli.model_names import find_model
 from llmserve.cli.output import bold, print_facts, print_json, print_table
 from llmserve.server.kv_memory import cell_bytes, grows_per_token
+from llmserve.server.model_header import Header, read_header
 from llmserve.server.settings import parse_settings
 from llmserve.server.units import shown_bytes, shown_count
 

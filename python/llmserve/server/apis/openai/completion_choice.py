@@ -13,6 +13,7 @@ from llmserve.server.apis.openai.completions_schema import OpenAiCompletionReque
 from llmserve.server.apis.openai.prompt_logprobs import echoed
 from llmserve.server.apis.openai.time_limit import TimeLimit, time_limit
 from llmserve.server.generation import Run
+from llmserve.server.generation.logprobs import ShownTokens, load_texts
 from llmserve.server.refusals import CallCancelledError
 from llmserve.stream import Stream
 from llmserve.types import Completion, Delta, PromptToken, Timings, Usage
@@ -34,7 +35,7 @@ class Choice:
     run: Run[Stream] | None = None
     """`None` if nothing is to be generated."""
     echoed: str = ""
-    shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
+    shown: ShownTokens = field(default_factory=ShownTokens)
     legacy: logprobs.LegacyLogprobs | None = None
     unshown: list[PromptToken] = field(default_factory=list)
     """What has come of the prompt, until it is echoed in a stream."""
@@ -165,4 +166,4 @@ class Choice:
         tokens = self.shown.push(delta.text, delta.tokens)
         if is_last:
             tokens += self.shown.flush(stop)
-        return self.legacy.render(tokens, await logprobs.load_texts(self.engine, tokens))
+        return self.legacy.render(tokens, await load_texts(self.engine, tokens))
