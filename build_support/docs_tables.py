@@ -16,6 +16,7 @@ from llmserve.cli.parser import build_parser, subparser
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamatik.convert import DEFAULT_SAMPLING
 from llmserve.server.apis.llamatik.schema import ParamsRequest
+from llmserve.server.apis.ollama.schema import OllamaChatRequest
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completions_schema import DEFAULT_MAX_TOKENS, OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraint_schema import ConstraintFields
@@ -60,6 +61,7 @@ COLUMNS = (
     Column("`/completions`, gRPC", CompletionRequest),
     LLAMATIK,
     Column("SIE", GenerateRequest),
+    Column("Ollama", OllamaChatRequest),
 )
 OPENAI = tuple(column.title for column in COLUMNS[:4])
 """The routes of the OpenAI API that generate texts."""

@@ -14,6 +14,8 @@ from llmserve.server.web.writing import ClientStalledError, Writer
 PATIENCE_S = 120
 
 PATIENT = StreamLimits(ping_s=60, stall_s=60)
+PINGING = StreamLimits(ping_s=0.01, stall_s=60)
+HASTY = StreamLimits(ping_s=0.01, stall_s=0.05)
 
 
 class Wire:
@@ -84,9 +86,7 @@ def test_quiet_streams_get_comments_and_no_more_once_frames_flow() -> None:
             await wire.has_ping.wait()
             yield DONE
 
-        await write_stream(
-            wire.send, StreamLimits(ping_s=0.01, stall_s=60), EVENT_STREAM, frames(), [], render
-        )
+        await write_stream(wire.send, PINGING, EVENT_STREAM, frames(), [], render)
         return wire
 
     wire = asyncio.run(main())
@@ -115,9 +115,7 @@ def test_a_client_that_stops_reading_is_cut_off_and_its_frames_are_closed() -> N
             await wire.send(message)
 
         with pytest.raises(ClientStalledError):
-            await write_stream(
-                send, StreamLimits(ping_s=0.01, stall_s=0.05), EVENT_STREAM, frames(), [], render
-            )
+            await write_stream(send, HASTY, EVENT_STREAM, frames(), [], render)
         return wire
 
     wire = asyncio.run(main())
@@ -159,9 +157,7 @@ def test_a_fault_of_a_comment_ends_the_stream() -> None:
                 raise OSError("broken pipe")
 
         with pytest.raises(OSError, match="broken pipe"):
-            await write_stream(
-                send, StreamLimits(ping_s=0.01, stall_s=60), EVENT_STREAM, frames(), [], render
-            )
+            await write_stream(send, PINGING, EVENT_STREAM, frames(), [], render)
 
     asyncio.run(main())
 
@@ -198,9 +194,7 @@ def test_a_quiet_stream_to_a_client_that_does_not_take_its_comment_is_cut_off() 
             await wire.send(message)
 
         with pytest.raises(ClientStalledError):
-            await write_stream(
-                send, StreamLimits(ping_s=0.01, stall_s=0.05), EVENT_STREAM, frames(), [], render
-            )
+            await write_stream(send, HASTY, EVENT_STREAM, frames(), [], render)
 
     asyncio.run(main())
 

@@ -80,7 +80,7 @@ class CatalogueApi:
         dialect=OLLAMA,
         operation_id="ollamaShow",
         summary="What a model's file says, as Ollama shows it",
-        description="`template` is Jinja, and `model_info` is without long arrays. Nothing is loaded by asking.",
+        description="`template` is Jinja, and `model_info` has no long arrays. Nothing is loaded by asking.",
         body=OllamaShowRequest,
         responses=answered({"details": _DETAILS, "capabilities": ["completion"]}),
         errors={404: "There is no such model."},

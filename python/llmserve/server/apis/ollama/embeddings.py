@@ -73,7 +73,7 @@ class EmbeddingsApi:
         dialect=OLLAMA,
         operation_id="ollamaEmbeddings",
         summary="The vector of a text, as Ollama's older route gives it",
-        description="The vector is as the model makes it, not scaled to length 1. `/api/embed` supersedes it.",
+        description="The vector is not scaled to length 1. `/api/embed` supersedes this route.",
         body=OllamaEmbeddingsRequest,
         responses=answered({"embedding": [0.6, -0.8]}),
         errors=MODEL_ERRORS,

@@ -56,8 +56,8 @@ class GenerationApi:
         operation_id="ollamaChat",
         summary="Answer a conversation, as Ollama does",
         description=(
-            "Generates the assistant's next turn: reasoning, words and tool calls, whose arguments always match "
-            "the schemas of their tools. A last message of the assistant is continued."
+            "Generates the assistant's next turn: reasoning, words and tool calls, whose arguments always "
+            "match the schemas of their tools. A last message of the assistant is continued."
         ),
         body=OllamaChatRequest,
         responses=answered(
@@ -92,8 +92,8 @@ class GenerationApi:
         operation_id="ollamaGenerate",
         summary="Answer a prompt, as Ollama does",
         description=(
-            "Answers a prompt as the only message of a chat, or with `raw` goes on with it. `context` is deprecated "
-            "in Ollama; `/api/chat` takes whole conversations."
+            "Answers a prompt as the only message of a chat, or with `raw` goes on with it. `context` is "
+            "deprecated in Ollama; `/api/chat` takes whole conversations."
         ),
         body=OllamaGenerateRequest,
         responses=answered({**_EXAMPLE, "response": "Paris.", "context": [1, 2, 3]}, has_stream=True),

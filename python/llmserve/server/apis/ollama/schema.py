@@ -106,8 +106,8 @@ class OllamaRequest:
     keep_alive: Annotated[
         float | None,
         Field(
-            "How long the idle model stays loaded: seconds, or a duration such as `5m`. 0 unloads it, less is "
-            "for ever. Default: until its memory is needed.",
+            "How long the idle model stays loaded: seconds, or a duration such as `5m`. 0 unloads it, less "
+            "is for ever. Default: until its memory is needed.",
             kind=KEEP_ALIVE,
         ),
     ] = None
@@ -150,8 +150,8 @@ class OllamaGenerateRequest(OllamaRequest):
     prompt: Annotated[
         str,
         Field(
-            "The user's message, or with `raw` the whole prompt. Without one, the model is loaded, or unloaded "
-            "if `keep_alive` is 0.",
+            "The user's message, or with `raw` the whole prompt. Without one, the model is loaded, or "
+            "unloaded if `keep_alive` is 0.",
             example="Why is the sky blue?",
         ),
     ] = ""

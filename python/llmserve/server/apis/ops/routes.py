@@ -207,8 +207,9 @@ class OpsApi:
 
     @Endpoint(path="/", method="GET", dialect=PLAIN, access="open")
     async def index(self, exchange: Exchange) -> None:
-        """`GET /`: the page for browsers; where to go from here, and what is loaded, for programs that ask for
-        JSON; what Ollama says for all others."""
+        """`GET /`: the page for browsers, an index for programs that ask for JSON, and for all others what
+        Ollama says.
+        """
         scope = exchange.request.scope
         if accepts_html(scope):
             await send_asset(exchange, "index.html", vary="Accept")
