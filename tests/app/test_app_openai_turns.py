@@ -300,6 +300,28 @@ def test_reasoning_is_split_from_the_answer(models: Server, opens: bool, is_docu
     assert 5 < choice["usage"]["completion_tokens_details"]["reasoning_tokens"] < 12
 
 
+@pytest.mark.parametrize(
+    ("opens", "field", "reasoning"),
+    [
+        (True, "thinking_budget_tokens", "They ask about... enough."),
+        # The model draws the line end behind the tag, too.
+        (False, "thinking_token_budget", "They ask... enough."),
+    ],
+)
+def test_reasoning_is_closed_at_its_limit(models: Server, opens: bool, field: str, reasoning: str) -> None:
+    body = {field: 3, "chat_template_kwargs": {"opens": opens}, "reasoning_budget_message": "... enough."}
+    choice = chat(models, "thinking", thinking(), **body)
+    assert shown(choice) == ("Paris is a city.", reasoning, [], "stop")
+    assert choice["usage"]["completion_tokens_details"]["reasoning_tokens"] == 3
+
+
+def test_reasoning_is_closed_at_once(models: Server) -> None:
+    body = {"thinking_budget_tokens": 0, "chat_template_kwargs": {"opens": True}}
+    choice = chat(models, "thinking", thinking(), **body)
+    content, *rest = shown(choice)
+    assert ("Paris is a city." in content, rest) == (True, ["", [], "stop"])
+
+
 @pytest.mark.parametrize("opens", [True, False])
 def test_reasoning_between_its_tags(models: Server, opens: bool) -> None:
     body = {"chat_template_kwargs": {"opens": opens}}

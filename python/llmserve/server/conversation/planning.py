@@ -18,6 +18,7 @@ from llmserve.server.conversation.call_price import CallPrice, price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
 from llmserve.server.conversation.naming import client_field
 from llmserve.server.conversation.reasoning import tags_of
+from llmserve.server.conversation.reasoning_limit import NO_LIMIT, ReasoningLimit
 from llmserve.server.conversation.reserve import reserve_of
 from llmserve.server.conversation.roles import text_of, with_known_roles
 from llmserve.server.conversation.tagged_call import PricedArgument
@@ -53,6 +54,7 @@ class Conversation:
     """Further variables for the chat template, and its options."""
     keeps_blanks: bool = False
     """Whether the blanks around reasoning are wanted."""
+    reasoning_limit: ReasoningLimit = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         prices=prices,
         tags=tags_of(source),
         keeps_blanks=conversation.keeps_blanks,
+        reasoning_limit=conversation.reasoning_limit,
         continued=_continued(conversation),
     )
     return replace(plan, reserve=await reserve_of(engine, plan))

@@ -41,13 +41,15 @@ class SegmentRequests:
         plan, state = self._plan, self._state
         params = self._params(budget)
         room = await self._thinking_room(budget)
-        if state.step == "think" and room == 0:
+        left = [limit for limit in (room, state.thinking_left) if limit is not None]
+        if state.step == "think" and 0 in left:
             await state.close_thought()
         if state.step == "constrained":
             return self._make(_bound(params, plan))
         if state.step == "think":
             tags = [plan.tags.close, plan.tags.open] if plan.tags else []
-            return await self._free(_limited(params, room).replace(stop=(), logprobs=None), tags)
+            limited = _limited(params, min(left, default=None))
+            return await self._free(limited.replace(stop=(), logprobs=None), tags)
         if state.step == "name":
             state.candidates, room = self._candidates(budget)
             pattern = plan.format.name_pattern(tool.name for tool in state.candidates)

@@ -13,7 +13,8 @@ async def reserve_of(engine: Engine, plan: TurnPlan) -> Reserve:
     """What the reasoning of a turn must leave. Raises what `Stream.accepted` raises."""
     if plan.tags is None or not plan.must_answer:
         return NO_RESERVE
-    end = len(await engine.tokenize(f"{plan.tags.close}\n\n", add_special=False))
+    words = plan.reasoning_limit.message or ""
+    end = len(await engine.tokenize(f"{words}{plan.tags.close}\n\n", add_special=False))
     if plan.mode != "required":
         try:
             return Reserve(await shortest(engine, _constraint(plan.params)), end)

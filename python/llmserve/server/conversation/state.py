@@ -41,6 +41,12 @@ class TurnState:
         """Whether any reasoning has been shown that is not blank."""
         self.has_words = False
         """Likewise of the answer."""
+        self.thinking_left = plan.reasoning_limit.max_tokens
+        """The tokens of reasoning that are left; `None`: no limit of their own."""
+        self.last_words = plan.reasoning_limit.message or ""
+        """What will be inserted where reasoning is closed at that limit."""
+        self.inserted = ""
+        """The words that were, until they are shown."""
         self.tag = ""
         """The tag that came before the next segment."""
         self.begun = ""
@@ -108,8 +114,17 @@ class TurnState:
         letters = "".join(secrets.choice(_ID_LETTERS) for _ in range(9))
         self.call_id = letters if self._plan.format.id_style == "short" else f"call_{letters}"
 
+    def count_thought(self, num_tokens: int) -> None:
+        """Counts tokens of reasoning."""
+        if self.thinking_left is not None:
+            self.thinking_left = max(0, self.thinking_left - num_tokens)
+
     async def close_thought(self) -> None:
-        """Ends reasoning that leads to a document or a required call."""
+        """Ends reasoning at its limit, or where a document or a required call must follow."""
+        if self.thinking_left == 0 and self.last_words:
+            words, self.last_words = self.last_words, ""
+            ids = await self._engine.tokenize(words, add_special=False, parse_special=False)
+            self.ids, self.carry, self.inserted = [*await self.with_text(""), *ids], Carry(), words
         self.tag = self._plan.tags.close if self._plan.tags else ""
         await self.put(f"{self.tag}\n\n")
         self.end_thought()

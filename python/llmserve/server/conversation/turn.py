@@ -167,6 +167,8 @@ class Turn:
             await self._after_drop(step, segment.dropped, completion)
             return []
         self._ledger.add(completion, is_reasoning=step == "think")
+        if step == "think":
+            self._state.count_thought(completion.usage.completion_tokens)
         cue = segment.cue(completion)
         if step == "tagged":
             index = self._state.num_calls
@@ -222,9 +224,11 @@ class Turn:
     async def _after_think(self, completion: Completion, cue: Cue | None) -> None:
         state, plan = self._state, self._plan
         is_open = cue is not None and plan.tags is not None and cue.text == plan.tags.open
-        if cue is None and not plan.must_answer:
+        is_at_limit = completion.finish_reason == "length" and state.thinking_left == 0
+        goes_on = plan.must_answer or (is_at_limit and self._ledger.budget != 0)
+        if cue is None and not goes_on:
             self._finish(completion.finish_reason, completion)
-        elif is_open or not plan.must_answer:
+        elif is_open or (cue is not None and not plan.must_answer):
             await self._cross(completion, cue)
         else:
             await state.keep(completion, cue)

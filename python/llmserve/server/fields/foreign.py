@@ -36,7 +36,7 @@ _FORMAT = "use response_format"
 _TOP = "put its fields at the top level of the body"
 _DETOKENIZED = "control tokens and stop strings are left out of the text"
 _THINKING = "use chat_template_kwargs"
-_THINKING_BUDGET = "a budget for reasoning is not supported"
+_THINKING_BUDGET = "use thinking_budget_tokens"
 _REASONING = "use reasoning_format"
 _CHAT = "it belongs to chat"
 _INFILL = "put a model's own infill tokens into the prompt"
@@ -202,11 +202,14 @@ CHAT: Mapping[str, Refused] = {
     "enable_thinking": Refused(_THINKING),
     "think": Refused(_THINKING),
     "thinking": Refused(_THINKING),
-    "thinking_budget_tokens": Refused(_THINKING_BUDGET, (-1,)),
-    "thinking_token_budget": Refused(_THINKING_BUDGET, (-1,)),
+    "thinking_budget_tokens": Refused(_CHAT, (-1,)),
+    "reasoning_budget_tokens": Refused(_CHAT, (-1,)),
+    "reasoning_budget": Refused(_CHAT, (-1,)),
+    "thinking_token_budget": Refused(_CHAT, (-1,)),
+    "thinking_budget": Refused(_CHAT, (-1,)),
+    "reasoning_budget_message": Refused(_CHAT),
     "max_thinking_tokens": Refused(_THINKING_BUDGET, (-1,)),
     "max_reasoning_tokens": Refused(_THINKING_BUDGET, (-1,)),
-    "reasoning_budget": Refused(_THINKING_BUDGET, (-1,)),
     "reasoning": Refused("use reasoning_effort"),
     "reasoning_effort": Refused(_CHAT),
     "reasoning_format": Refused(_CHAT, ("auto", "deepseek")),

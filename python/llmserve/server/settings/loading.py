@@ -51,6 +51,8 @@ class Settings:
     cors_origins: tuple[str, ...]
     default_sampling: Mapping[str, Any]
     request_chat_template: bool
+    reasoning_budget: int
+    reasoning_budget_message: str | None
     session_ttl_s: float
     max_sessions: int
     log_level: str

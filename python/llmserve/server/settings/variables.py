@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmserve.server.settings import kinds
 from llmserve.server.settings.default_sampling import DEFAULT_SAMPLING
 from llmserve.server.settings.kinds import choice, integer, number
-from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
+from llmserve.server.settings.load_options import INT31_MAX, MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.sizes import byte_count
 from llmserve.server.settings.variable import Variable
 
@@ -229,6 +229,22 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "Whether requests of the OpenAI API may bring a chat template of their own (`chat_template`). The "
         "text of such a template may write control tokens.",
         "security",
+    ),
+    Variable(
+        "reasoning_budget",
+        integer(-1, INT31_MAX),
+        "-1",
+        "After how many tokens the reasoning of a turn is closed, so that the answer still comes, where a "
+        "request does not say; 0: at once, -1: no limit.",
+        "sampling",
+    ),
+    Variable(
+        "reasoning_budget_message",
+        kinds.TEXT,
+        "",
+        "Text that is inserted at the end of reasoning that is closed at that limit, where a request does "
+        "not say.",
+        "sampling",
     ),
     Variable(
         "session_ttl_s",

@@ -38,6 +38,7 @@ def conversation_of(request: ResponsesRequest, *, may_bring_template: bool = Fal
         max_prompt_tokens=request.truncate_prompt_tokens,
         template=template_of(request.chat_template, is_allowed=may_bring_template),
         variables=variables_of(request.chat_template_kwargs, request.reasoning.effort),
+        reasoning_limit=request.reasoning_limit,
     )
 
 

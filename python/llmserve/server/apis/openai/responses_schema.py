@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from llmserve.server.apis.openai.chat_schema import CHAT_TEMPLATE, DOCUMENTS, TOOL_CHOICE
 from llmserve.server.apis.openai.formats import inner_field
+from llmserve.server.apis.openai.reasoning_schema import ReasoningFields
 from llmserve.server.apis.openai.schema import GenerationFields
 from llmserve.server.fields.foreign import Refused
 from llmserve.server.fields.refused import MISPLACED, Refusals
@@ -44,7 +45,7 @@ class ReasoningOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsesRequest(GenerationFields):
+class ResponsesRequest(GenerationFields, ReasoningFields):
     """The next turn of a conversation, which the server does not store. Null counts as absent."""
 
     model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
