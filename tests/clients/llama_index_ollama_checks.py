@@ -31,7 +31,7 @@ def get_weather(city: str) -> str:
 
 
 def llm(**settings: Any) -> Ollama:
-    options = {"num_predict": settings.pop("num_predict", 8)}
+    options = {"num_predict": settings.pop("num_predict", 8), "repeat_penalty": 1}
     given = {"model": MODEL, "base_url": HOST, "temperature": 0, "additional_kwargs": options, **settings}
     return Ollama(**given)
 
@@ -71,16 +71,19 @@ def check_a_tool_call() -> None:
     history: list[ChatMessage] = []
     for city, weather in (("Rome", "sunny"), ("Oslo", "cold"), ("Lima", "dry")):
         call = {"function": {"name": "get_weather", "arguments": {"city": city}}}
+        result = ChatMessage(role="tool", content=weather, additional_kwargs={"tool_call_id": "get_weather"})
         history += [
             ChatMessage(role="user", content=f"Weather in {city}?"),
-            ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": [call]}),
-            ChatMessage(role="tool", content=weather, additional_kwargs={"tool_call_id": "get_weather"}),
+            ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": [call, call]}),
+            result,
+            result,
             ChatMessage(role="assistant", content=f"It is {weather}."),
         ]
     model = llm(model=CALLER, num_predict=80)
     answer = model.chat_with_tools([tool], user_msg="Weather in Paris?", chat_history=history)
-    (call,) = model.get_tool_calls_from_response(answer)
-    assert (call.tool_name, call.tool_kwargs) == ("get_weather", {"city": "Paris"})
+    calls = model.get_tool_calls_from_response(answer)
+    assert calls
+    assert all((call.tool_name, call.tool_kwargs) == ("get_weather", {"city": "Paris"}) for call in calls)
 
 
 def check_the_context_window_is_the_models() -> None:

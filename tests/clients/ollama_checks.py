@@ -33,12 +33,14 @@ def get_weather(city: str) -> str:
 
 
 def called(city: str, weather: str) -> list[dict[str, Any]]:
-    """A turn with a call, which the model copies."""
+    """A turn with two calls, which the model copies."""
     call = {"function": {"name": "get_weather", "arguments": {"city": city}}}
+    result = {"role": "tool", "content": weather, "tool_name": "get_weather"}
     return [
         {"role": "user", "content": f"Weather in {city}?"},
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "content": weather, "tool_name": "get_weather"},
+        {"role": "assistant", "content": "", "tool_calls": [call, call]},
+        result,
+        result,
         {"role": "assistant", "content": f"It is {weather}."},
     ]
 
@@ -96,15 +98,20 @@ def check_structured_outputs() -> None:
 
 
 def check_a_tool_loop() -> None:
-    options = {"temperature": 0, "num_predict": 80}
+    options = {"temperature": 0, "num_predict": 80, "repeat_penalty": 1}
     answer = ollama.chat(CALLER, ASKED, tools=[get_weather], options=options)
     assert answer.done_reason == "stop"
-    (call,) = answer.message.tool_calls
-    assert (call.function.name, call.function.arguments) == ("get_weather", {"city": "Paris"})
+    calls = answer.message.tool_calls
+    assert len(calls) == 2
+    for call in calls:
+        assert (call.function.name, call.function.arguments) == ("get_weather", {"city": "Paris"})
     streamed = ollama.chat(CALLER, ASKED, tools=[get_weather], options=options, stream=True)
-    assert [part.message.tool_calls for part in streamed if part.message.tool_calls] == [[call]]
-    result = {"role": "tool", "content": get_weather(**call.function.arguments), "tool_name": "get_weather"}
-    then = ollama.chat(CALLER, [*ASKED, answer.message, result], tools=[get_weather], options=options)
+    assert [call for part in streamed for call in part.message.tool_calls or ()] == calls
+    results = [
+        {"role": "tool", "content": get_weather(**call.function.arguments), "tool_name": call.function.name}
+        for call in calls
+    ]
+    then = ollama.chat(CALLER, [*ASKED, answer.message, *results], tools=[get_weather], options=options)
     assert then.message.content
     assert not then.message.tool_calls
 
