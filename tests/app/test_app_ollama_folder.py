@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,6 +18,14 @@ from llmserve.server.download.transfer import RemoteFile
 from llmserve.server.refusals import DownloadError
 from serving import Answer, Server, get, post, serve_folder, serve_in_process
 from serving.hub_site import Site, hub_site
+
+T = TypeVar("T")
+
+
+async def for_ever(work: Coroutine[Any, Any, T]) -> T:
+    """This server does not stop."""
+    return await work
+
 
 NAME = "hf.co/org/Tiny-GGUF:Q4_0"
 
@@ -150,7 +158,9 @@ def test_a_download_ends_when_nobody_waits_for_it(folder: Path, monkeypatch: pyt
     monkeypatch.setattr(running, "fetch", fetch)
 
     async def main() -> None:
-        async with aclosing(Downloads(folder).fetch(RemoteFile("http://a/b.gguf", "b.gguf"))) as reports:
+        async with aclosing(
+            Downloads(folder, for_ever).fetch(RemoteFile("http://a/b.gguf", "b.gguf"))
+        ) as reports:
             shares = [(await anext(reports)).share, (await anext(reports)).share]
         assert shares == [0.0, 0.5]
 
@@ -164,5 +174,25 @@ def test_clients_are_not_told_where_the_folder_is(folder: Path, monkeypatch: pyt
 
     monkeypatch.setattr(running, "files_of", files_of)
     with pytest.raises(DownloadError) as caught:
-        asyncio.run(Downloads(folder).find("hf:a/b"))
+        asyncio.run(Downloads(folder, for_ever).find("hf:a/b"))
     assert str(caught.value) == "cannot write to the folder of models: no space"
+
+
+def test_a_server_that_stops_ends_its_downloads(site: Site, tmp_path: Path, folder: Path) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def fetch(file: RemoteFile, target: Path, report: Callable[[float], None]) -> Path:
+        has_begun.set()
+        may_end.wait(60)
+        return target
+
+    told: list[Answer] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "fetch", fetch)
+        with serve_folder(tmp_path, folder) as server:
+            asking = threading.Thread(target=lambda: told.append(pull(server)))
+            asking.start()
+            assert has_begun.wait(60)
+        asking.join()
+        may_end.set()
+    assert statuses(told[0])[-1] == {"error": "the request was cancelled: the server is stopping"}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -30,30 +30,42 @@ class Progress:
     share: float
 
 
+class UntilStop(Protocol):
+    """Ends work when the server stops, as `GenerationService.until_stop`."""
+
+    def __call__(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """The result of the work."""
+
+
 class Downloads:
     """The downloads of one process into one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, until_stop: UntilStop) -> None:
         self._folder = folder
-        # Threads of their own: those of others must not wait for the network.
-        self._limiter = anyio.CapacityLimiter(1)
+        self._until_stop = until_stop
+        # Not the threads of others, which must not wait for the network.
+        self._finding = anyio.CapacityLimiter(4)
+        self._fetching = anyio.CapacityLimiter(1)
 
     async def find(self, what: str) -> list[RemoteFile]:
         """The files of a name that `files_of` knows.
 
         Raises:
             DownloadError: There is no such model, or the server that has it does not answer.
+            ServerStoppingError: This server stops.
         """
-        return await self._on_thread(lambda: files_of(what))
+        return await self._until_stop(self._on_thread(lambda: files_of(what), self._finding))
 
     async def fetch(self, file: RemoteFile) -> AsyncGenerator[Progress, None]:
         """Downloads a file unless it is there. Whoever leaves ends it; the next one goes on with it.
 
         Raises:
             DownloadError: It cannot be downloaded, or is not what it should be.
+            ServerStoppingError: This server stops.
         """
         reports = _Reports(asyncio.get_running_loop())
-        task = asyncio.create_task(self._on_thread(lambda: fetch(file, self._folder, reports.report)))
+        work = self._on_thread(lambda: fetch(file, self._folder, reports.report), self._fetching)
+        task = asyncio.create_task(self._until_stop(work))
         task.add_done_callback(lambda _: reports.news.set())
         try:
             yield Progress(file, 0.0)
@@ -71,9 +83,9 @@ class Downloads:
             if not task.cancelled():
                 task.exception()  # Perhaps nobody is left who would retrieve it.
 
-    async def _on_thread(self, work: Callable[[], T]) -> T:
+    async def _on_thread(self, work: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
         try:
-            return await anyio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True)
         except PullError as error:
             # Clients need not know where the folder is, nor the hints for the command line.
             text = str(error).partition("\n")[0].replace(str(self._folder), "the folder of models")

@@ -35,7 +35,7 @@ class ChangesApi:
         self._services = services
         self._models = models
         folder = services.settings.models_dir
-        self._downloads = None if folder is None else Downloads(folder)
+        self._downloads = None if folder is None else Downloads(folder, services.generation.until_stop)
 
     @Endpoint(
         path="/api/pull",
