@@ -13,8 +13,8 @@ LINES = StreamFormat(b"application/x-ndjson")
 _LINE_ENDS: Mapping[bytes, bytes] = {
     char.encode(): f"\\u{ord(char):04x}".encode() for char in ("\x85", "\u2028", "\u2029")
 }
-"""Characters at which Python's clients end a line, too (`str.splitlines`), and how JSON escapes them. Others of
-the kind are escaped by themselves."""
+"""Characters at which Python's clients end a line, too (`str.splitlines`), and how JSON escapes them; others
+of the kind always are escaped."""
 
 
 def line(value: object) -> bytes:

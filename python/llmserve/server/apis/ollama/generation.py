@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from llmserve.sampling_params import SamplingParams
@@ -24,6 +25,7 @@ from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange, Headers
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION
+from llmserve.stream import Stream
 from llmserve.types import FinishReason
 
 _R = TypeVar("_R", bound=Running)
@@ -40,6 +42,21 @@ _EXAMPLE = {
     "eval_count": 3,
     "eval_duration": 51000000,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request, and what its answer is made of."""
+
+    exchange: Exchange
+    request: OllamaRequest
+    answer: Answer
+    headers: Headers
+
+    @property
+    def session(self) -> str | None:
+        """The name of its session."""
+        return SESSION.of(self.exchange.request.scope)
 
 
 class GenerationApi:
@@ -76,14 +93,12 @@ class GenerationApi:
             await self._load(exchange, request, answer)
             return
         params, conversation = convert.sampling_params(request), convert.chat_conversation(request)
-        headers = _headers(parsed.unknown, request, params)
+        asked = _Asked(exchange, request, answer, _headers(parsed.unknown, request, params))
         async with self._models.use(request.model, request.keep_alive) as used:
             clock.load_ended()
             plan = await self._plan(used, conversation, params, request)
-            call = turns(plan, dialect=DIALECT, model=used.model, session=SESSION.of(exchange.request.scope))
-            await self._send(
-                exchange, used, call, ChatOutput, request=request, answer=answer, headers=headers
-            )
+            call = turns(plan, dialect=DIALECT, model=used.model, session=asked.session)
+            await self._send(asked, used, call, ChatOutput)
 
     @Endpoint(
         path="/api/generate",
@@ -117,29 +132,16 @@ class GenerationApi:
         conversation = convert.prompt_conversation(
             request, may_bring_template=self._services.settings.request_chat_template
         )
-        headers = _headers(parsed.unknown, request, params)
+        asked = _Asked(exchange, request, answer, _headers(parsed.unknown, request, params))
         async with self._models.use(request.model, request.keep_alive) as used:
             clock.load_ended()
-            session = SESSION.of(exchange.request.scope)
             if request.raw:
-                params = convert.with_defaults(params, request, used.entry.default_sampling)
-                raw = Call(
-                    dialect=DIALECT,
-                    model=used.model,
-                    starts=[raw_text(request.prompt, params, at_end=not request.stream)],
-                    is_stream=request.stream,
-                    session=session,
-                )
-                await self._send(
-                    exchange, used, raw, RawOutput, request=request, answer=answer, headers=headers
-                )
+                await self._send(asked, used, _raw_call(used, request, params, asked.session), RawOutput)
                 return
             plan = await self._plan(used, conversation, params, request)
             plan = await going_on(used.engine, plan, request.context)
-            call = turns(plan, dialect=DIALECT, model=used.model, session=session)
-            await self._send(
-                exchange, used, call, PromptOutput, request=request, answer=answer, headers=headers
-            )
+            call = turns(plan, dialect=DIALECT, model=used.model, session=asked.session)
+            await self._send(asked, used, call, PromptOutput)
 
     async def _load(self, exchange: Exchange, request: OllamaRequest, answer: Answer) -> None:
         """Loads the model, or unloads it if it is not to be kept."""
@@ -166,28 +168,35 @@ class GenerationApi:
         return plan
 
     async def _send(
-        self,
-        exchange: Exchange,
-        used: UsedModel,
-        call: Call[_R],
-        output_of: Callable[[_R], Output],
-        *,
-        request: OllamaRequest,
-        answer: Answer,
-        headers: Headers,
+        self, asked: _Asked, used: UsedModel, call: Call[_R], output_of: Callable[[_R], Output]
     ) -> None:
+        exchange, answer, headers = asked.exchange, asked.answer, asked.headers
         async with self._services.generation.run(call) as run:
 
             async def begin() -> Parts:
-                return Parts(used.engine, output_of(await run.output()), has_logprobs=request.logprobs)
+                output = output_of(await run.output())
+                return Parts(used.engine, output, has_logprobs=asked.request.logprobs)
 
             def check_end(reason: FinishReason) -> None:
                 run.check_end(reason, CallCancelledError)
 
-            if request.stream:
+            if asked.request.stream:
                 await exchange.send_lines(answer.lines(begin, check_end), render_error, headers=headers)
             else:
                 await exchange.send_json(await answer.whole(await begin(), check_end), headers=headers)
+
+
+def _raw_call(
+    used: UsedModel, request: OllamaGenerateRequest, params: SamplingParams, session: str | None
+) -> Call[Stream]:
+    params = convert.with_defaults(params, request, used.entry.default_sampling)
+    return Call(
+        dialect=DIALECT,
+        model=used.model,
+        starts=[raw_text(request.prompt, params, at_end=not request.stream)],
+        is_stream=request.stream,
+        session=session,
+    )
 
 
 def _headers(unknown: tuple[str, ...], request: OllamaRequest, params: SamplingParams) -> Headers:
