@@ -123,8 +123,8 @@ def test_what_is_refused(fields: dict[str, Any], message: str) -> None:
 
 
 def test_what_changes_nothing_is_reported() -> None:
-    parsed = read(OllamaChatRequest, {"model": "m", "options": {"num_ctx": 8192, "penalize_newline": True}})
-    assert parsed.unknown == ("options.num_ctx",)
+    parsed = read(OllamaChatRequest, {"model": "m", "options": {"num_ctx": 8192, "penalize_newline": False}})
+    assert parsed.unknown == ("options.num_ctx", "options.penalize_newline")
 
 
 def test_options_become_the_engines_parameters() -> None:

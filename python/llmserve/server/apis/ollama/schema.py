@@ -50,7 +50,6 @@ class OllamaOptions:
     ] = None
     foreign: ClassVar = Refusals(
         {
-            "penalize_newline": Refused("line ends are penalised as all tokens are", (True,)),
             "max_tokens": Refused("use num_predict"),
             **{
                 name: Refused("it belongs beside options", known.neutral, known.may_be_empty)
