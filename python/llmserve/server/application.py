@@ -20,6 +20,7 @@ from llmserve.server.apis.models import routes as models
 from llmserve.server.apis.ollama import routes as ollama
 from llmserve.server.apis.openai import routes as openai
 from llmserve.server.apis.ops.routes import OpsApi
+from llmserve.server.apis.rerank import routes as rerank
 from llmserve.server.apis.sie import routes as sie
 from llmserve.server.apis.unsupported import routes as unsupported
 from llmserve.server.first_model import FirstModel, StartObserver
@@ -46,6 +47,7 @@ _DIALECTS = (
     openai.routes,
     models.routes,
     ollama.routes,
+    rerank.routes,
     sie.routes,
     unsupported.routes,
 )
