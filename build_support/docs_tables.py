@@ -18,6 +18,7 @@ from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamatik.convert import DEFAULT_SAMPLING
 from llmserve.server.apis.llamatik.schema import ParamsRequest
+from llmserve.server.apis.ollama.schema import OllamaChatRequest
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completions_schema import DEFAULT_MAX_TOKENS, OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraint_schema import ConstraintFields
@@ -63,6 +64,7 @@ COLUMNS = (
     Column("`/completions`, gRPC", CompletionRequest),
     LLAMATIK,
     Column("SIE", GenerateRequest),
+    Column("Ollama", OllamaChatRequest),
 )
 OPENAI = tuple(column.title for column in COLUMNS[:4])
 """The routes of the OpenAI API that generate texts."""

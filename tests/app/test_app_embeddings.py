@@ -210,7 +210,7 @@ def test_the_catalogue_knows_what_models_are_for(server: Server) -> None:
     health = get(server.port, "/health").json["models"]
     (loaded,) = (model for model in health if model["id"] == "Org/Bert")
     assert (loaded["state"], loaded["kind"], loaded["backend"]) == ("ready", "embedding", "CPU")
-    assert get(server.port, "/").json["models"] == health
+    assert get(server.port, "/", headers={"Accept": "application/json"}).json["models"] == health
 
 
 def test_metrics_count_embeddings(server: Server) -> None:

@@ -18,6 +18,7 @@ from llmserve.server.apis.openai.prompt_logprobs import Offsets
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.fields.sampling import MAX_COUNT
+from llmserve.server.generation.logprobs import ShownTokens
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import read
@@ -309,7 +310,7 @@ def token(number: int, data: bytes, text: str, logprob: float = -1.0) -> Token:
 
 
 def test_tokens_are_shown_with_their_text() -> None:
-    shown = logprobs.ShownTokens()
+    shown = ShownTokens()
     first, second = token(1, b"\xf0\x9f", ""), token(2, b"\x98\x80", "😀")
     assert shown.push("", [first]) == []
     assert shown.push("😀", [second]) == [first, second]
@@ -317,7 +318,7 @@ def test_tokens_are_shown_with_their_text() -> None:
     assert shown.push("", [stop]) == []
     assert shown.push("", [end]) == []
     assert shown.flush("ST") == []
-    rest = logprobs.ShownTokens()
+    rest = ShownTokens()
     assert rest.push("", [end]) == [end]
     assert rest.push("", [stop]) == []
     assert rest.flush(None) == [stop]

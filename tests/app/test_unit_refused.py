@@ -16,6 +16,7 @@ from llmserve.server.apis.llamatik.schema import (
     ParamsRequest,
     PromptRequest,
 )
+from llmserve.server.apis.ollama.schema import OllamaChatRequest, OllamaGenerateRequest
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
@@ -41,6 +42,8 @@ BODIES: dict[type, dict[str, Any]] = {
     JsonPromptRequest: {"prompt": "a"},
     JsonContextRequest: {"userPrompt": "a"},
     ParamsRequest: {},
+    OllamaChatRequest: {"model": "m"},
+    OllamaGenerateRequest: {"model": "m"},
 }
 LEVELS = [(cls, ()) for cls in BODIES] + [
     (cls, (prop.name,)) for cls in BODIES for prop in properties(cls) if prop.nested_type is not None

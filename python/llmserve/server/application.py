@@ -18,6 +18,7 @@ from llmserve.server.apis.grpc.starting import GrpcStartError, create_server
 from llmserve.server.apis.llamacpp import routes as llamacpp
 from llmserve.server.apis.llamatik import routes as llamatik
 from llmserve.server.apis.models import routes as models
+from llmserve.server.apis.ollama import routes as ollama
 from llmserve.server.apis.openai import routes as openai
 from llmserve.server.apis.ops.routes import OpsApi
 from llmserve.server.apis.rerank import routes as rerank
@@ -47,6 +48,7 @@ _DIALECTS = (
     openai.routes,
     anthropic.routes,
     models.routes,
+    ollama.routes,
     rerank.routes,
     sie.routes,
     unsupported.routes,

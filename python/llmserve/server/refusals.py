@@ -11,7 +11,7 @@ and no native log lines.
           ├── FieldError
           │    └── UnsupportedFieldError, FieldTooLongError, ThreadsNotStoredError
           ├── UnsafeModelIdError
-          ├── PathNotAllowedError, PathNotLocalError
+          ├── PathNotAllowedError, PathNotLocalError, ModelsFolderError, DownloadError
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError, ModelKeptError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, UnknownSessionError, SessionsFullError, CallCancelledError
@@ -128,6 +128,18 @@ class PathNotLocalError(Refusal):
 
     def __init__(self, variable: str) -> None:
         super().__init__(f"paths are accepted from local requests only, unless the server sets {variable}")
+
+
+class ModelsFolderError(Refusal):
+    """The folder of models cannot be changed by this request."""
+
+    code = "models_folder"
+
+
+class DownloadError(Refusal):
+    """A model cannot be downloaded."""
+
+    code = "download_failed"
 
 
 class UnknownModelError(Refusal):

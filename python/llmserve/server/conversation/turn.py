@@ -44,6 +44,8 @@ class Turn:
         self._aborted = anyio.Event()
         self._on_output: Callable[[], object] | None = None
         self._end: TurnEnd | None = None
+        self._last: Completion | None = None
+        """The output of the segment that ended the turn."""
 
     async def begin(self) -> None:
         """Submits the first segment.
@@ -92,6 +94,11 @@ class Turn:
         if self._end is None:
             raise RuntimeError("the turn has not ended")
         return self._end
+
+    async def tokens(self) -> list[int]:
+        """The prompt and what the turn added to it, once it has ended."""
+        last = [] if self._last is None else [token.id for token in self._last.tokens]
+        return [*await self._state.settled(), *self._state.carry.ids, *last]
 
     def _is_over(self) -> bool:
         return self._end is not None
@@ -287,6 +294,7 @@ class Turn:
     def _finish(
         self, reason: FinishReason, completion: Completion | None = None, *, stop: str | None = None
     ) -> None:
+        self._last = completion
         self._end = self._ledger.end(
             reason,
             num_calls=self._state.num_calls,

@@ -232,8 +232,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "default_sampling",
         DEFAULT_SAMPLING,
         "",
-        "How tokens are drawn where a request of the OpenAI API does not say; names are the Python API's. "
-        "If unset, each route has its own defaults.",
+        "How tokens are drawn where a request of the OpenAI API or Ollama's does not say; names are the "
+        "Python API's. If unset, each route has its own defaults.",
         "sampling",
     ),
     Variable(

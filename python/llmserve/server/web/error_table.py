@@ -83,6 +83,8 @@ RULES: Mapping[type[BaseException], Rule] = {
         403, "permission_error", "PERMISSION_DENIED", dialects={"llamacpp": 400, "llamatik": 400}
     ),
     refusals.PathNotLocalError: Rule(403, "permission_error", "PERMISSION_DENIED"),
+    refusals.ModelsFolderError: Rule(403, "permission_error", "PERMISSION_DENIED"),
+    refusals.DownloadError: Rule(502, _SERVER, "UNAVAILABLE"),
     refusals.UnknownModelError: Rule(404, _INVALID, "NOT_FOUND", dialects={"llamacpp": 400}),
     refusals.UnsafeModelIdError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     refusals.ModelLoadingError: Rule(

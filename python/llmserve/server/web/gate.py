@@ -30,7 +30,7 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import current_request_id, request_id
 from llmserve.server.web.request_log import logged
-from llmserve.server.web.sse import AnswerFailedError, StreamLimits
+from llmserve.server.web.streams import AnswerFailedError, StreamLimits
 from llmserve.server.web.table import EndpointTable, own_path
 from llmserve.server.web.uploads import Upload
 from llmserve.server.web.writing import ClientStalledError
@@ -73,7 +73,7 @@ class Gate:
             self._app = Cors(
                 self._serve,
                 allow_origins=settings.cors_origins,
-                allow_methods=("GET", "POST"),
+                allow_methods=("GET", "POST", "DELETE"),
                 allow_headers=("*",),
                 expose_headers=(*_EXPOSED_HEADERS, *_own_headers(routes)),
             )

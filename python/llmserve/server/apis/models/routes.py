@@ -16,13 +16,8 @@ from llmserve.server.apis.models.schema import (
     UnloadRequest,
 )
 from llmserve.server.error_shapes.openai import OPENAI
-from llmserve.server.models import IDLE_PIN, CatalogueEntry, Model
-from llmserve.server.refusals import (
-    ModelKeptError,
-    ModelLoadingError,
-    PathNotAllowedError,
-    UnknownModelError,
-)
+from llmserve.server.models import CatalogueEntry, Model, release
+from llmserve.server.refusals import PathNotAllowedError, UnknownModelError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.exchange import Exchange
@@ -157,15 +152,7 @@ class ModelsApi:
     async def unload_model(self, exchange: Exchange) -> None:
         """`POST /models/unload`, as llama-server's router has it."""
         parsed = await exchange.read(UnloadRequest)
-        registry = self._services.registry
-        models = await self._named(parsed.value.model)
-        for model in models:
-            if model.state == "loading":
-                raise ModelLoadingError
-            registry.unpin(model.path, IDLE_PIN, model.config)
-        if any(model.pins for model in models):
-            raise ModelKeptError
-        await registry.wait_closed()
+        await release(self._services.registry, await self._named(parsed.value.model))
         await exchange.send_json(dump(UnloadAnswer()), headers=answer_headers(parsed.unknown))
 
     def _path(self, exchange: Exchange, entry: CatalogueEntry) -> str | None:

@@ -14,6 +14,7 @@ from llmserve.server.apis.openai.prompt_logprobs import echoed
 from llmserve.server.apis.openai.reports import StreamReports
 from llmserve.server.apis.openai.time_limit import TimeLimit, time_limit
 from llmserve.server.generation import Run
+from llmserve.server.generation.logprobs import ShownTokens, load_texts
 from llmserve.server.prompts.infill import Infill
 from llmserve.server.prompts.mixed import plain_prompt
 from llmserve.server.refusals import CallCancelledError
@@ -39,7 +40,7 @@ class Choice:
     run: Run[Stream] | None = None
     """`None` if nothing is to be generated."""
     echoed: str = ""
-    shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
+    shown: ShownTokens = field(default_factory=ShownTokens)
     legacy: logprobs.LegacyLogprobs | None = None
     unshown: list[PromptToken] = field(default_factory=list)
     """What has come of the prompt, until it is echoed in a stream."""
@@ -173,4 +174,4 @@ class Choice:
         tokens = self.shown.push(delta.text, delta.tokens)
         if is_last:
             tokens += self.shown.flush(stop)
-        return self.legacy.render(tokens, await logprobs.load_texts(self.engine, tokens))
+        return self.legacy.render(tokens, await load_texts(self.engine, tokens))

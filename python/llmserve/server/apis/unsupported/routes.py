@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llmserve.server.error_shapes.anthropic import ANTHROPIC
+from llmserve.server.error_shapes.ollama import OLLAMA
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.error_shapes.sie import SIE
 from llmserve.server.refusals import NotSupportedError
@@ -20,6 +21,7 @@ _ENCODE = "of SIE's routes, /v1/generate is served; embeddings are at /v1/embedd
 _FILES = "llmserve does not store files for clients"
 _BATCHES = "llmserve does not store jobs; send the requests at the same time, and they are computed together"
 _TUNING = "llmserve does not train models"
+_MODELFILE = "llmserve has no Modelfiles; GGUF files are served as they are, with the server's settings"
 _STATE = (
     "llmserve does not store conversations under ids; send the whole conversation, or name a session in "
     "X-LLMServe-Session"
@@ -49,6 +51,12 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
     ANTHROPIC: {
         "/v1/messages/batches": _BATCHES,
         "/v1/complete": "llmserve has the newer /v1/messages",
+    },
+    OLLAMA: {
+        "/api/create": _MODELFILE,
+        "/api/copy": "a model has the name of its file, or that of --served-model-name or the catalogue file",
+        "/api/push": "llmserve does not upload models",
+        "/api/blobs": _MODELFILE,
     },
     SIE: {
         "/v1/score/{model}": _SCORE,
