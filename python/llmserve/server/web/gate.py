@@ -73,7 +73,7 @@ class Gate:
             self._app = CORSMiddleware(
                 self._serve,
                 allow_origins=settings.cors_origins,
-                allow_methods=("GET", "POST"),
+                allow_methods=("GET", "POST", "DELETE"),
                 allow_headers=("*",),
                 expose_headers=(*_EXPOSED_HEADERS, *_own_headers(routes)),
             )

@@ -20,9 +20,10 @@ _FILES = "llmserve does not store files for clients"
 _BATCHES = "llmserve does not store jobs; send the requests at the same time, and they are computed together"
 _TUNING = "llmserve does not train models"
 _STATE = (
-    "llmserve does not store conversations under ids; send the whole conversation, or name a session in "
-    "X-LLMServe-Session"
+    "llmserve does not store conversations under ids; continue a response of /v1/responses by "
+    "previous_response_id, or send the whole conversation"
 )
+_COMPACT = "llmserve does not shorten conversations; a prompt over the context length is a 400"
 
 REASONS: Mapping[Dialect, Mapping[str, str]] = {
     OPENAI: {
@@ -45,6 +46,7 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
         "/v1/assistants": _STATE,
         "/v1/threads": _STATE,
         "/v1/conversations": _STATE,
+        "/v1/responses/compact": _COMPACT,
         "/infill": "put the model's own infill tokens into the prompt of /completion",
         "/slots": "llmserve does not expose slots; name a session in X-LLMServe-Session",
         "/lora-adapters": "LoRA adapters are load options of a model, see LLMSERVE_LORA and the catalogue",
