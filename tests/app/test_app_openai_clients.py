@@ -21,7 +21,7 @@ from serving.openai_requests import MODEL
 pytestmark = [pytest.mark.model, pytest.mark.clients]
 
 KEY = "a-key-of-the-tests"
-PROGRAMS = ("langchain_checks", "litellm_checks", "llm_checks")
+PROGRAMS = ("langchain_checks", "litellm_checks", "llm_checks", "openai_checks")
 
 Results: TypeAlias = dict[str, str | None]
 
