@@ -23,6 +23,7 @@ from llmserve.server.apis.sie import routes as sie
 from llmserve.server.apis.unsupported import routes as unsupported
 from llmserve.server.first_model import FirstModel, StartObserver
 from llmserve.server.logs import configure_logging
+from llmserve.server.models import Revival
 from llmserve.server.page import routes as page
 from llmserve.server.services import Services
 from llmserve.server.settings import Settings
@@ -66,6 +67,7 @@ class Application:
         self._signals = SignalChain(self.stop, settings.grace_s) if chains_signals else None
         self._first_model = FirstModel(self.services, observer)
         self._grpc: GrpcServer | None = None
+        self._reviving: asyncio.Task[None] | None = None
         self._cancelling: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,6 +103,7 @@ class Application:
         if self._signals is not None:
             self._signals.install()
         self._first_model.start()
+        self._reviving = asyncio.create_task(Revival(self.services.registry).watch())
 
     @property
     def grpc_address(self) -> str:
@@ -110,6 +113,8 @@ class Application:
     def stop(self) -> None:
         """Aborts running requests and loads; their answers end with their terminal events."""
         self.services.lifecycle.stop()
+        if self._reviving is not None:
+            self._reviving.cancel()
         if self._cancelling is None:
             self._cancelling = asyncio.ensure_future(self._cancel_loads())
 
@@ -125,6 +130,8 @@ class Application:
         if self._grpc is not None:
             await self._grpc.stop()
         await self.services.on_demand.close()
+        if self.services.kept_sessions is not None:
+            await self.services.kept_sessions.save()
         await self.services.registry.close()
         await self._first_model.wait()
         self._lock.release()
