@@ -95,11 +95,12 @@ class CompletionsApi:
         if request.num_tokens_wanted == 0 and is_constrained:
             # The engine refuses every budget below the shortest document, too.
             raise FieldError(tokens_field, "must be at least 1 with a constraint, got 0", limit=1)
-        num_choices = len(request.prompt) * request.n
+        num_choices = len(request.prompt) * request.num_drawn
         if num_choices > MAX_CHOICES:
+            name = "n" if request.best_of is None else "best_of"
             raise FieldError(
                 "prompt",
-                f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}",
+                f"and {name} must ask for at most {MAX_CHOICES} texts together, got {num_choices}",
                 limit=MAX_CHOICES,
             )
         if session is not None and num_choices > 1:
@@ -112,7 +113,7 @@ class CompletionsApi:
             choices = [
                 Choice(used.engine, request, prompt_index, number, params)
                 for prompt_index in range(len(request.prompt))
-                for number in range(request.n)
+                for number in range(request.num_drawn)
             ]
             for choice in choices:
                 await choice.prepare()
@@ -137,15 +138,18 @@ class CompletionsApi:
 
 
 def _params(request: OpenAiCompletionRequest) -> SamplingParams:
-    if request.best_of is not None and request.best_of != request.n:
-        raise FieldError("best_of", f"must equal n ({request.n}) if given, got {request.best_of}")
+    if request.num_drawn < request.n:
+        raise FieldError("best_of", f"must be at least n ({request.n}), got {request.num_drawn}")
+    must_choose = request.num_drawn > request.n
+    if must_choose and request.stream:
+        raise FieldError("best_of", f"must be n ({request.n}) in a stream, got {request.num_drawn}")
     check_prompt_logprobs(request.prompt_logprobs, is_stream=request.stream)
     num_alternatives = request.num_prompt_alternatives
     least = 1 if num_alternatives is None else 0
     return sampling_params(
         request.sampling,
         max_tokens=request.num_tokens_wanted or least,
-        logprobs=request.logprobs,
+        logprobs=0 if must_choose and request.logprobs is None else request.logprobs,
         prompt_logprobs=num_alternatives,
     )
 
@@ -188,7 +192,8 @@ class _Answer:
                 pass
         completions = [await choice.result() for choice in self._choices]
         shown = []
-        for index, (choice, completion) in enumerate(zip(self._choices, completions, strict=True)):
+        for index, choice in enumerate(self._best()):
+            completion = completions[choice.index]
             delta = Delta(text=completion.text, tokens=completion.tokens)
             echo = await choice.echo_of(completion.prompt)
             lists = await choice.logprobs_of(delta, choice.hidden_stop, is_last=True)
@@ -202,6 +207,15 @@ class _Answer:
         whole = self._envelope.fields(self._envelope.kind, shown)
         timings = answers.timings(completions[0].usage, completions[0].timings)
         return {**whole, "usage": self._usage(), "timings": timings}
+
+    def _best(self) -> list[Choice]:
+        """The choices that are shown, the likeliest ones of each prompt, if they are not all."""
+        if self._request.num_drawn == self._request.n:
+            return list(self._choices)
+        ranked = sorted(self._choices, key=lambda choice: (choice.prompt_index, -choice.mean_logprob))
+        return [
+            choice for place, choice in enumerate(ranked) if place % self._request.num_drawn < self._request.n
+        ]
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events."""
