@@ -210,12 +210,11 @@ class _Answer:
 
     def _best(self) -> list[Choice]:
         """The choices that are shown, the likeliest ones of each prompt, if they are not all."""
-        if self._request.num_drawn == self._request.n:
+        num_drawn, num_shown = self._request.num_drawn, self._request.n
+        if num_drawn == num_shown:
             return list(self._choices)
         ranked = sorted(self._choices, key=lambda choice: (choice.prompt_index, -choice.mean_logprob))
-        return [
-            choice for place, choice in enumerate(ranked) if place % self._request.num_drawn < self._request.n
-        ]
+        return [choice for place, choice in enumerate(ranked) if place % num_drawn < num_shown]
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events."""

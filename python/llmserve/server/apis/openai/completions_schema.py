@@ -40,8 +40,8 @@ class OpenAiCompletionRequest(SamplingFields):
     best_of: Annotated[
         int | None,
         Field(
-            "Generate this number of texts, at least `n`, and give those with the highest mean log-probability "
-            "of a token. Default: `n`. More than that are not for streams.",
+            "Generate this number of texts, at least `n`, and give those whose tokens have the highest mean "
+            "log-probability. Default: `n`. More than that are not for streams.",
             minimum=1,
             maximum=MAX_CHOICES,
         ),
