@@ -22,7 +22,9 @@ def probabilities(logits: Vector) -> Vector:
 def distribution(logits: Vector, params: SamplingParams, text: Sequence[int]) -> Vector:
     """The probability of each token at a position, for a chain in which XTC hits always or never."""
     left = logits.astype(np.float64)
-    for name in params.samplers if not params.mirostat else ("temperature",):
+    # Adaptive-p comes last wherever it stands.
+    samplers = sorted(params.samplers, key=lambda name: name == "adaptive_p")
+    for name in samplers if not params.mirostat else ("temperature",):
         left = _STEPS[name](left, params, text)
     return probabilities(_mirostat(left, params) if params.mirostat else left)
 
@@ -133,7 +135,14 @@ def _mirostat(logits: Vector, params: SamplingParams) -> Vector:
     return _only(logits, order[: max(1, int(k))])
 
 
+def _adaptive_p(logits: Vector, params: SamplingParams, text: Sequence[int]) -> Vector:
+    """At the first token."""
+    distance = np.abs(probabilities(logits) - params.adaptive_target) / 0.3
+    return np.where(logits > -np.inf, 5 - 10 * distance**2 / (1 + distance), -np.inf)
+
+
 _STEPS = {
+    "adaptive_p": _adaptive_p,
     "temperature": _temperature,
     "top_k": _top_k,
     "top_p": _top_p,

@@ -26,7 +26,7 @@ LAYERS = (
     {"settings"},
     {"metrics"},
     {"api_keys", "addresses", "attribute_docs", "callbacks", "download", "lifecycle", "refusals"},
-    {"kv_memory", "machine", "model_files"},
+    {"machine", "model_files"},
     {"rpc_counters", "signals", "stale_files"},
     {"workers"},
     {"spelling", "start_error", "units"},

@@ -46,6 +46,7 @@ from llmserve.errors import (
 )
 from llmserve.inspection import inspect_session
 from llmserve.model_config import LoraAdapter, ModelConfig
+from llmserve.ranking import Scores
 from llmserve.sampling_params import SamplingParams
 from llmserve.types import (
     Completion,
@@ -97,6 +98,7 @@ __all__ = [
     "QueueFullError",
     "RequestError",
     "SamplingParams",
+    "Scores",
     "Session",
     "SessionError",
     "SessionInfo",

@@ -182,6 +182,8 @@ class ModelInfo:
     """Maximum number of tokens in one sequence on this engine."""
     num_cells: int
     """Total number of KV cells (tokens) of all sequences."""
+    kv_bytes_per_token: int | None
+    """Bytes that each KV cell takes at most; `None` if the cache does not grow with the text."""
     num_slots: int
     """Maximum number of sequences that are computed together."""
     num_threads: int
@@ -195,9 +197,10 @@ class ModelInfo:
     vocabulary_size: int
     """Number of tokens in the vocabulary."""
     embedding_length: int
-    """Width of the hidden state, or of an embedding model's vectors."""
+    """Width of the hidden state, or of an embedding model's vectors; a ranking model's number of scores."""
     pooling: str
-    """How an embedding model pools its vectors: `mean`, `cls` or `last`; empty for other models."""
+    """How an embedding model pools its vectors: `mean`, `cls` or `last`; `rank` if it ranks documents; empty
+    for other models."""
     metadata: Mapping[str, str]
     """The file's metadata as text, without arrays."""
     chat_template: str | None

@@ -164,8 +164,6 @@ def test_the_document_describes_both_routes(listing: Server) -> None:
     [
         ("POST", "/v1/images/generations"),
         ("POST", "/v1/audio/transcriptions"),
-        ("POST", "/v1/rerank"),
-        ("POST", "/rerank"),
         ("POST", "/v1/moderations"),
         ("GET", "/v1/fine_tuning/jobs"),
         ("GET", "/v1/files"),

@@ -66,6 +66,7 @@ pub(crate) fn model_info<'py>(py: Python<'py>, info: &ModelInfo) -> PyResult<Bou
             trained_context_length,
             context_length,
             num_cells,
+            kv_bytes_per_token,
             num_slots,
             num_threads,
             backend,

@@ -19,6 +19,7 @@ from llmserve.server.apis.llamatik import routes as llamatik
 from llmserve.server.apis.models import routes as models
 from llmserve.server.apis.openai import routes as openai
 from llmserve.server.apis.ops.routes import OpsApi
+from llmserve.server.apis.rerank import routes as rerank
 from llmserve.server.apis.sie import routes as sie
 from llmserve.server.apis.unsupported import routes as unsupported
 from llmserve.server.first_model import FirstModel, StartObserver
@@ -44,6 +45,7 @@ _DIALECTS = (
     llamatik.routes,
     openai.routes,
     models.routes,
+    rerank.routes,
     sie.routes,
     unsupported.routes,
 )

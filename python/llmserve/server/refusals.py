@@ -24,7 +24,8 @@ and no native log lines.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal, TypeAlias
 
 from llmserve.errors import LlmserveError
 
@@ -177,17 +178,35 @@ class ModelNotLoadedError(Refusal):
         )
 
 
+_Kind: TypeAlias = Literal["generation", "embedding", "reranking"]
+
+
 class ModelKindError(Refusal):
-    """The model cannot do what the request asks for, which is ``wanted``."""
+    """The model cannot do what the request asks for, which is ``wanted``.
+
+    ``found`` is what it is for; without it, there is no model of the kind.
+    """
 
     code = "wrong_model_kind"
 
-    def __init__(self, wanted: Literal["generation", "embedding"]) -> None:
-        super().__init__(
-            "the model gives embeddings and does not generate text: use it at /v1/embeddings"
-            if wanted == "generation"
-            else "the model generates text and does not give embeddings"
-        )
+    _WANTED: ClassVar[Mapping[_Kind, str]] = {
+        "generation": "generate text",
+        "embedding": "give embeddings",
+        "reranking": "rank documents",
+    }
+    _FOUND: ClassVar[Mapping[_Kind, tuple[str, str]]] = {
+        "generation": ("generates text", ""),
+        "embedding": ("gives embeddings", ": use it at /v1/embeddings"),
+        "reranking": ("ranks documents", ": use it at /v1/rerank"),
+    }
+
+    def __init__(self, wanted: _Kind, found: _Kind | None = None) -> None:
+        if found is None:
+            message = f"there is no model to {self._WANTED[wanted]}"
+        else:
+            does, hint = self._FOUND[found]
+            message = f"the model {does} and does not {self._WANTED[wanted]}{hint}"
+        super().__init__(message)
         self.wanted = wanted
 
 

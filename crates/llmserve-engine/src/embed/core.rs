@@ -164,10 +164,10 @@ impl Core {
         let mut vectors = self.vectors.chunks_exact(dimensions.max(1));
         for pick in picks {
             let active = &mut self.active[pick.request];
-            let (kept, normalize) = (active.prepared.dimensions, active.prepared.normalize);
+            let (kept, how) = (active.prepared.dimensions, active.prepared.finish);
             active.next = pick.input + 1;
             let vector = vectors.next().unwrap_or_default();
-            if finish(vector, kept, normalize, &mut active.values).is_none() {
+            if finish(vector, kept, how, &mut active.values).is_none() {
                 failed.push(*pick);
             }
         }

@@ -31,6 +31,7 @@ enum Step {
     /// With the number that keys the draws of this step.
     Xtc(XtcParams, u32),
     Mirostat,
+    Adaptive,
 }
 
 /// What the samplers look at beside the candidates.
@@ -53,6 +54,9 @@ impl Chain {
         if params.mirostat.version == MirostatVersion::Off {
             let kinds = params.samplers.iter().enumerate();
             steps.extend(kinds.filter_map(|(place, &kind)| Step::new(kind, place as u32, params, keep)));
+            if history.adaptive.is_some() && params.samplers.contains(&SamplerKind::AdaptiveP) {
+                steps.push(Step::Adaptive);
+            }
         } else {
             let kinds = params.samplers.iter().filter(|kind| is_adjuster(kind));
             steps.extend(kinds.filter_map(|&kind| Step::new(kind, 0, params, keep)));
@@ -74,7 +78,9 @@ impl Chain {
                 // These keep the best one the best.
                 Step::Temperature(_) | Step::TopNSigma(_) | Step::TopK(_) | Step::TopP(_) | Step::MinP(_) => {
                 }
-                Step::Adjust(_) | Step::TypicalP(_) | Step::Xtc(..) | Step::Mirostat => return false,
+                Step::Adjust(_) | Step::TypicalP(_) | Step::Xtc(..) | Step::Mirostat | Step::Adaptive => {
+                    return false;
+                }
             }
         }
         false
@@ -115,6 +121,8 @@ impl Step {
             SamplerKind::TypicalP => (Self::TypicalP(params.typical_p), params.typical_p < 1.0),
             SamplerKind::TopP => (Self::TopP(params.top_p), params.top_p < 1.0),
             SamplerKind::MinP => (Self::MinP(params.min_p), params.min_p > 0.0),
+            // Added behind all others.
+            SamplerKind::AdaptiveP => return None,
             SamplerKind::Xtc => {
                 let XtcParams { probability, threshold } = params.xtc;
                 // No two tokens have more than half of the probability each.
@@ -146,6 +154,11 @@ impl Step {
             Self::Xtc(params, place) => {
                 if xtc::hits(params, key.beside(place), num_generated) {
                     pool.cut(|candidates, _, keep| xtc::cut(candidates, keep, params.threshold));
+                }
+            }
+            Self::Adaptive => {
+                if let Some(adaptive) = &history.adaptive {
+                    adaptive.apply(pool);
                 }
             }
             Self::Mirostat => {

@@ -21,6 +21,8 @@ pub struct ModelInfo {
     pub context_length: u32,
     /// Total number of KV cells of all sequences.
     pub num_cells: u32,
+    /// Bytes of KV cache per cell, at most: `None` if the cache does not grow by the token, or there is none.
+    pub kv_bytes_per_token: Option<u64>,
     /// Maximum number of sequences in the context at once.
     pub num_slots: u32,
     /// Number of compute threads.

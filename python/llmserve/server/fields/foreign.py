@@ -48,7 +48,6 @@ _SPECIAL = "the engine adds the tokens that the model wants"
 _TEXT_ONLY = "llmserve reads text only"
 
 SAMPLERS: Mapping[str, Refused] = {
-    "adaptive_target": Refused(_SAMPLER, (-1,)),
     "tfs": Refused(_SAMPLER, (1,)),
     "tfs_z": Refused(_SAMPLER, (1,)),
     "top_a": Refused(_SAMPLER, (0,)),
@@ -282,6 +281,7 @@ _OF_SOME_ROUTES: Mapping[str, Refused] = {
     "top_n_sigma": Refused(_OPENAI, (-1, 0)),
     "xtc_probability": Refused(_OPENAI, (0,)),
     "dynatemp_range": Refused(_OPENAI, (0,)),
+    "adaptive_target": Refused(_OPENAI, (-1,)),
     "mirostat": Refused(_OPENAI, (0,)),
     "dry_multiplier": Refused(_OPENAI, (0,)),
     "samplers": Refused(_OPENAI),

@@ -98,6 +98,8 @@ SAMPLING = table(
         "xtc_threshold": _SHARE,
         "dynatemp_range": _AT_LEAST_0,
         "dynatemp_exponent": _AT_LEAST_0,
+        "adaptive_target": {"minimum": -1, "maximum": 1},
+        "adaptive_decay": {"minimum": 0, "maximum": 0.99},
         "mirostat": {"minimum": 0, "maximum": 2},
         "mirostat_tau": _AT_LEAST_0,
         "mirostat_eta": _AT_LEAST_0,

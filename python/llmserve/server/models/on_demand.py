@@ -15,7 +15,7 @@ from llmserve.engine import Engine
 from llmserve.errors import LoadError
 from llmserve.server.models.catalogue import Catalogue
 from llmserve.server.models.entries import CatalogueEntry
-from llmserve.server.models.kinds import FileKinds, ModelKind
+from llmserve.server.models.kinds import EmbedderKind, FileKinds, ModelKind, kind_of
 from llmserve.server.models.loading import LoadTicket
 from llmserve.server.models.model import IDLE_PIN, Model
 from llmserve.server.models.registry import Registry
@@ -93,7 +93,7 @@ class OnDemand:
             UnknownModelError: The catalogue has no such id.
             ModelLoadingError: The load takes longer.
             LoadError: The model cannot be loaded.
-            ModelKindError: The model gives embeddings; it is not loaded to find that out.
+            ModelKindError: The model does not generate; it is not loaded to find that out.
             ServerStoppingError: The server stops.
         """
         entry = await self._find(model_id, "generation")
@@ -102,13 +102,16 @@ class OnDemand:
                 yield UsedModel(entry, model, engine)
 
     @asynccontextmanager
-    async def use_embedder(self, model_id: str) -> AsyncGenerator[UsedEmbedder, None]:
-        """An embedding model, under the rules and refusals of `use`."""
-        entry = await self._find(model_id, "embedding")
+    async def use_embedder(
+        self, model_id: str, kind: EmbedderKind = "embedding"
+    ) -> AsyncGenerator[UsedEmbedder, None]:
+        """A model that gives vectors, or one that ranks, under the rules and refusals of `use`."""
+        entry = await self._find(model_id, kind)
         async with self._ready(entry, self._wait_s) as model:
             with self._registry.use_handle(model) as handle:
-                if not isinstance(handle, Embedder):
-                    raise ModelKindError("embedding")
+                found = kind_of(handle)
+                if not isinstance(handle, Embedder) or found != kind:
+                    raise ModelKindError(kind, found)
                 yield UsedEmbedder(entry, handle)
 
     @asynccontextmanager
@@ -118,6 +121,18 @@ class OnDemand:
         async with self._ready(entry, self._wait_s) as model:
             with self._registry.use_handle(model) as handle:
                 yield UsedHandle(entry, handle)
+
+    async def first_of(self, kind: ModelKind) -> str:
+        """The id of the catalogue's first model of a kind.
+
+        Raises:
+            ModelKindError: There is none.
+        """
+        entries = await self._catalogue.entries()
+        for entry, found in zip(entries, await self.kinds.of_all(entries), strict=True):
+            if found == kind:
+                return entry.id
+        raise ModelKindError(kind)
 
     async def loaded(self, model_id: str) -> UsedHandle:
         """A model that is loaded. Nothing is loaded or kept for it, and it does not count as a use.
@@ -163,7 +178,7 @@ class OnDemand:
         if kind is not None and (model is None or not model.is_usable):
             found = await self.kinds.of(entry)
             if found is not None and found != kind:
-                raise ModelKindError(kind)
+                raise ModelKindError(kind, found)
         return entry
 
     @asynccontextmanager

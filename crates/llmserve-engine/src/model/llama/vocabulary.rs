@@ -9,7 +9,7 @@ use super::pieces::Pieces;
 use super::{Weights, shim};
 use crate::error::Error;
 use crate::ids::TokenId;
-use crate::model::{SpecialToken, Vocabulary};
+use crate::model::{PairFrame, SpecialToken, Vocabulary};
 use crate::model_info::ModelInfo;
 
 /// Hugging Face's names of tokens, and the metadata keys (in this spelling) of their ids.
@@ -114,6 +114,30 @@ impl Vocabulary for LlamaVocabulary {
             tokens.remove(0);
         }
         Ok(tokens)
+    }
+
+    /// As llama-server joins them: BOS, query, EOS, SEP, document, EOS, as far as the vocabulary adds these.
+    fn pair_frame(&self) -> PairFrame {
+        let vocab = self.weights.vocab();
+        // SAFETY: the weights keep the vocabulary alive.
+        let (bos, eos, sep) = unsafe {
+            (sys::llama_vocab_bos(vocab), sys::llama_vocab_eos(vocab), sys::llama_vocab_sep(vocab))
+        };
+        // SAFETY: as above.
+        let (adds_bos, adds_eos, adds_sep) = unsafe {
+            (
+                sys::llama_vocab_get_add_bos(vocab),
+                sys::llama_vocab_get_add_eos(vocab),
+                sys::llama_vocab_get_add_sep(vocab),
+            )
+        };
+        let added = |adds: bool, id: i32| (adds && id >= 0).then_some(TokenId(id));
+        let end = added(adds_eos, if eos < 0 { sep } else { eos });
+        PairFrame {
+            before: added(adds_bos, bos).into_iter().collect(),
+            between: end.into_iter().chain(added(adds_sep, sep)).collect(),
+            after: end.into_iter().collect(),
+        }
     }
 
     fn piece(&self, token: TokenId, render_special: bool) -> &[u8] {

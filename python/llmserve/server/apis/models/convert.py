@@ -28,7 +28,7 @@ def sie_model(
 ) -> dict[str, Any]:
     """An item of ``models``; ``is_missing``: its file cannot be found, as where a link leads nowhere."""
     failure = state.failure or (_MISSING if is_missing and state.model is None else None)
-    embeds = kind == "embedding"
+    embeds, ranks = kind == "embedding", kind == "reranking"
     context_length = entry.config.context_length
     handle = state.model.handle if state.model is not None else None
     if handle is not None:
@@ -41,10 +41,10 @@ def sie_model(
         context_length=context_length,
         max_sequence_length=context_length,
         max_new_tokens=entry.max_new_tokens,
-        outputs=("dense",) if embeds else ("text",),
+        outputs=("dense",) if embeds else ("score",) if ranks else ("text",),
         dims={"dense": handle.info.embedding_length} if embeds and handle is not None else {},
         profiles={"default": {"is_default": True}},
-        capabilities=_EMBEDDING if embeds else _GENERATION,
+        capabilities=_EMBEDDING if embeds or ranks else _GENERATION,
     )
     return dump(details)
 

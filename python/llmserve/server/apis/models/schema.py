@@ -69,7 +69,11 @@ class ModelDetails:
     ] = None
     inputs: Annotated[Any, Field("Always `text`.", kind=unchecked(_LIST_OF_TEXTS))] = ("text",)
     outputs: Annotated[
-        Any, Field("`text`, or `dense` for embedding models.", kind=unchecked(_LIST_OF_TEXTS))
+        Any,
+        Field(
+            "`text`, `dense` for embedding models, or `score` for models that rank.",
+            kind=unchecked(_LIST_OF_TEXTS),
+        ),
     ] = ("text",)
     dims: Annotated[
         Any,

@@ -42,6 +42,8 @@ COMMON: Mapping[str, Differences] = {
     "xtc_threshold": {},
     "dynatemp_range": {},
     "dynatemp_exponent": {},
+    "adaptive_target": {},
+    "adaptive_decay": {},
     "mirostat": {},
     "mirostat_tau": {},
     "mirostat_eta": {},
@@ -104,8 +106,9 @@ class GenerationFields(ConstraintFields):
     bad_words: Annotated[
         tuple[str, ...],
         Field(
-            "vLLM's: texts of one token each, which is never drawn, with a space before it or without. A "
-            "word of several tokens is refused: the engine bans tokens, not sequences of them.",
+            "vLLM's: texts that are not generated, with a space before them or without, as the tokens that "
+            "the model has for them.",
+            engine="banned_sequences",
             kind=TEXTS,
         ),
     ] = ()

@@ -58,8 +58,8 @@ _HEALTH_SCHEMA: dict[str, Any] = {
                     },
                     "kind": {
                         "type": "string",
-                        "enum": ["embedding"],
-                        "description": "Of embedding models; absent for models that generate.",
+                        "enum": ["embedding", "reranking"],
+                        "description": "Of models that embed or rank; absent for models that generate.",
                     },
                 },
             },
@@ -234,7 +234,7 @@ class OpsApi:
 
 def _shown(report: ModelReport) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": report.id, "state": report.state}
-    if report.kind == "embedding":
+    if report.kind in ("embedding", "reranking"):
         shown["kind"] = report.kind
     if report.has_draft_head is not None:
         shown["has_draft_head"] = report.has_draft_head

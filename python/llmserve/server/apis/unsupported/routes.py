@@ -14,7 +14,7 @@ from llmserve.server.web.exchange import Exchange
 
 _IMAGES = "llmserve generates text, not images"
 _AUDIO = "llmserve works with text, not audio"
-_RERANK = "llmserve does not score or rank documents"
+_SCORE = "of SIE's routes, /v1/generate is served; documents are ranked at /v1/rerank and /v1/score"
 _ENCODE = "of SIE's routes, /v1/generate is served; embeddings are at /v1/embeddings"
 _FILES = "llmserve does not store files for clients"
 _BATCHES = "llmserve does not store jobs; send the requests at the same time, and they are computed together"
@@ -31,10 +31,6 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
         "/v1/videos": _IMAGES,
         "/v1/audio": _AUDIO,
         "/v1/realtime": _AUDIO,
-        "/v1/rerank": _RERANK,
-        "/v1/reranking": _RERANK,
-        "/rerank": _RERANK,
-        "/reranking": _RERANK,
         "/v1/moderations": "llmserve has no moderation model",
         "/v1/fine_tuning": _TUNING,
         "/v1/evals": _TUNING,
@@ -52,7 +48,7 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
         "/lora-adapters": "LoRA adapters are load options of a model, see LLMSERVE_LORA and the catalogue",
     },
     SIE: {
-        "/v1/score": _RERANK,
+        "/v1/score/{model}": _SCORE,
         "/v1/encode": _ENCODE,
         "/v1/extract": _ENCODE,
     },
