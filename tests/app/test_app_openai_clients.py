@@ -21,15 +21,18 @@ from serving.openai_requests import MODEL
 pytestmark = [pytest.mark.model, pytest.mark.clients]
 
 KEY = "a-key-of-the-tests"
-PROGRAMS = ("langchain_checks", "litellm_checks", "llm_checks", "openai_checks")
+PROGRAMS = {
+    "langchain_checks": "clients",
+    "litellm_checks": "clients",
+    "llm_checks": "clients",
+    "openai_checks": "clients",
+    "agents_checks": "agents",
+    "instructor_checks": "agents",
+    "pydantic_ai_checks": "agents",
+}
+"""Programs, and the environments that have their clients."""
 
 Results: TypeAlias = dict[str, str | None]
-
-
-@pytest.fixture(scope="module")
-def python() -> str:
-    """An interpreter that has the clients."""
-    return client_python("clients")
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +44,7 @@ def server(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def found(
-    python: str, server: ServerProcess, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Results]:
+def found(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Results]:
     """What the checks of a program found; it runs once."""
 
     @functools.cache
@@ -52,7 +53,7 @@ def found(
         base = f"http://127.0.0.1:{server.port}/v1"
         write_llm_models(folder, base)
         env = {"BASE": base, "MODEL": MODEL, "KEY": KEY, "LLM_USER_PATH": str(folder)}
-        return run_program(python, program, env, folder)
+        return run_program(client_python(PROGRAMS[program]), program, env, folder)
 
     return run
 
