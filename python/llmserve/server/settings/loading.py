@@ -56,6 +56,8 @@ class Settings:
     reasoning_budget_message: str | None
     session_ttl_s: float
     max_sessions: int
+    max_responses: int
+    max_responses_bytes: int
     log_level: str
     log_format: str
     drafting: DraftSettings
