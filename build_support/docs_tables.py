@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import llama_server_tables
 from llmserve.cli import commands
 from llmserve.cli.parser import build_parser, subparser
 from llmserve.server.apis.completions.schema import CompletionRequest
@@ -185,6 +186,13 @@ def _value(action: argparse.Action) -> str:
     return str(action.metavar or (f"{{{choices}}}" if choices else action.dest.upper()))
 
 
+def listed(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table of cells that are ready."""
+    yield from _head(*titles)
+    for row in rows:
+        yield _row(*row)
+
+
 def _head(*titles: str) -> Iterator[str]:
     yield _row(*titles)
     yield _row(*("---" for _ in titles))
@@ -201,6 +209,12 @@ TABLES: Mapping[str, Mapping[str, Iterable[str]]] = {
         "fields of other servers": tuple(foreign(COLUMNS)),
         "load options": tuple(meanings(LOADING)),
         "names of load options": tuple(names(LOADING, LLAMATIK)),
+    },
+    "llama-server.md": {
+        "routes": tuple(listed(("route", "", "how or why"), llama_server_tables.routes())),
+        "fields": tuple(
+            listed(("field", "honoured by", "on its other routes"), llama_server_tables.fields())
+        ),
     },
     "configuration.md": {
         "server": tuple(variables((CONFIG_FILE, *SERVER_VARIABLES, API_KEY_FILE))),

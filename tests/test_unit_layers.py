@@ -20,7 +20,7 @@ LAYERS = (
     {"page"},
     {"readiness"},
     {"generation"},
-    {"conversation", "models"},
+    {"conversation", "models", "prompts"},
     {"grammars", "logs", "paths"},
     {"web", "fields", "trust"},
     {"settings"},

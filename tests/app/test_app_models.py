@@ -173,9 +173,8 @@ def test_the_document_describes_both_routes(listing: Server) -> None:
         ("POST", "/v1/batches"),
         ("POST", "/v1/assistants"),
         ("GET", "/v1/threads/t/messages"),
-        ("POST", "/infill"),
-        ("GET", "/slots"),
-        ("POST", "/slots/0"),
+        ("POST", "/props"),
+        ("POST", "/lora-adapters"),
     ],
 )
 def test_what_is_not_supported_says_so(listing: Server, method: str, path: str) -> None:

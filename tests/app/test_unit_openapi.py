@@ -170,6 +170,9 @@ def test_parameters_are_those_that_handlers_read() -> None:
         ("header", "X-SIE-Remote"): False,
         ("header", "X-SIE-MACHINE-PROFILE"): False,
         ("query", "model"): False,
+        ("query", "fail_on_no_slot"): False,
+        ("query", "action"): False,
+        ("path", "id_slot"): True,
         ("path", "model"): True,
         ("path", "model_id"): True,
     }

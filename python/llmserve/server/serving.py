@@ -84,7 +84,8 @@ class Announcer:
             return f"unix:{settings.uds}"
         port = (self.server.bound_port if self.server is not None else None) or settings.port
         scheme = "https" if settings.ssl_certfile is not None else "http"
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        first = settings.hosts[0]
+        host = f"[{first}]" if ":" in first else first
         return f"{scheme}://{host}:{port}{settings.root_path}"
 
     def _grpc(self) -> str:
@@ -138,6 +139,6 @@ def serve(settings: Settings, early_load: EarlyLoad | None, sockets: Sequence[so
 
 def _hosts(settings: Settings) -> list[str]:
     return [
-        *([settings.host] if settings.uds is None else []),
+        *(settings.hosts if settings.uds is None else []),
         *([settings.grpc_host] if settings.grpc_port is not None else []),
     ]

@@ -156,12 +156,18 @@ class SegmentRequests:
         """The turn's parameters without their constraint."""
         params = self._plan.params
         seed, prompt_logprobs = params.seed, params.prompt_logprobs
-        if self._state.num_segments > 0:
+        is_first = self._state.num_segments == 0
+        if not is_first:
             # Draws are keyed by the number of tokens in the segment: the same seed would repeat them.
             seed = ((seed or 0) + self._state.num_segments * _SEED_STEP) % 2**64
             prompt_logprobs = None
         free = params.replace(
-            json_schema=None, regex=None, grammar=None, seed=seed, prompt_logprobs=prompt_logprobs
+            json_schema=None,
+            regex=None,
+            grammar=None,
+            seed=seed,
+            prompt_logprobs=prompt_logprobs,
+            prompt_progress=params.prompt_progress and is_first,
         )
         return _limited(free, budget)
 

@@ -36,6 +36,8 @@ class Turn:
         self._state = TurnState(engine, plan)
         self._requests = SegmentRequests(engine, plan, self._state)
         self._ledger = Ledger(plan.params.max_tokens)
+        self.num_tokens = 0
+        """Tokens that have been read."""
         self._segment: Segment | None = None
         self._num_dropped = 0
         """The tokens that began a call, until a segment of its own has replaced them."""
@@ -103,6 +105,10 @@ class Turn:
             for piece in reader.begin():
                 yield piece
             while (delta := await segment.next()) is not None:
+                self.num_tokens += len(delta.tokens)
+                if delta.progress is not None:
+                    yield Words("", (), delta.progress)
+                    continue
                 for piece in reader.read(delta):
                     yield piece
             for piece in await self._after_segment(segment, reader):

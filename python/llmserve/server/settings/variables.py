@@ -10,7 +10,13 @@ from llmserve.server.settings.sizes import byte_count
 from llmserve.server.settings.variable import Variable
 
 SERVER_VARIABLES: tuple[Variable, ...] = (
-    Variable("host", kinds.TEXT, "127.0.0.1", "Address to listen on (`llmserve serve` only).", "server"),
+    Variable(
+        "host",
+        kinds.TEXT,
+        "127.0.0.1",
+        "Address to listen on, or several with commas between them (`llmserve serve` only).",
+        "server",
+    ),
     Variable(
         "port",
         integer(0, 65535),
@@ -29,7 +35,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "grpc_host",
         kinds.TEXT,
         "",
-        "Address that the gRPC service listens on. If unset, the same as `LLMSERVE_HOST`.",
+        "Address that the gRPC service listens on. If unset, the first of `LLMSERVE_HOST`.",
         "grpc",
     ),
     Variable(
@@ -135,6 +141,13 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "server",
     ),
     Variable(
+        "llamacpp_metrics",
+        kinds.SWITCH,
+        "false",
+        "Show the usual metrics in `/metrics` under llama-server's names, too, summed over all models.",
+        "server",
+    ),
+    Variable(
         "sessions_dir",
         kinds.PATH,
         "",
@@ -209,9 +222,10 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "cors_origins",
-        kinds.NAMES,
+        kinds.ORIGINS,
         "",
-        "Origins of other sites whose pages may call the server, or `*` for all. If unset, none may.",
+        "Origins of other sites whose pages may call the server, `localhost` for all of this machine, or `*` "
+        "for all. If unset, none may.",
         "security",
     ),
     Variable(

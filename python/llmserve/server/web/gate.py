@@ -7,7 +7,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,6 +19,7 @@ from llmserve.server.trust.keys import KeyRule
 from llmserve.server.trust.origins import OriginRule
 from llmserve.server.web.answer import Answer
 from llmserve.server.web.bodies import Bodies
+from llmserve.server.web.cors import Cors
 from llmserve.server.web.counters import HttpCounters
 from llmserve.server.web.cutting import cut_off
 from llmserve.server.web.disconnect import Connections
@@ -70,7 +70,7 @@ class Gate:
         # Errors are answered behind CORS, so that browsers may read them.
         self._app: ASGIApp = self._serve
         if settings.cors_origins:
-            self._app = CORSMiddleware(
+            self._app = Cors(
                 self._serve,
                 allow_origins=settings.cors_origins,
                 allow_methods=("GET", "POST"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,27 @@ from llmserve.server.web.fields import dump
 
 _GENERATION = {"streaming": True, "grammar": ("json_schema", "regex", "ebnf"), "tools": True}
 _MISSING = LoadError("the model file does not exist", reason="not_found")
+_STATUS: Mapping[str, Mapping[str, Any]] = {
+    "available": {"value": "unloaded"},
+    "loading": {"value": "loading"},
+    "loaded": {"value": "loaded"},
+    "failed": {"value": "unloaded", "failed": True},
+}
 _EMBEDDING = {"streaming": False, "grammar": (), "tools": False}
 
 
-def openai_model(entry: CatalogueEntry, created: int, default: ModelConfig) -> dict[str, Any]:
-    """An item of ``data``; ``created`` is in seconds since 1970."""
-    return dump(ModelObject(id=entry.id, created=created, options=_options(entry.config, default)))
+def openai_model(
+    entry: CatalogueEntry, state: EntryState, created: int, default: ModelConfig, path: str | None
+) -> dict[str, Any]:
+    """An item of ``data``; ``created`` is in seconds since 1970, and ``path`` is what the client may see."""
+    shown = ModelObject(
+        id=entry.id,
+        created=created,
+        options=_options(entry.config, default),
+        aliases=() if path is None or state.name != "loaded" else (path,),
+        status=_STATUS[state.name],
+    )
+    return dump(shown)
 
 
 def sie_model(
@@ -50,11 +66,16 @@ def sie_model(
 
 
 def whole_model(
-    entry: CatalogueEntry, state: EntryState, kind: ModelKind | None, created: int, default: ModelConfig
+    entry: CatalogueEntry,
+    state: EntryState,
+    kind: ModelKind | None,
+    created: int,
+    default: ModelConfig,
+    path: str | None,
 ) -> dict[str, Any]:
     """One model: the fields of both shapes."""
     details = sie_model(entry, state, kind, is_missing=not created)
-    return {**details, **openai_model(entry, created, default)}
+    return {**details, **openai_model(entry, state, created, default, path)}
 
 
 def _options(config: ModelConfig, default: ModelConfig) -> dict[str, Any]:

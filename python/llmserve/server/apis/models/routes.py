@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -71,11 +72,12 @@ class ModelsApi:
         state = self._services.on_demand.state
         kinds = await self._services.on_demand.kinds.of_all(entries)
         default = self._services.registry.default_config
+        path_of = functools.partial(self._path, exchange)
         await exchange.send_json(
             {
                 "object": "list",
                 "data": [
-                    convert.openai_model(entry, created, default)
+                    convert.openai_model(entry, state(entry), created, default, path_of(entry))
                     for entry, created in zip(entries, times, strict=True)
                 ],
                 "models": [
@@ -103,7 +105,14 @@ class ModelsApi:
         state = self._services.on_demand.state(entry)
         kind = await self._services.on_demand.kinds.of(entry)
         await exchange.send_json(
-            convert.whole_model(entry, state, kind, created, self._services.registry.default_config)
+            convert.whole_model(
+                entry,
+                state,
+                kind,
+                created,
+                self._services.registry.default_config,
+                self._path(exchange, entry),
+            )
         )
 
     @Endpoint(
@@ -139,6 +148,9 @@ class ModelsApi:
             raise ModelKeptError
         await registry.wait_closed()
         await exchange.send_json(dump(UnloadAnswer()), headers=answer_headers(parsed.unknown))
+
+    def _path(self, exchange: Exchange, entry: CatalogueEntry) -> str | None:
+        return self._services.models_folder.name_for(entry.path, exchange.request.scope)
 
     async def _named(self, name: str) -> list[Model]:
         """The loaded models of an id (at most one) or of a path.

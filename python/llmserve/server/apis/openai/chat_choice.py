@@ -7,6 +7,7 @@ from typing import Any
 from llmserve.engine import Engine
 from llmserve.server.apis.openai import logprobs
 from llmserve.server.apis.openai.chat_schema import ChatRequest
+from llmserve.server.apis.openai.reports import StreamReports
 from llmserve.server.apis.openai.turn_output import TurnOutput
 from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Tag, Turn, Words
 
@@ -24,6 +25,7 @@ class ChatChoice:
     ) -> None:
         self.index = index
         self.turn = TurnOutput(turn, request)
+        self.reports = StreamReports(request)
         self._engine = engine
         self._is_apart = request.reasoning_format != "none"
         self._is_in_content = request.reasoning_format in ("none", "deepseek-legacy")
@@ -77,6 +79,10 @@ class ChatChoice:
     def first(self) -> dict[str, Any]:
         """The choice of the first chunk."""
         return self._chunk({"role": "assistant", "content": None})
+
+    def nothing(self) -> dict[str, Any]:
+        """The choice of a chunk that only reports."""
+        return self._chunk({})
 
     async def last(self) -> dict[str, Any]:
         """The choice of the last chunk."""

@@ -16,11 +16,14 @@ from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.prompt_logprobs import prompt_logprobs
+from llmserve.server.apis.openai.reports import with_reports
 from llmserve.server.apis.openai.sampling import check_prompt_logprobs, ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
+from llmserve.server.apis.openai.slot_choice import session_of_slot
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Call, Run, merged, raw_text
 from llmserve.server.models.on_demand import UsedModel
+from llmserve.server.prompts.infill import Infill
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
@@ -65,10 +68,11 @@ class CompletionsApi:
         parsed = await exchange.read(OpenAiCompletionRequest)
         request = parsed.value
         params = await with_constraint(request, _params(request), request.response_format)
-        ignored = [*parsed.unknown, *ignored_fields(request, params)]
+        ignored = [*parsed.unknown, *ignored_fields(request, params, len(request.prompt) * request.n)]
         session = SESSION.of(exchange.request.scope)
         tokens_field = wire_name(request, "max_tokens")
-        async with self.submitted(request, params, session, tokens_field) as (used, choices):
+        infill = _infill(request)
+        async with self.submitted(request, params, session, tokens_field, infill) as (used, choices):
             envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
             headers = answer_headers(ignored, seed=params.seed)
             answer = _Answer(envelope, request, choices)
@@ -84,8 +88,11 @@ class CompletionsApi:
         params: SamplingParams,
         session: str | None,
         tokens_field: str,
+        infill: Infill | None = None,
     ) -> AsyncGenerator[tuple[UsedModel, list[Choice]], None]:
         """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
+
+        With an `infill` the prompt is what it makes.
 
         Raises:
             FieldError: The choices are too many, or may have no token and must obey a constraint.
@@ -109,8 +116,12 @@ class CompletionsApi:
         async with AsyncExitStack() as stack:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
             params = await for_model(used, params, request)
+            if infill is not None:
+                infill.check(used.engine.info)
+            params = with_reports(params, request, is_stream=request.stream)
+            slot = session_of_slot(request, used.engine.info, session, num_choices)
             choices = [
-                Choice(used.engine, request, prompt_index, number, params)
+                Choice(used.engine, request, prompt_index, number, params, infill)
                 for prompt_index in range(len(request.prompt))
                 for number in range(request.n)
             ]
@@ -121,12 +132,18 @@ class CompletionsApi:
                     dialect=DIALECT,
                     model=used.model,
                     starts=[
-                        raw_text(choice.prompt, choice.params, at_end=choice.is_wanted_at_end)
+                        raw_text(
+                            choice.prompt,
+                            choice.params,
+                            at_end=choice.is_wanted_at_end,
+                            append=slot is None,
+                        )
                         for choice in choices
                     ],
                     prompts=[choice.name for choice in choices],
                     is_stream=request.stream,
-                    session=session,
+                    session=slot or session,
+                    goes_on=slot is None,
                 )
                 run = await stack.enter_async_context(self._services.generation.run(call))
                 for choice in choices:
@@ -148,6 +165,18 @@ def _params(request: OpenAiCompletionRequest) -> SamplingParams:
         logprobs=request.logprobs,
         prompt_logprobs=num_alternatives,
     )
+
+
+def _infill(request: OpenAiCompletionRequest) -> Infill | None:
+    """What the prompt stands before, if anything."""
+    if not request.suffix:
+        return None
+    (prefix, *others) = request.prompt
+    if others or not isinstance(prefix, str):
+        raise FieldError("suffix", "needs one prompt, which is a text")
+    if request.echo:
+        raise FieldError("echo", "cannot be used with suffix")
+    return Infill(prefix=prefix, suffix=request.suffix, field="suffix")
 
 
 def _scores_field(request: OpenAiCompletionRequest) -> str:
@@ -200,8 +229,7 @@ class _Answer:
                 entry["prompt_logprobs"] = await prompt_logprobs(choice.engine, completion.prompt, num_top)
             shown.append(entry)
         whole = self._envelope.fields(self._envelope.kind, shown)
-        timings = answers.timings(completions[0].usage, completions[0].timings)
-        return {**whole, "usage": self._usage(), "timings": timings}
+        return {**whole, "usage": self._usage(), **self._timings()}
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events."""
@@ -218,7 +246,13 @@ class _Answer:
                     if frame:
                         yield frame
         if self._request.stream_options.include_usage:
-            yield answers.frame({**self._envelope.fields(self._envelope.kind, []), "usage": self._usage()})
+            yield answers.frame(
+                {
+                    **self._envelope.fields(self._envelope.kind, []),
+                    "usage": self._usage(),
+                    **self._timings(),
+                }
+            )
         yield DONE
 
     def _deltas(self) -> AsyncGenerator[tuple[int, Delta | None], None]:
@@ -226,6 +260,9 @@ class _Answer:
 
     async def _part(self, index: int, delta: Delta) -> bytes:
         choice = self._choices[index]
+        if delta.progress is not None:
+            report = choice.reports.of_prompt(delta.progress)
+            return self._frame(_choice(index, "", None, None), **report) if report else b""
         if delta.prompt:
             choice.unshown += delta.prompt
             return b""
@@ -239,11 +276,13 @@ class _Answer:
         return self._frame(_choice(choice.index, choice.echoed, await choice.echo_of(prompt), None))
 
     async def _output(self, index: int, delta: Delta) -> bytes:
-        lists = await self._choices[index].logprobs_of(delta, None, is_last=False)
+        choice = self._choices[index]
+        lists = await choice.logprobs_of(delta, None, is_last=False)
         has_tokens = lists is not None and lists["tokens"]
         if not delta.text and not has_tokens:
             return b""
-        return self._frame(_choice(index, delta.text, lists, None))
+        report = choice.reports.of_output(choice.num_tokens)
+        return self._frame(_choice(index, delta.text, lists, None), **report)
 
     async def _last(self, index: int) -> bytes:
         choice = self._choices[index]
@@ -257,6 +296,13 @@ class _Answer:
     def _frame(self, choice: dict[str, Any], **extra: Any) -> bytes:
         usage = {"usage": None} if self._request.stream_options.include_usage else {}
         return answers.frame({**self._envelope.fields(self._envelope.kind, [choice]), **usage, **extra})
+
+    def _timings(self) -> dict[str, Any]:
+        """Those of the first choice."""
+        completion = self._choices[0].completion
+        return (
+            {} if completion is None else {"timings": answers.timings(completion.usage, completion.timings)}
+        )
 
     def _usage(self) -> dict[str, Any]:
         usages: dict[int, list[Usage]] = {}

@@ -37,6 +37,10 @@ class OpenAiCompletionRequest(SamplingFields):
             maximum=MAX_COUNT,
         ),
     ] = None
+    suffix: Annotated[
+        str | None,
+        Field("What follows the text to be written, for models with tokens for that. One prompt, a text."),
+    ] = None
     best_of: Annotated[int | None, Field("Must equal `n` if given.")] = None
     echo: Annotated[bool, Field("Begin the text with the prompt.")] = False
     logprobs: Annotated[

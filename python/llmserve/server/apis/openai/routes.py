@@ -5,8 +5,12 @@ from __future__ import annotations
 from llmserve.server.apis.openai.chat import ChatApi
 from llmserve.server.apis.openai.completions import CompletionsApi
 from llmserve.server.apis.openai.embeddings import EmbeddingsApi
+from llmserve.server.apis.openai.lora_adapters import LoraAdaptersApi
 from llmserve.server.apis.openai.native import NativeCompletionApi
+from llmserve.server.apis.openai.props import PropsApi
+from llmserve.server.apis.openai.rendering import RenderingApi
 from llmserve.server.apis.openai.responses import ResponsesApi
+from llmserve.server.apis.openai.slots import SlotsApi
 from llmserve.server.apis.openai.tokens import TokensApi
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Route, routes_of
@@ -19,7 +23,11 @@ def routes(services: Services) -> list[Route]:
         completions,
         ChatApi(services),
         ResponsesApi(services),
-        NativeCompletionApi(services, completions),
+        NativeCompletionApi(completions),
         TokensApi(services),
+        RenderingApi(services),
+        PropsApi(services),
+        SlotsApi(services),
+        LoraAdaptersApi(services),
         EmbeddingsApi(services),
     )

@@ -11,6 +11,7 @@ from llmserve import __version__
 from llmserve.server.apis.ops import metrics
 from llmserve.server.apis.ops.openapi import build_document
 from llmserve.server.metrics.exposition import MEDIA_TYPE
+from llmserve.server.metrics.process import started_at
 from llmserve.server.models import ModelReport
 from llmserve.server.page.assets import accepts_html, send_asset
 from llmserve.server.services import Services
@@ -200,7 +201,11 @@ class OpsApi:
 
     async def metrics(self, exchange: Exchange) -> None:
         """`GET /metrics`."""
-        await exchange.send_bytes(metrics.render(self._services).encode(), MEDIA_TYPE)
+        await exchange.send_bytes(
+            metrics.render(self._services).encode(),
+            MEDIA_TYPE,
+            headers={"Process-Start-Time-Unix": str(int(started_at()))},
+        )
 
     @Endpoint(path="/", method="GET", dialect=PLAIN, access="open")
     async def index(self, exchange: Exchange) -> None:

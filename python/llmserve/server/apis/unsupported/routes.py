@@ -45,9 +45,9 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
         "/v1/assistants": _STATE,
         "/v1/threads": _STATE,
         "/v1/conversations": _STATE,
-        "/infill": "put the model's own infill tokens into the prompt of /completion",
-        "/slots": "llmserve does not expose slots; name a session in X-LLMServe-Session",
-        "/lora-adapters": "LoRA adapters are load options of a model, see LLMSERVE_LORA and the catalogue",
+        "/props": "properties are settings of the server, which do not change while it runs",
+        "/lora-adapters": "adapters and their scales are load options of a model, see LLMSERVE_LORA and the "
+        "catalogue",
     },
     SIE: {
         "/v1/score": _RERANK,
