@@ -23,6 +23,7 @@ class Settings:
 
     host: str
     port: int
+    grpc: bool
     grpc_port: int | None
     grpc_host: str
     uds: Path | None
