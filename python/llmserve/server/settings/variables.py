@@ -28,8 +28,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "grpc_port",
         integer(0, 65535),
         "",
-        "Port of the gRPC service; 0 picks a free one. If unset, `llmserve serve` uses 50052 if that is free, "
-        "and other servers have no gRPC.",
+        "Port of the gRPC service; 0 picks a free one. If unset, `llmserve serve` uses 50052 if that is "
+        "free, and other servers have no gRPC.",
         "grpc",
     ),
     Variable("grpc", kinds.SWITCH, "true", "Whether the gRPC service is there.", "grpc"),
