@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llmserve.engine import Engine
-from llmserve.server.apis.openai.logprobs import finite, load_texts
+from llmserve.server.generation.logprobs import finite, load_texts
 from llmserve.types import Token
 
 
