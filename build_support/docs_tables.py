@@ -14,6 +14,7 @@ from typing import Any
 import llama_server_tables
 from llmserve.cli import commands
 from llmserve.cli.parser import build_parser, subparser
+from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamatik.convert import DEFAULT_SAMPLING
 from llmserve.server.apis.llamatik.schema import ParamsRequest
@@ -59,6 +60,7 @@ COLUMNS = (
     Column("`/v1/completions`", OpenAiCompletionRequest, {"max_tokens": DEFAULT_MAX_TOKENS}),
     Column("`/v1/responses`", ResponsesRequest),
     Column("`/completion`", NativeCompletionRequest),
+    Column("`/v1/messages`", MessagesRequest),
     Column("`/completions`, gRPC", CompletionRequest),
     LLAMATIK,
     Column("SIE", GenerateRequest),

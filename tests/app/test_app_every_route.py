@@ -107,6 +107,13 @@ def routes(model: Path) -> dict[str, Route]:
             lambda event: str(event["delta"]) if event["type"] == "response.output_text.delta" else "",
             prompt=lambda prompt: {"model": model.stem, "input": prompt},
         ),
+        "messages": Route(
+            "/v1/messages",
+            "max_tokens",
+            lambda body: "".join(block["text"] for block in body["content"]),
+            lambda event: str(event["delta"]["text"]) if event["type"] == "content_block_delta" else "",
+            prompt=lambda prompt: {"model": model.stem, "messages": [{"role": "user", "content": prompt}]},
+        ),
         "sie": Route(
             f"/v1/generate/{model.stem}",
             "max_new_tokens",
@@ -140,7 +147,17 @@ def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
-NAMES = ("llamacpp", "completions", "native", "chat", "responses", "sie", "ollama-chat", "ollama-generate")
+NAMES = (
+    "llamacpp",
+    "completions",
+    "native",
+    "chat",
+    "responses",
+    "messages",
+    "sie",
+    "ollama-chat",
+    "ollama-generate",
+)
 
 
 @pytest.fixture(params=NAMES)

@@ -201,6 +201,10 @@ def test_arguments_can_be_nested_to_any_depth() -> None:
 def test_a_tool_without_parameters_takes_none() -> None:
     assert Tool(name="f").schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert Tool(name="f", parameters={}).schema == {"type": "object"}
+    empty = {"type": "object", "properties": {}}
+    assert Tool(name="f", parameters={"title": "F", "required": [], **empty}).schema == Tool(name="f").schema
+    opened = {**empty, "additionalProperties": True}
+    assert Tool(name="f", parameters=opened).schema == opened
     assert "additionalProperties" not in TOOL.schema
 
 

@@ -167,6 +167,7 @@ def test_parameters_are_those_that_handlers_read() -> None:
     }
     assert shown == {
         ("header", "X-LLMServe-Session"): False,
+        ("header", "anthropic-version"): False,
         ("header", "X-SIE-Remote"): False,
         ("header", "X-SIE-MACHINE-PROFILE"): False,
         ("query", "model"): False,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamatik.schema import (
     ContextRequest,
@@ -33,6 +34,7 @@ BODIES: dict[type, dict[str, Any]] = {
     OpenAiCompletionRequest: {"model": "m", "prompt": "a"},
     NativeCompletionRequest: {"prompt": "a"},
     ResponsesRequest: {"model": "m", "input": "a"},
+    MessagesRequest: {"model": "m", "messages": [{"role": "user", "content": "a"}]},
     CompletionRequest: {"model": "m", "prompt": "a"},
     PromptRequest: {"prompt": "a"},
     ContinueRequest: {"prompt": "a"},

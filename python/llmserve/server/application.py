@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 # Imported now, so that no request waits for jinja2.
 import llmserve.templates  # noqa: F401
+from llmserve.server.apis.anthropic import routes as anthropic
 from llmserve.server.apis.grpc.starting import GrpcStartError, create_server
 from llmserve.server.apis.llamacpp import routes as llamacpp
 from llmserve.server.apis.llamatik import routes as llamatik
@@ -45,6 +46,7 @@ _DIALECTS = (
     llamacpp.routes,
     llamatik.routes,
     openai.routes,
+    anthropic.routes,
     models.routes,
     ollama.routes,
     rerank.routes,

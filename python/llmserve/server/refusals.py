@@ -9,7 +9,7 @@ and no native log lines.
      └── Refusal
           ├── MalformedBodyError, BodyTooLargeError, BodyTimeoutError, BodiesFullError
           ├── FieldError
-          │    └── UnsupportedFieldError, FieldTooLongError
+          │    └── UnsupportedFieldError, FieldTooLongError, ThreadsNotStoredError
           ├── UnsafeModelIdError
           ├── PathNotAllowedError, PathNotLocalError, ModelsFolderError, DownloadError
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError, ModelKeptError
@@ -72,6 +72,13 @@ class FieldTooLongError(FieldError):
 
     def __init__(self, field: str, limit: int) -> None:
         super().__init__(field, f"must be at most {limit} bytes of UTF-8", limit=limit)
+
+
+class ThreadsNotStoredError(FieldError):
+    """A request begins or continues a conversation that the server would have to store."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field, "is not supported, because conversations are not stored: send all messages")
 
 
 class BodyTooLargeError(Refusal):

@@ -50,7 +50,9 @@ RULES: Mapping[type[BaseException], Rule] = {
     errors.TemplateError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.NoDraftHeadError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     errors.SessionError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
-    errors.QueueFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
+    errors.QueueFullError: Rule(
+        503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0, dialects={"anthropic": 529}
+    ),
     errors.LoadError: Rule(
         502,
         _SERVER,
@@ -74,7 +76,9 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.FieldTooLongError: Rule(413, _INVALID, "INVALID_ARGUMENT"),
     refusals.BodyTooLargeError: Rule(413, _INVALID, "INVALID_ARGUMENT"),
     refusals.BodyTimeoutError: Rule(408, _INVALID, "DEADLINE_EXCEEDED"),
-    refusals.BodiesFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
+    refusals.BodiesFullError: Rule(
+        503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0, dialects={"anthropic": 529}
+    ),
     refusals.PathNotAllowedError: Rule(
         403, "permission_error", "PERMISSION_DENIED", dialects={"llamacpp": 400, "llamatik": 400}
     ),
@@ -95,7 +99,9 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.OtherModelError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
     refusals.SessionExpiredError: Rule(410, _INVALID, "NOT_FOUND"),
     refusals.UnknownSessionError: Rule(404, _INVALID, "NOT_FOUND"),
-    refusals.SessionsFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
+    refusals.SessionsFullError: Rule(
+        503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0, dialects={"anthropic": 529}
+    ),
     refusals.CallCancelledError: Rule(409, _INVALID, "CANCELLED"),
     refusals.GenerationTimeoutError: Rule(504, _SERVER, "DEADLINE_EXCEEDED"),
     refusals.GenerationCancelledError: Rule(503, _SERVER, "CANCELLED"),

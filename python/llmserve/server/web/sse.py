@@ -18,6 +18,11 @@ def data_frame(payload: bytes) -> bytes:
     return b"data: " + payload + b"\n\n"
 
 
+def event_frame(kind: str, payload: bytes) -> bytes:
+    """One event of a type."""
+    return b"event: " + kind.encode() + b"\n" + data_frame(payload)
+
+
 def error_frame(payload: bytes) -> bytes:
     """One event of type ``error``."""
-    return b"event: error\ndata: " + payload + b"\n\n"
+    return event_frame("error", payload)

@@ -23,9 +23,17 @@ from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, rout
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.parameters import in_path
+from llmserve.server.web.parameters import Parameter, as_it_is, in_path
 
 _MODEL_ID = in_path("model_id", "The id, such as `Org/Name`; `Org__Name` and `Org%2FName` are the same.")
+
+_VERSION: Parameter[str, None] = Parameter(
+    name="anthropic-version",
+    place="header",
+    doc="Any version: the answer is in the shape of Anthropic's API.",
+    read=as_it_is,
+    default=None,
+)
 
 _LIST = Endpoint(
     path="/v1/models",
@@ -39,6 +47,7 @@ _LIST = Endpoint(
         "read. Nothing is loaded by asking."
     ),
     responses={200: Content("The models.", json_of(ModelList))},
+    parameters=[_VERSION],
 )
 
 
@@ -65,6 +74,13 @@ class ModelsApi:
         entries = await self._services.catalogue.entries()
         times = await asyncio.to_thread(_changed_at, entries)
         state = self._services.on_demand.state
+        if _VERSION.of(exchange.request.scope) is not None:
+            models = [
+                convert.anthropic_model(entry, state(entry), created)
+                for entry, created in zip(entries, times, strict=True)
+            ]
+            await exchange.send_json(convert.anthropic_list(models))
+            return
         kinds = await self._services.on_demand.kinds.of_all(entries)
         default = self._services.registry.default_config
         path_of = functools.partial(self._path, exchange)
@@ -89,7 +105,7 @@ class ModelsApi:
         operation_id="readModel",
         summary="One model",
         description="The fields of both shapes in one object. Nothing is loaded by asking.",
-        parameters=[_MODEL_ID],
+        parameters=[_MODEL_ID, _VERSION],
         responses={200: Content("The model.", json_of({"allOf": [ModelObject, ModelDetails]}))},
         errors={404: "There is no such model."},
     )
@@ -98,6 +114,9 @@ class ModelsApi:
         entry = await self._services.catalogue.find(_MODEL_ID.of(exchange.request.scope))
         (created,) = await asyncio.to_thread(_changed_at, (entry,))
         state = self._services.on_demand.state(entry)
+        if _VERSION.of(exchange.request.scope) is not None:
+            await exchange.send_json(convert.anthropic_model(entry, state, created))
+            return
         kind = await self._services.on_demand.kinds.of(entry)
         await exchange.send_json(
             convert.whole_model(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from llmserve.server.error_shapes.anthropic import ANTHROPIC
 from llmserve.server.error_shapes.ollama import OLLAMA
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.error_shapes.sie import SIE
@@ -46,6 +47,10 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
         "/props": "properties are settings of the server, which do not change while it runs",
         "/lora-adapters": "adapters and their scales are load options of a model, see LLMSERVE_LORA and the "
         "catalogue",
+    },
+    ANTHROPIC: {
+        "/v1/messages/batches": _BATCHES,
+        "/v1/complete": "llmserve has the newer /v1/messages",
     },
     OLLAMA: {
         "/api/create": _MODELFILE,
