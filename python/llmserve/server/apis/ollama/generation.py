@@ -18,6 +18,7 @@ from llmserve.server.apis.ollama.schema import OllamaChatRequest, OllamaGenerate
 from llmserve.server.apis.ollama.thinking import check_thinking
 from llmserve.server.conversation import Conversation, TurnPlan
 from llmserve.server.error_shapes.ollama import DIALECT, OLLAMA
+from llmserve.server.fields.sampling import with_defaults
 from llmserve.server.generation import Call, Running, raw_text, turns
 from llmserve.server.models import UsedModel
 from llmserve.server.prompts.infill import Infill
@@ -162,7 +163,7 @@ class GenerationApi:
         self, used: UsedModel, conversation: Conversation, params: SamplingParams, request: OllamaRequest
     ) -> TurnPlan:
         await check_thinking(used, conversation.template, request.think)
-        params = convert.with_defaults(params, request, used.entry.default_sampling)
+        params = with_defaults(params, used.entry.default_sampling, request.options.sampling)
         try:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
         except FieldError as error:
@@ -193,7 +194,7 @@ class GenerationApi:
 
 
 def _raw_call(asked: _Asked, used: UsedModel, prompt: Prompt, params: SamplingParams) -> Call[Stream]:
-    params = convert.with_defaults(params, asked.request, used.entry.default_sampling)
+    params = with_defaults(params, used.entry.default_sampling, asked.request.options.sampling)
     return Call(
         dialect=DIALECT,
         model=used.model,
