@@ -30,6 +30,10 @@ PROGRAMS = {
     "llm_checks": "clients",
     "anthropic_checks": "anthropic",
     "langchain_anthropic_checks": "anthropic",
+    "openai_checks": "clients",
+    "agents_checks": "agents",
+    "instructor_checks": "agents",
+    "pydantic_ai_checks": "agents",
 }
 """Programs, and the environments that have their clients."""
 

@@ -94,8 +94,10 @@ def test_no_two_fields_have_one_name(cls: type) -> None:
 
 @pytest.mark.parametrize("cls", BODIES)
 def test_fields_without_effect_are_ignored(cls: type) -> None:
-    body = {**BODIES[cls], **dict.fromkeys(WITHOUT_EFFECT, 1)}
-    assert read(cls, body).unknown == tuple(WITHOUT_EFFECT)
+    own = {prop.name for prop in properties(cls)}
+    ignored = [name for name in WITHOUT_EFFECT if name not in own]
+    assert len(ignored) > 10
+    assert read(cls, {**BODIES[cls], **dict.fromkeys(ignored, 1)}).unknown == tuple(ignored)
     assert not FOREIGN.keys() & WITHOUT_EFFECT.keys()
 
 

@@ -33,6 +33,12 @@ async def find_cues(engine: Engine, texts: Iterable[str]) -> tuple[Cue, ...]:
     return tuple(cues)
 
 
+def leading_token(engine: Engine, text: str) -> str:
+    """The control token with which a text begins: the text itself never shows. Any other text as it is."""
+    tokens = (token for token in engine.info.control_tokens if token and text.startswith(token))
+    return max(tokens, key=len, default=text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRequest:
     """What a segment asks of the engine."""

@@ -244,6 +244,10 @@ class Turn:
         if cue.text in self._plan.triggers:
             await self._state.keep(completion, cue)
             self._state.begin_call(cue.text)
+        elif self._plan.tags is not None and cue.text in self._plan.tags.hidden:
+            await self._state.cross(completion, cue)
+            self._state.has_words = False
+            self._state.has_opened = cue.text == self._plan.tags.hidden[0]
         elif self._state.has_words and cue.text in self._plan.params.stop:
             self._finish(completion.finish_reason, completion)
         elif self._state.has_words:

@@ -26,7 +26,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "service_tier": "about speed only",
     "user": "about the client only",
     "safety_identifier": "about the client only",
-    "metadata": "about the client only",
-    "store": "nothing is stored",
+    "metadata": "about the client only; only `/v1/responses` returns it",
+    "store": "only `/v1/responses` stores its answers",
 }
 """Fields that are ignored because they change nothing here, and why."""

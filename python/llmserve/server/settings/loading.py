@@ -23,6 +23,7 @@ class Settings:
 
     host: str
     port: int
+    grpc: bool
     grpc_port: int | None
     grpc_host: str
     uds: Path | None
@@ -56,6 +57,8 @@ class Settings:
     reasoning_budget_message: str | None
     session_ttl_s: float
     max_sessions: int
+    max_responses: int
+    max_responses_bytes: int
     log_level: str
     log_format: str
     drafting: DraftSettings

@@ -28,9 +28,11 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "grpc_port",
         integer(0, 65535),
         "",
-        "Port of the gRPC service, by convention 50052; 0 picks a free one. If unset, gRPC is off.",
+        "Port of the gRPC service; 0 picks a free one. If unset, `llmserve serve` uses 50052 if that is "
+        "free, and other servers have no gRPC.",
         "grpc",
     ),
+    Variable("grpc", kinds.SWITCH, "true", "Whether the gRPC service is there.", "grpc"),
     Variable(
         "grpc_host",
         kinds.TEXT,
@@ -272,6 +274,23 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         integer(1, 10**6),
         "1024",
         "Maximum number of sessions; one more replaces the session that has been idle longest.",
+        "limits",
+    ),
+    # Both limits meet at 64 KiB a response, which is a long turn of a coding agent.
+    Variable(
+        "max_responses",
+        integer(0, 10**6),
+        "1000",
+        "Maximum number of responses that `/v1/responses` stores in memory, so that requests can continue, "
+        "read, cancel and delete them; one more replaces the oldest one. 0: none is stored.",
+        "limits",
+    ),
+    Variable(
+        "max_responses_bytes",
+        byte_count(0, 2**50),
+        "64M",
+        "Limit on the memory of stored responses: their input and output as JSON, and the events of those in "
+        "the background. Beyond it, the oldest ones are dropped.",
         "limits",
     ),
     Variable(

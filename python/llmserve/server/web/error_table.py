@@ -102,6 +102,8 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.SessionsFullError: Rule(
         503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0, dialects={"anthropic": 529}
     ),
+    refusals.UnknownResponseError: Rule(404, _INVALID, "NOT_FOUND"),
+    refusals.ResponseEndedError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     refusals.CallCancelledError: Rule(409, _INVALID, "CANCELLED"),
     refusals.GenerationTimeoutError: Rule(504, _SERVER, "DEADLINE_EXCEEDED"),
     refusals.GenerationCancelledError: Rule(503, _SERVER, "CANCELLED"),

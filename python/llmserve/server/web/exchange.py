@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
@@ -14,7 +13,7 @@ from starlette.types import Message, Send
 from llmserve.server.web.bodies import Bodies, parse_object
 from llmserve.server.web.ndjson import LINES
 from llmserve.server.web.schema import Parsed, read
-from llmserve.server.web.sse import EVENT_STREAM, PING
+from llmserve.server.web.sse import EVENT_STREAM
 from llmserve.server.web.streams import StreamFormat, StreamLimits, write_stream
 from llmserve.server.web.wire_names import in_wire_names
 from llmserve.server.web.writing import send_in_time
@@ -116,17 +115,15 @@ class Exchange:
         render_error: Callable[[Exception], bytes],
         *,
         headers: Headers | None = None,
-        ping: bytes = PING,
+        stream: StreamFormat = EVENT_STREAM,
     ) -> None:
         """Answers with a stream of server-sent events; an exception of ``frames`` becomes its last frame.
-
-        ``ping`` is sent while there is nothing to say.
 
         Raises:
             ClientStalledError: The client stopped reading.
             AnswerFailedError: The last frame is a fault.
         """
-        await self._send_stream(replace(EVENT_STREAM, ping=ping), frames, render_error, headers)
+        await self._send_stream(stream, frames, render_error, headers)
 
     async def send_lines(
         self,

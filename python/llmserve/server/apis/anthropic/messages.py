@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from llmserve.server.apis.anthropic.answers import MessageAnswer, render_error
@@ -18,9 +19,9 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION
-from llmserve.server.web.sse import event_frame
+from llmserve.server.web.sse import EVENT_STREAM, event_frame
 
-_PING = event_frame("ping", b'{"type":"ping"}')
+_STREAM = replace(EVENT_STREAM, ping=event_frame("ping", b'{"type":"ping"}'))
 
 _EXAMPLE: Mapping[str, Any] = {
     "id": "msg_1",
@@ -93,7 +94,7 @@ class MessagesApi:
                 answer = MessageAnswer(request, used, run)
                 if request.stream:
                     frames = answer.frames()
-                    await exchange.send_events(frames, render_error, headers=headers, ping=_PING)
+                    await exchange.send_events(frames, render_error, headers=headers, stream=_STREAM)
                 else:
                     await exchange.send_json(await answer.whole(), headers=headers)
 

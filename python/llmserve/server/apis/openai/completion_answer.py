@@ -33,7 +33,8 @@ class CompletionAnswer:
                 pass
         completions = [await choice.result() for choice in self._choices]
         shown = []
-        for index, (choice, completion) in enumerate(zip(self._choices, completions, strict=True)):
+        for index, choice in enumerate(self._best()):
+            completion = completions[choice.index]
             delta = Delta(text=completion.text, tokens=completion.tokens)
             echo = await choice.echo_of(completion.prompt)
             lists = await choice.logprobs_of(delta, choice.hidden_stop, is_last=True)
@@ -46,6 +47,14 @@ class CompletionAnswer:
             shown.append(entry)
         whole = self._envelope.fields(self._envelope.kind, shown)
         return {**whole, "usage": self._usage(), **self._timings()}
+
+    def _best(self) -> list[Choice]:
+        """The choices that are shown, the likeliest ones of each prompt, if they are not all."""
+        num_drawn, num_shown = self._request.num_drawn, self._request.n
+        if num_drawn == num_shown:
+            return list(self._choices)
+        ranked = sorted(self._choices, key=lambda choice: (choice.prompt_index, -choice.mean_logprob))
+        return [choice for place, choice in enumerate(ranked) if place % num_drawn < num_shown]
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The answer as events."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,8 +58,8 @@ class Choice:
 
     @property
     def index(self) -> int:
-        """Its place among the choices of the request."""
-        return self.prompt_index * self.request.n + self.number
+        """Its place among all that are generated."""
+        return self.prompt_index * self.request.num_drawn + self.number
 
     @property
     def name(self) -> str:
@@ -119,6 +120,13 @@ class Choice:
                 self.completion = replace(self.completion, finish_reason="length")
             self.run.check_end(self.completion.finish_reason, CallCancelledError)
         return self.completion
+
+    @property
+    def mean_logprob(self) -> float:
+        """How likely a token of the output is on average."""
+        tokens = () if self.completion is None else self.completion.tokens
+        found = [token.logprobs.logprob for token in tokens if token.logprobs is not None]
+        return sum(found) / len(found) if found else -math.inf
 
     async def _without_output(self) -> Completion:
         return Completion(

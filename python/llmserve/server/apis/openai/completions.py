@@ -99,11 +99,12 @@ class CompletionsApi:
         if request.num_tokens_wanted == 0 and is_constrained:
             # The engine refuses every budget below the shortest document, too.
             raise FieldError(tokens_field, "must be at least 1 with a constraint, got 0", limit=1)
-        num_choices = len(request.prompt) * request.n
+        num_choices = len(request.prompt) * request.num_drawn
         if num_choices > MAX_CHOICES:
+            name = "n" if request.best_of is None else "best_of"
             raise FieldError(
                 "prompt",
-                f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}",
+                f"and {name} must ask for at most {MAX_CHOICES} texts together, got {num_choices}",
                 limit=MAX_CHOICES,
             )
         if session is not None and num_choices > 1:
@@ -120,7 +121,7 @@ class CompletionsApi:
             choices = [
                 Choice(used.engine, request, prompt_index, number, params, infill)
                 for prompt_index in range(len(request.prompt))
-                for number in range(request.n)
+                for number in range(request.num_drawn)
             ]
             for choice in choices:
                 await choice.prepare()
@@ -151,15 +152,18 @@ class CompletionsApi:
 
 
 def _params(request: OpenAiCompletionRequest) -> SamplingParams:
-    if request.best_of is not None and request.best_of != request.n:
-        raise FieldError("best_of", f"must equal n ({request.n}) if given, got {request.best_of}")
+    if request.num_drawn < request.n:
+        raise FieldError("best_of", f"must be at least n ({request.n}), got {request.num_drawn}")
+    must_choose = request.num_drawn > request.n
+    if must_choose and request.stream:
+        raise FieldError("best_of", f"must be n ({request.n}) in a stream, got {request.num_drawn}")
     check_prompt_logprobs(request.prompt_logprobs, is_stream=request.stream)
     num_alternatives = request.num_prompt_alternatives
     least = 1 if num_alternatives is None else 0
     return sampling_params(
         request.sampling,
         max_tokens=request.num_tokens_wanted or least,
-        logprobs=request.logprobs,
+        logprobs=0 if must_choose and request.logprobs is None else request.logprobs,
         prompt_logprobs=num_alternatives,
     )
 

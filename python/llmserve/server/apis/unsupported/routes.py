@@ -23,9 +23,10 @@ _BATCHES = "llmserve does not store jobs; send the requests at the same time, an
 _TUNING = "llmserve does not train models"
 _MODELFILE = "llmserve has no Modelfiles; GGUF files are served as they are, with the server's settings"
 _STATE = (
-    "llmserve does not store conversations under ids; send the whole conversation, or name a session in "
-    "X-LLMServe-Session"
+    "llmserve does not store conversations under ids; continue a response of /v1/responses by "
+    "previous_response_id, or send the whole conversation"
 )
+_COMPACT = "llmserve does not shorten conversations; a prompt over the context length is a 400"
 
 REASONS: Mapping[Dialect, Mapping[str, str]] = {
     OPENAI: {
@@ -44,6 +45,7 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
         "/v1/assistants": _STATE,
         "/v1/threads": _STATE,
         "/v1/conversations": _STATE,
+        "/v1/responses/compact": _COMPACT,
         "/props": "properties are settings of the server, which do not change while it runs",
         "/lora-adapters": "adapters and their scales are load options of a model, see LLMSERVE_LORA and the "
         "catalogue",
