@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pydantic
 import pytest
 
 import llmserve
+from clients.environment import client_python
 from documents import ADDRESS, DOCUMENTS, blocks, run_commands, run_program
 from llmserve.cli.parser import build_parser, subparser
 from llmserve.server.apis.openai.chat_schema import ChatRequest
@@ -48,6 +50,18 @@ def test_the_embeddings_of_the_openai_page(tiny_models: Path, tmp_path: Path) ->
     with serve_in_process(tmp_path, model) as server:
         address = f"http://127.0.0.1:{server.port}"
         assert run_program(program.replace(ADDRESS, address), tmp_path).startswith("[")
+
+
+@pytest.mark.clients
+@pytest.mark.model
+def test_the_ollama_page(model_path: Path, tmp_path: Path) -> None:
+    program = tmp_path / "page.py"
+    with serve_in_process(tmp_path, model_path) as server:
+        address = f"http://127.0.0.1:{server.port}"
+        program.write_text("".join(blocks("python", "docs/ollama.md")).replace(ADDRESS, address))
+        made = subprocess.run([client_python("ollama"), program], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    assert re.search(r"name='.*' age=\d+", made.stdout)
 
 
 def test_the_grpc_page(tiny_model: Path, tmp_path: Path) -> None:

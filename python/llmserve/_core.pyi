@@ -52,6 +52,7 @@ _PromptToken: TypeAlias = tuple[int, bytes, tuple[int, _Logprobs] | None]
 _Event: TypeAlias = (
     tuple[Literal["accepted"], int]
     | tuple[Literal["started"], int]
+    | tuple[Literal["progress"], int]
     | tuple[Literal["prompt"], tuple[_PromptToken, ...]]
     | tuple[Literal["delta"], str, tuple[_Token, ...]]
     | tuple[

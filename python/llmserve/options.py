@@ -97,6 +97,7 @@ class UnconstrainedOptions(TypedDict, total=False):
     max_total_tokens: int | None
     logprobs: int | None
     prompt_logprobs: int | None
+    prompt_progress: bool
     cache_prompt: bool
     prefill_step_size: int | None
 

@@ -137,6 +137,8 @@ class SamplingParams:
     prompt_logprobs: int | None = None
     """Report log-probabilities of the prompt's tokens with this many alternatives, 0 to 100; `None` turns
     them off. The whole prompt is then computed, since cached cells have none."""
+    prompt_progress: bool = False
+    """Report after each step how much of the prompt is computed: deltas with `progress` before the output."""
     cache_prompt: bool = True
     """Reuse the KV cells of an equal prefix, and keep this request's cells for later requests."""
     prefill_step_size: int | None = None

@@ -308,7 +308,6 @@ def test_neutral_values_pass(server: ServerProcess, ask: Any) -> None:
         (chat, {"echo": True}),
         (native, {"n": 2}),
         (native, {"logprobs": 2}),
-        (native, {"n_probs": 2}),
         (complete, {"messages": [{"role": "user", "content": "a"}]}),
         (complete, {"max_completion_tokens": 5}),
         (native, {"prompt_logprobs": 1}),

@@ -18,9 +18,11 @@ from llmserve.server.apis.openai.prompt_logprobs import Offsets
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.fields.sampling import MAX_COUNT
+from llmserve.server.generation.logprobs import ShownTokens
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import read
+from llmserve.server.web.token_kinds import MixedPrompt
 from llmserve.server.web.wire_names import in_wire_names
 from llmserve.types import Timings, TokenLogprobs, Usage
 from serving.openai_wire import USER, chat, completion, responses
@@ -178,7 +180,6 @@ def test_random_seeds_are_drawn() -> None:
         ({"grammar": {"type": "gbnf"}}, "grammar must be a string, got an object"),
         ({"top_logprobs": 21}, "top_logprobs must be at most 20, got 21"),
         ({"functions": [{}]}, "functions is not supported: it is the old form of tools"),
-        ({"model": ""}, "model is required"),
         ({"model": 5}, "model must be a string, got the number 5"),
     ],
 )
@@ -257,13 +258,16 @@ def test_wrong_requests_are_refused(body: dict[str, Any], message: str) -> None:
         ([[1], [2, 3]], ([1], [2, 3])),
         (["a", [1]], ("a", [1])),
         ("", ("",)),
+        ([1, "a"], (MixedPrompt((1, "a")),)),
+        (["a", [1, "b"]], ("a", MixedPrompt((1, "b")))),
+        ({"prompt_string": "a"}, ("a",)),
     ],
 )
 def test_prompts(prompt: Any, expected: Any) -> None:
     assert completion(prompt=prompt).prompt == expected
 
 
-@pytest.mark.parametrize("prompt", [5, [], {}, [1.5], [[1, "a"]], [[-1]], [[2**31]], [True], [None]])
+@pytest.mark.parametrize("prompt", [5, [], {}, [1.5], [[-1]], [[2**31]], [True], [None]])
 def test_wrong_prompts(prompt: Any) -> None:
     with pytest.raises(FieldError, match=r"^prompt"):
         completion(prompt=prompt)
@@ -306,7 +310,7 @@ def token(number: int, data: bytes, text: str, logprob: float = -1.0) -> Token:
 
 
 def test_tokens_are_shown_with_their_text() -> None:
-    shown = logprobs.ShownTokens()
+    shown = ShownTokens()
     first, second = token(1, b"\xf0\x9f", ""), token(2, b"\x98\x80", "😀")
     assert shown.push("", [first]) == []
     assert shown.push("😀", [second]) == [first, second]
@@ -314,7 +318,7 @@ def test_tokens_are_shown_with_their_text() -> None:
     assert shown.push("", [stop]) == []
     assert shown.push("", [end]) == []
     assert shown.flush("ST") == []
-    rest = logprobs.ShownTokens()
+    rest = ShownTokens()
     assert rest.push("", [end]) == [end]
     assert rest.push("", [stop]) == []
     assert rest.flush(None) == [stop]

@@ -16,9 +16,10 @@ from llmserve.server.conversation import CallBegin, Piece, Reasoning, Tag, Tool,
 from llmserve.server.conversation.call_price import CallPrice, affordable
 from llmserve.server.conversation.reasoning import ReasoningTags
 from llmserve.server.conversation.reasoning_limit import ReasoningLimit
-from llmserve.server.conversation.tool_formats import HERMES, PLAIN, ToolFormat
+from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat
 from llmserve.server.conversation.turn_plan import Reserve
 from serving.scripted import PROMPT, scripted
+from serving.tool_formats import HERMES
 
 TAGS = ReasoningTags("<think>", "</think>")
 TOOLS = (Tool(name="get_weather"), Tool(name="get_time"))

@@ -9,12 +9,14 @@ and no native log lines.
      └── Refusal
           ├── MalformedBodyError, BodyTooLargeError, BodyTimeoutError, BodiesFullError
           ├── FieldError
-          │    └── UnsupportedFieldError, FieldTooLongError
+          │    └── UnsupportedFieldError, FieldTooLongError, ThreadsNotStoredError,
+          │         UnknownPreviousResponseError
           ├── UnsafeModelIdError
-          ├── PathNotAllowedError, PathNotLocalError
+          ├── PathNotAllowedError, PathNotLocalError, ModelsFolderError, DownloadError
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError, ModelKeptError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, UnknownSessionError, SessionsFullError, CallCancelledError
+          ├── UnknownResponseError, ResponseEndedError
           ├── GenerationTimeoutError, GenerationCancelledError
           ├── UnauthorizedError, ForeignHostError, ForeignOriginError, RepeatedHostError
           ├── RouteNotFoundError, MethodNotAllowedError, NotSupportedError
@@ -74,6 +76,23 @@ class FieldTooLongError(FieldError):
         super().__init__(field, f"must be at most {limit} bytes of UTF-8", limit=limit)
 
 
+class ThreadsNotStoredError(FieldError):
+    """A request begins or continues a conversation that the server would have to store."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field, "is not supported, because conversations are not stored: send all messages")
+
+
+class UnknownPreviousResponseError(FieldError):
+    """The response that a request is to continue is not stored. The words are OpenAI's."""
+
+    code = "previous_response_not_found"
+
+    def __init__(self, field: str, response_id: str) -> None:
+        super().__init__(field, "is unknown")
+        self.args = (f"Previous response with id '{response_id[:MAX_SHOWN_ID]}' not found.",)
+
+
 class BodyTooLargeError(Refusal):
     """The body exceeds the limit, which is in bytes."""
 
@@ -121,6 +140,18 @@ class PathNotLocalError(Refusal):
 
     def __init__(self, variable: str) -> None:
         super().__init__(f"paths are accepted from local requests only, unless the server sets {variable}")
+
+
+class ModelsFolderError(Refusal):
+    """The folder of models cannot be changed by this request."""
+
+    code = "models_folder"
+
+
+class DownloadError(Refusal):
+    """A model cannot be downloaded."""
+
+    code = "download_failed"
 
 
 class UnknownModelError(Refusal):
@@ -272,6 +303,24 @@ class SessionsFullError(Refusal):
     def __init__(self, limit: int) -> None:
         super().__init__(f"all {limit} sessions are in use")
         self.limit = limit
+
+
+class UnknownResponseError(Refusal):
+    """No response with this id is stored for the client. The words are OpenAI's."""
+
+    code = "response_not_found"
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(f"Response with id '{response_id[:MAX_SHOWN_ID]}' not found.")
+
+
+class ResponseEndedError(Refusal):
+    """A response that does not run in the background cannot be cancelled. The words are OpenAI's."""
+
+    code = "response_not_cancellable"
+
+    def __init__(self, kind: Literal["synchronous", "completed"]) -> None:
+        super().__init__(f"Cannot cancel a {kind} response.")
 
 
 class CallCancelledError(Refusal):

@@ -55,6 +55,9 @@ pub struct ModelInfo {
     pub eos_text: String,
     /// Texts of the tokens that have a role, by Hugging Face's names (`bos_token`, `unk_token`, ...).
     pub special_tokens: BTreeMap<String, String>,
+    /// Tokens that frame code to be filled in: `prefix`, `suffix`, `middle`, `repository` and `file`, as far as
+    /// the vocabulary has them.
+    pub infill_tokens: BTreeMap<String, u32>,
     /// Texts of the control tokens.
     pub control_tokens: Vec<String>,
     /// Texts of the tokens that end a generation.

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from llmserve import _core
-from llmserve.cli.gguf_header import Header, read_header
 from llmserve.cli.model_names import find_model
 from llmserve.cli.output import bold, print_facts, print_json, print_table
 from llmserve.errors import LoadError
 from llmserve.model_config import KvType, ModelConfig
+from llmserve.server.model_header import Header, read_header
 from llmserve.server.settings import parse_settings
 from llmserve.server.units import shown_bytes, shown_count
 

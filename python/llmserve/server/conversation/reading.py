@@ -20,6 +20,7 @@ class SegmentReader:
         self._trim = Trim(
             start=self._hides_blanks and (not state.has_reasoning if is_thought else self._begins_answer()),
             end=(is_thought and self._hides_blanks) or (self.step == "answer" and plan.mode == "auto"),
+            lead=plan.tags.lead if is_thought and plan.tags is not None else "",
         )
         self._texts: list[str] = []
 

@@ -25,7 +25,7 @@ _GUIDANCE = "classifier-free guidance is not supported"
 _BEAMS = "beam search is not supported"
 _CODE = "code of clients is not run"
 _ONLY_ONE = "only one text is generated"
-_SCORES = "only /v1/completions and /v1/chat/completions give log-probabilities"
+_SCORES = "only /completion, /v1/completions and /v1/chat/completions give log-probabilities"
 _LENGTH = "use the dialect's own limit on tokens"
 _ADAPTERS = "adapters are not supported"
 _CONSTRAINT = "the constraint is not supported"
@@ -39,7 +39,7 @@ _THINKING = "use chat_template_kwargs"
 _THINKING_BUDGET = "use thinking_budget_tokens"
 _REASONING = "use reasoning_format"
 _CHAT = "it belongs to chat"
-_INFILL = "put a model's own infill tokens into the prompt"
+_INFILL = "only /infill and /v1/completions fill in text"
 _CONTEXT = "use a route whose name ends in WithContext"
 _PROMPT = "put it into the prompt"
 _INSTRUCTIONS = "use a message of the role system"
@@ -132,6 +132,7 @@ TOKENS: Mapping[str, Refused] = {
     "min_length": Refused("use min_tokens", (0,)),
     "min_new_tokens": Refused("use min_tokens", (0,)),
     "n_probs": Refused(_SCORES, (0,)),
+    "post_sampling_probs": Refused("probabilities are those before sampling", (False,)),
 }
 """Those that ban tokens, or say where the text ends."""
 

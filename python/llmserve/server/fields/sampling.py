@@ -144,3 +144,8 @@ def sampling_params(values: Values, *, seed_bits: int = _SAFE_SEED_BITS, **more:
         if made.get(name) == WHOLE_TEXT:
             made[name] = MAX_COUNT
     return SamplingParams(**made, **more)
+
+
+def with_defaults(params: SamplingParams, defaults: Values, given: Values) -> SamplingParams:
+    """The parameters with a model's own defaults, where a client has given no value."""
+    return params.replace(**{name: value for name, value in defaults.items() if name not in given})

@@ -10,6 +10,7 @@ from llmserve.server.models.model import IDLE_PIN, Model
 from llmserve.server.models.models_folder import safe_id
 from llmserve.server.models.on_demand import EntryState, OnDemand, UsedModel
 from llmserve.server.models.registry import ModelReport, Registry
+from llmserve.server.models.release import release
 from llmserve.server.models.revival import Revival
 from llmserve.server.models.session_moves import SessionMoves
 from llmserve.server.models.sessions import SessionCall, SessionTable
@@ -32,5 +33,6 @@ __all__ = [
     "SessionMoves",
     "SessionTable",
     "UsedModel",
+    "release",
     "safe_id",
 ]

@@ -1,5 +1,6 @@
 //! A llama.cpp vocabulary.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -61,6 +62,7 @@ impl LlamaVocabulary {
         });
         let texts = named.chain(in_file).filter_map(|(name, id)| Some((name.to_owned(), text(id)?)));
         info.special_tokens = texts.collect();
+        info.infill_tokens = infill_tokens(&self.weights);
         let control = self.special_tokens.iter().filter(|token| token.is_control);
         info.control_tokens = control.map(|token| token.text.clone()).collect();
         info.end_tokens = self.end_of_generation.iter().filter_map(|&token| text(Some(token))).collect();
@@ -151,6 +153,23 @@ impl Vocabulary for LlamaVocabulary {
     fn end_of_generation(&self) -> &[TokenId] {
         &self.end_of_generation
     }
+}
+
+/// The tokens between which a model fills in code.
+fn infill_tokens(weights: &Weights) -> BTreeMap<String, u32> {
+    let vocab = weights.vocab();
+    // SAFETY: the weights keep the vocabulary alive.
+    let tokens = unsafe {
+        [
+            ("prefix", sys::llama_vocab_fim_pre(vocab)),
+            ("suffix", sys::llama_vocab_fim_suf(vocab)),
+            ("middle", sys::llama_vocab_fim_mid(vocab)),
+            ("repository", sys::llama_vocab_fim_rep(vocab)),
+            ("file", sys::llama_vocab_fim_sep(vocab)),
+        ]
+    };
+    // What the vocabulary does not have is below 0.
+    tokens.into_iter().filter_map(|(name, id)| Some((name.to_owned(), u32::try_from(id).ok()?))).collect()
 }
 
 /// What llama.cpp looks for in a text before it tokenizes the rest, in the order of their ids.

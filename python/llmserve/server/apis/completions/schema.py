@@ -10,6 +10,7 @@ from llmserve.server.fields.refused import Refusals
 from llmserve.server.fields.sampling import RANDOM_SEED, SAMPLING
 from llmserve.server.fields.table import group
 from llmserve.server.web.fields import Field, Values
+from llmserve.server.web.token_kinds import PROMPT, WirePrompt
 
 SEED_BITS = 31
 
@@ -117,9 +118,11 @@ class CompletionRequest:
         ),
     ]
     prompt: Annotated[
-        str,
+        WirePrompt,
         Field(
-            "Input text to generate from, unchanged: the text of control tokens is read as control tokens.",
+            "Input text to generate from, unchanged: the text of control tokens is read as control tokens. "
+            "As in llama-server also token ids, both in one array, or `{prompt_string}`.",
+            kind=PROMPT,
             example="<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
         ),
     ]

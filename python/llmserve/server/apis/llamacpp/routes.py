@@ -12,7 +12,7 @@ from llmserve.server.apis.llamacpp.schema import CompletionResponse, ErrorRespon
 from llmserve.server.apis.progress import whole_percents
 from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
-from llmserve.server.refusals import CallCancelledError
+from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.errors import Dialect, fault_of
@@ -61,7 +61,11 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
                         'data: {"progress":0.01}\n\nevent: error\ndata: "this is not a GGUF file"\n\n',
                     ),
                 },
-            )
+            ),
+            "application/json": {
+                "schema": {"type": "object"},
+                "examples": {"model": {"summary": "A load by id has begun", "value": {"success": True}}},
+            },
         },
     ),
 }
@@ -127,7 +131,8 @@ class LlamaCppApi:
             "Loads a GGUF model. Returns an SSE stream of progress events; the model is ready after "
             "the final `[DONE]`. If it is already loaded, the operation completes immediately. "
             "Clients that load one path at the same time share one load; the last one to leave "
-            "cancels it."
+            "cancels it. With `model` instead of `path`, the load begins and the answer comes at once, as "
+            "from llama-server's router; `GET /models` then shows its `status`."
         ),
         body=LoadModelRequest,
         responses=_LOAD_RESPONSES,
@@ -137,7 +142,14 @@ class LlamaCppApi:
         """`POST /models/load`."""
         # A missing body has no path.
         parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
-        path = self._services.models_folder.admit(parsed.value.path, "path", exchange.request.scope)
+        request = parsed.value
+        if request.model and not request.path:
+            await self._services.on_demand.begin(request.model)
+            await exchange.send_json({"success": True}, headers=answer_headers(parsed.unknown))
+            return
+        if not request.path:
+            raise FieldError("path", "is required")
+        path = self._services.models_folder.admit(request.path, "path", exchange.request.scope)
         with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
             await exchange.send_events(
                 _progress_frames(ticket), _render_load_error, headers=answer_headers(parsed.unknown)

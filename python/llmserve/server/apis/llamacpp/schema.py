@@ -13,14 +13,17 @@ class LoadModelRequest:
     """Which model to load."""
 
     path: Annotated[
-        str,
+        str | None,
         Field(
             "Filesystem path to the GGUF model file. With MODELS_DIR set it must resolve inside that "
             "folder, and relative paths start there.",
             example="/models/SmolLM2-135M-Instruct-Q4_K_M.gguf",
-            non_empty=True,
         ),
-    ]
+    ] = None
+    model: Annotated[
+        str | None,
+        Field("Instead of `path`, as llama-server's router has it: an id of `GET /v1/models`."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

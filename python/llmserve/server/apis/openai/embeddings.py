@@ -13,6 +13,7 @@ from llmserve.server.apis.openai import embeddings_convert as convert
 from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered
 from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
 from llmserve.server.error_shapes.openai import OPENAI
+from llmserve.server.prompts.mixed import plain_prompt
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint
@@ -101,8 +102,7 @@ class EmbeddingsApi:
                 "embd_normalize", f"must be {_AS_IT_IS} or {_EUCLIDEAN}, got {request.embd_normalize}"
             )
         normalize = request.embd_normalize == _EUCLIDEAN
-        model_id = request.model or await self._services.on_demand.first_of("embedding")
-        async with self._services.on_demand.use_embedder(model_id) as used:
+        async with self._services.on_demand.use_embedder(request.model) as used:
             notes().model = used.entry.id
             embeddings = await self._embed(used.embedder, inputs, normalize=normalize)
             answer = convert.llama_server_answer(await _rendered(embeddings))
@@ -117,7 +117,8 @@ class EmbeddingsApi:
             RequestError: An input cannot be computed.
             ServerStoppingError: The server stops.
         """
-        work = embedder.embed(inputs, dimensions=dimensions, normalize=normalize)
+        plain = [await plain_prompt(embedder, given) for given in inputs]
+        work = embedder.embed(plain, dimensions=dimensions, normalize=normalize)
         embeddings = await self._services.generation.until_stop(work)
         notes().prompt_tokens = embeddings.total_tokens
         return embeddings

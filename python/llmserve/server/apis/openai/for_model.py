@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.schema import GenerationFields
+from llmserve.server.fields.sampling import with_defaults
 from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.refusals import FieldError
 
@@ -17,8 +18,7 @@ async def for_model(used: UsedModel, params: SamplingParams, fields: GenerationF
 
     A text's bias goes to each of its tokens.
     """
-    engine, defaults = used.engine, used.entry.default_sampling
-    left_out = {name: value for name, value in defaults.items() if name not in fields.sampling}
+    engine = used.engine
     made = dict(params.logit_bias)
     _check_number(len(fields.bad_words), "bad_words")
     _check_number(len(fields.sampling.get("logit_bias", {})), "logit_bias")
@@ -30,7 +30,8 @@ async def for_model(used: UsedModel, params: SamplingParams, fields: GenerationF
         for index, word in enumerate(fields.bad_words)
         for form in await _forms(engine, word, f"bad_words[{index}]")
     ]
-    return params.replace(**left_out, logit_bias=made, banned_sequences=banned)
+    params = with_defaults(params, used.entry.default_sampling, fields.sampling)
+    return params.replace(logit_bias=made, banned_sequences=banned)
 
 
 def _check_number(number: int, field: str) -> None:

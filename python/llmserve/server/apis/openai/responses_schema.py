@@ -46,7 +46,7 @@ class ReasoningOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesRequest(GenerationFields, ReasoningFields):
-    """The next turn of a conversation, which the server does not store. Null counts as absent."""
+    """The next turn of a conversation. Null counts as absent."""
 
     model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
     input: Annotated[
@@ -103,12 +103,26 @@ class ResponsesRequest(GenerationFields, ReasoningFields):
         str | None, Field("Accepted without effect: equal prefixes are found without it.")
     ] = None
     previous_response_id: Annotated[
-        Any, Field("Refused: responses are not stored.", kind=unchecked({"type": "string"}))
+        str | None,
+        Field(
+            "The stored response whose conversation the input continues, without its instructions.",
+            non_empty=True,
+        ),
     ] = None
+    store: Annotated[
+        bool,
+        Field("Whether the response is stored, so that it can be continued, read and deleted."),
+    ] = True
+    background: Annotated[
+        bool,
+        Field("Answer at once, and generate without the client, which asks for the response. Needs `store`."),
+    ] = False
+    metadata: Annotated[Mapping[str, Any], Field("Returned in the response.", kind=OBJECT)] = field(
+        default_factory=dict
+    )
     conversation: Annotated[
-        Any, Field("Refused: conversations are not stored.", kind=unchecked({"type": "string"}))
+        Any, Field("Refused: use `previous_response_id`.", kind=unchecked({"type": "string"}))
     ] = None
-    background: Annotated[bool, Field("Refused if true.")] = False
     prompt: Annotated[
         Any, Field("Refused: templates are not stored.", kind=unchecked({"type": "object"}))
     ] = None

@@ -135,8 +135,7 @@ class RerankApi:
             ServerStoppingError: The server stops.
         """
         on_demand = self._services.on_demand
-        model_id = request.model or await on_demand.first_of("reranking")
-        async with on_demand.use_embedder(model_id, "reranking") as used:
+        async with on_demand.use_embedder(request.model, "reranking") as used:
             notes().model = used.entry.id
             work = used.embedder.score(pairs, raw_scores=request.raw_scores, truncate=request.truncate)
             try:
