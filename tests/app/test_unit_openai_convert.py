@@ -372,7 +372,7 @@ def test_usage_counts_each_prompt_once() -> None:
     }
     small = Usage(prompt_tokens=12, cached_tokens=2, completion_tokens=5)
     timed = answers.timings(small, Timings(decode_s=0.5))
-    assert (timed["prompt_n"], timed["cache_n"], timed["predicted_per_second"]) == (10, 2, 10.0)
+    assert (timed["prompt_n"], timed["cache_n"], timed["predicted_per_second"]) == (10, 2, 8.0)
     assert "draft_n" not in timed
     drafted = answers.timings(counts(10), Timings())
     assert (drafted["draft_n"], drafted["draft_n_accepted"]) == (4, 3)

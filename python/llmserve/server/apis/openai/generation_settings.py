@@ -45,7 +45,7 @@ def generation_settings(params: SamplingParams) -> dict[str, Any]:
         "n_discard": 0,
         "ignore_eos": params.ignore_eos,
         "logit_bias": [
-            {"token": token, "bias": bias if math.isfinite(bias) else False}
+            {"token": token, "bias": bias if math.isfinite(bias) else None}
             for token, bias in params.logit_bias.items()
         ],
         "n_probs": params.logprobs or 0,
