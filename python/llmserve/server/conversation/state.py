@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 import string
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llmserve.engine import Engine
@@ -143,7 +143,14 @@ class TurnState:
         self.tool = tools[0] if len(tools) == 1 else None
         self.step = "name" if self.tool is None else "arguments"
         self.call = None
-        self._id_letters = "".join(secrets.choice(_ID_LETTERS) for _ in range(9))
+        self._id_letters = self._drawn_letters()
+
+    def _drawn_letters(self) -> str:
+        """Letters of an id, the same for the same request: some templates show it before the call's name."""
+        params = self._plan.params
+        seed = 0 if params.temperature == 0 else params.seed
+        key = f"{seed} {params.choice_index} {self.num_calls} {self._plan.prompt.text}"
+        return "".join(_ID_LETTERS[byte % len(_ID_LETTERS)] for byte in sha256(key.encode()).digest()[:9])
 
     def count_thought(self, num_tokens: int) -> None:
         """Counts tokens of reasoning."""

@@ -24,6 +24,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "Port to listen on; 0 picks a free one (`llmserve serve` only).",
         "server",
     ),
+    Variable("grpc", kinds.SWITCH, "true", "Whether the gRPC service is there.", "grpc"),
     Variable(
         "grpc_port",
         integer(0, 65535),
@@ -32,7 +33,6 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "free, and other servers have no gRPC.",
         "grpc",
     ),
-    Variable("grpc", kinds.SWITCH, "true", "Whether the gRPC service is there.", "grpc"),
     Variable(
         "grpc_host",
         kinds.TEXT,
