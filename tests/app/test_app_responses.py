@@ -198,3 +198,10 @@ def test_chats_are_counted_too(server: Server, tiny_model: Path, api: Api) -> No
     body = {"model": tiny_model.stem, "messages": [{"role": "user", "content": "one"}]}
     answer = post(server.port, "/v1/chat/completions/input_tokens", body, headers=MINE)
     assert answer.json == {"object": "response.input_tokens", "input_tokens": api.count("one")}
+
+
+def test_a_server_that_stops_ends_what_runs_in_the_background(tiny_model: Path, tmp_path: Path) -> None:
+    with serve_in_process(tmp_path, tiny_model, env={"LLMSERVE_CONTEXT_LENGTH": "32768"}) as running:
+        made = Api(running, tiny_model).ok(background=True, **LONG)
+        assert made["status"] in ("queued", "in_progress")
+    assert "BACKGROUND /v1/responses failed" in running.log

@@ -61,7 +61,7 @@ class InputTokensApi:
         request = parsed.value
         settings = self._services.settings
         owner = owner_of(settings.api_key, exchange.request.scope)
-        previous = items_of(self._store.conversation(owner, request.previous_response_id))
+        previous = await items_of(self._store.conversation(owner, request.previous_response_id))
         conversation = conversation_of(request, previous, may_bring_template=settings.request_chat_template)
         await self._count(exchange, request.model, conversation, parsed.unknown)
 

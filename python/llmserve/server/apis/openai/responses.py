@@ -119,7 +119,7 @@ class ResponsesApi:
         previous = self._store.conversation(owner, request.previous_response_id)
         conversation = conversation_of(
             request,
-            items_of(previous),
+            await items_of(previous),
             may_bring_template=self._services.settings.request_chat_template,
         )
         params = await with_constraint(request, response_params(request), request.text.format, "text.format")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,9 +26,9 @@ class Part:
     data: bytes
 
 
-def items_of(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """The items of all parts."""
-    return [item for part in parts for item in orjson.loads(part.data)]
+async def items_of(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """The items of all parts, read on another thread: a conversation may be long."""
+    return await asyncio.to_thread(lambda: [item for part in parts for item in orjson.loads(part.data)])
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -128,7 +128,7 @@ class ResponseStore:
     @property
     def is_on(self) -> bool:
         """Whether any response is stored."""
-        return self._max_responses > 0
+        return self._max_responses > 0 and self._max_bytes > 0
 
     def part(self, items: Iterable[Mapping[str, Any]]) -> Part:
         """A part of a conversation, which counts for as long as a response has it."""

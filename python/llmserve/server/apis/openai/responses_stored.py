@@ -126,7 +126,7 @@ class StoredResponsesApi:
     async def list_input_items(self, exchange: Exchange) -> None:
         """`GET /v1/responses/ID/input_items`."""
         scope = exchange.request.scope
-        items = items_of(self._find(scope).input)
+        items = await items_of(self._find(scope).input)
         if _ORDER.of(scope) == "desc":
             items.reverse()
         await exchange.send_json(_page(items, _AFTER.of(scope), _LIMIT.of(scope)))
