@@ -87,6 +87,9 @@ CASES: list[dict[str, Any]] = [
     {"temperature": 1.5, "top_k": 12, "adaptive_target": 0.2,
      "samplers": ("adaptive_p", "temperature", "top_k")},
     {"temperature": 1.0, "adaptive_target": 0.4, "samplers": ("adaptive_p",)},
+    {"temperature": 1.0, "top_k": 8, "samplers": ("top_k", "infill")},
+    {"temperature": 4.0, "top_k": 20, "samplers": ("temperature", "top_k", "infill")},
+    {"temperature": 4.0, "samplers": ("temperature", "infill")},
     {"temperature": 1.0, "mirostat": 1, "mirostat_tau": 2.0},
     {"temperature": 1.2, "mirostat": 2, "mirostat_tau": 2.0},
 ]  # fmt: skip

@@ -25,7 +25,7 @@ DEFAULT_SAMPLERS = (
 )
 """The order of the samplers."""
 
-ALL_SAMPLERS = (*DEFAULT_SAMPLERS, "adaptive_p")
+ALL_SAMPLERS = (*DEFAULT_SAMPLERS, "infill", "adaptive_p")
 """The names of all samplers."""
 
 

@@ -271,6 +271,18 @@ def test_what_a_model_is_like(server: Server) -> None:
         counted = post(server.port, path, body).json["input_tokens"]
     made = post(server.port, "/v1/chat/completions", {**body, "max_tokens": 1}).json
     assert made["usage"]["prompt_tokens"] == counted
+    rendered = post(server.port, "/v1/chat/completions/render", body).json["token_ids"]
+    assert len(rendered) == counted
+    assert post(server.port, "/tokenize", {"content": prompt, "add_special": True}).json["tokens"] == rendered
+
+
+def test_a_router_asks_for_the_tokens_of_prompts(server: Server) -> None:
+    prompts = {"prompt": ["the sea", [5, 6, 7]], "truncate_prompt_tokens": 3}
+    rendered = [one["token_ids"] for one in post(server.port, "/v1/completions/render", prompts).json]
+    whole = post(server.port, "/tokenize", {"content": "the sea", "add_special": True}).json["tokens"]
+    assert rendered == [whole[-3:], [5, 6, 7]]
+    made = post(server.port, "/v1/completions", {"prompt": rendered[0], "max_tokens": 1, "echo": True}).json
+    assert made["usage"]["prompt_tokens"] == 3
 
 
 def test_a_router_loads_and_unloads(server: Server) -> None:

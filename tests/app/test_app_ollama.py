@@ -233,7 +233,7 @@ def test_long_texts_are_cut_off_unless_they_must_not_be(server: Server) -> None:
         ),
         ("chat", {"messages": [USER], "format": {"type": "x"}}, 400, "format"),
         ("generate", {"prompt": "a", "template": "{{ .Prompt }}"}, 400, "template is not allowed here"),
-        ("generate", {"prompt": "a", "suffix": "b"}, 400, "suffix is not supported"),
+        ("generate", {"prompt": "a", "suffix": "b"}, 400, "suffix is not supported: this model"),
         ("generate", {"prompt": "a", "images": ["aGk="]}, 400, "images is not supported"),
         ("embed", {"input": "a"}, 400, "does not give embeddings"),
         ("create", {}, 501, "no Modelfiles"),
@@ -259,6 +259,29 @@ def test_templates_of_requests(tiny_model: Path, tmp_path: Path) -> None:
         wrong = ask(server, "generate", model=name, prompt="a", template="{{ .Prompt }}")
         assert wrong.status == 400
         assert wrong.json["error"].startswith("template cannot be used")
+
+
+def test_a_suffix_is_what_the_answer_comes_before(tiny_model: Path, tmp_path: Path) -> None:
+    tokens = {
+        f"tokenizer.ggml.fim_{name}_token_id": number for number, name in enumerate(("pre", "suf", "mid"), 20)
+    }
+    env = {"LLMSERVE_METADATA_OVERRIDES": json.dumps(tokens)}
+    with serve_in_process(tmp_path, tiny_model, env=env) as server:
+        made = whole(server, "generate", model=tiny_model.stem, suffix=" is deep")
+        given = {
+            "input_prefix": "Once upon a time",
+            "input_suffix": " is deep",
+            "n_predict": 8,
+            "temperature": 0,
+        }
+        native = post(server.port, "/infill", {**given, "repeat_penalty": 1.1, "repeat_last_n": 64}).json
+        assert (made["response"], made["prompt_eval_count"]) == (
+            native["content"],
+            native["tokens_evaluated"],
+        )
+        assert (
+            whole(server, "generate", model=tiny_model.stem, prompt="", suffix="a")["done_reason"] == "length"
+        )
 
 
 def test_the_rules_of_all_routes_hold(tiny_model: Path, tmp_path: Path) -> None:

@@ -226,10 +226,10 @@ def test_what_would_change_the_answer_is_refused(
 
 @pytest.mark.parametrize("ask", [complete, chat, native, respond])
 def test_unknown_samplers_are_named(server: ServerProcess, ask: Any) -> None:
-    for samplers, place in ((["top_k", "infill"], 1), ("ktz", 2), ([7], 0)):
+    for samplers, place in ((["top_k", "tfs_z"], 1), ("ktz", 2), ([7], 0)):
         answer = ask(server, samplers=samplers)
         assert (answer.status, answer.json["error"]["param"]) == (400, f"samplers[{place}]")
-    assert "got 'infill'" in ask(server, samplers=["infill"]).json["error"]["message"]
+    assert "got 'tfs_z'" in ask(server, samplers=["tfs_z"]).json["error"]["message"]
 
 
 @pytest.mark.parametrize("ask", [complete, chat, native, respond])

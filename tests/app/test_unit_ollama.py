@@ -14,7 +14,6 @@ from llmserve.server.apis.ollama.convert import (
     chat_conversation,
     sampling_params,
     thinking_variables,
-    with_defaults,
 )
 from llmserve.server.apis.ollama.names import listed, match
 from llmserve.server.apis.ollama.parts import Parts
@@ -22,6 +21,7 @@ from llmserve.server.apis.ollama.schema import OllamaChatRequest, OllamaGenerate
 from llmserve.server.apis.ollama.sources import source_of
 from llmserve.server.apis.ollama.thinking import thinks
 from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Tag, TurnEnd, Words
+from llmserve.server.fields.sampling import with_defaults
 from llmserve.server.refusals import FieldError, ModelsFolderError
 from llmserve.server.web.schema import read
 from llmserve.types import Timings, Usage
@@ -143,7 +143,8 @@ def test_options_become_the_engines_parameters() -> None:
 
 def test_the_models_settings_hold_where_the_request_says_nothing() -> None:
     request = chat(options={"top_k": 3})
-    params = with_defaults(sampling_params(request), request, {"temperature": 0.1, "top_k": 9})
+    defaults = {"temperature": 0.1, "top_k": 9}
+    params = with_defaults(sampling_params(request), defaults, request.options.sampling)
     assert (params.temperature, params.top_k) == (0.1, 3)
 
 
@@ -191,6 +192,8 @@ def test_thinking() -> None:
         "reasoning_effort": "high",
     }
     assert thinking_variables(False)["enable_thinking"] is False
+    off, free = (chat_conversation(chat(messages=[USER], think=think)) for think in (False, None))
+    assert (off.reasoning_limit.max_tokens, free.reasoning_limit.max_tokens) == (0, None)
     assert thinks("{% if enable_thinking %}a{% endif %}")
     assert thinks("<think>{{ messages }}")
     assert not thinks("{{ messages }}")

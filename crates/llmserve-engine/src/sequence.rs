@@ -167,7 +167,8 @@ impl Sequence {
     /// it is beyond the last report.
     pub(crate) fn report_progress(&mut self, pending: &mut PendingFlush) {
         let num_computed_tokens = self.num_computed;
-        let is_news = self.num_generated() == 0 && self.reported.is_none_or(|last| num_computed_tokens > last);
+        let is_news =
+            self.num_generated() == 0 && self.reported.is_none_or(|last| num_computed_tokens > last);
         if self.request.prompt_progress && is_news {
             self.reported = Some(num_computed_tokens);
             self.outbox.push(Event::Progress { num_computed_tokens }, pending);

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use llmserve_engine::{
-    Embedder, EmbeddingRequest, Embeddings, Job, OwnedByProcess, Prompt, RankingInput, RankingRequest, Special,
+    Embedder, EmbeddingRequest, Embeddings, Job, OwnedByProcess, Prompt, RankingInput, RankingRequest,
+    Special,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -188,7 +189,11 @@ impl PairBuffer {
 
     /// Appends a text that has both, in which marks break control tokens.
     fn append_joined(&self, text: String) {
-        self.lock().push(RankingInput::Joined(Prompt::Text { text, add_special: false, special: Special::Marked }));
+        self.lock().push(RankingInput::Joined(Prompt::Text {
+            text,
+            add_special: false,
+            special: Special::Marked,
+        }));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Reads how tokens are drawn from a `SamplingParams`.
 
 use llmserve_engine::{
-    AdaptiveParams, DryParams, DynamicTemperature, MirostatParams, MirostatVersion, SamplerKind, SamplingParams, XtcParams,
+    AdaptiveParams, DryParams, DynamicTemperature, MirostatParams, MirostatVersion, SamplerKind,
+    SamplingParams, XtcParams,
 };
 use pyo3::prelude::*;
 
@@ -9,7 +10,7 @@ use crate::fields::{Field, Fields};
 use crate::request::token_id;
 
 /// llama-server's names of the samplers.
-const SAMPLERS: [(&str, SamplerKind); 10] = [
+const SAMPLERS: [(&str, SamplerKind); 11] = [
     ("penalties", SamplerKind::Penalties),
     ("dry", SamplerKind::Dry),
     ("temperature", SamplerKind::Temperature),
@@ -19,6 +20,7 @@ const SAMPLERS: [(&str, SamplerKind); 10] = [
     ("top_p", SamplerKind::TopP),
     ("min_p", SamplerKind::MinP),
     ("xtc", SamplerKind::Xtc),
+    ("infill", SamplerKind::Infill),
     ("adaptive_p", SamplerKind::AdaptiveP),
 ];
 

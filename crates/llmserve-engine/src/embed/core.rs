@@ -222,7 +222,7 @@ impl Core {
         let num_started = self.active.iter().filter(|active| active.next > 0).count();
         self.stats.num_running = num_started;
         self.stats.num_waiting = self.active.len() - num_started;
-        self.shared.publish(self.stats);
+        self.shared.publish(&self.stats);
         self.shared.num_preparing.fetch_sub(std::mem::take(&mut self.num_arrived), Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! Adaptive-p (MrJackSpade, 2025): draws tokens whose probability is close to a target, which moves against what was
+//! Adaptive-p (`MrJackSpade`, 2025): draws tokens whose probability is close to a target, which moves against what was
 //! drawn: `clamp(2 target - mean, 0, 1)`, with the mean of the drawn tokens' probabilities, old ones fading.
 //!
 //! With the distance `d = |p(x) - adapted target| / 0.3`, the logit of `x` becomes `5 - 10 d^2 / (1 + d)`.

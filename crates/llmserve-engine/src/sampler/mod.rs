@@ -5,7 +5,8 @@
 //! chain looks at candidates.
 //!
 //! - `chain`: the order. `history`: what it keeps of a text. `pool`: the candidates. A sampler is a module with its
-//!   formula: `penalties`, `dry`, `temperature`, `top_n_sigma`, `typical`, `xtc`, `mirostat`, `adaptive`; those that only cut the
+//!   formula: `penalties`, `dry`, `temperature`, `top_n_sigma`, `typical`, `xtc`, `mirostat`, `infill`,
+//!   `adaptive`; those that only cut the
 //!   order of the candidates (`top_k`, `top_p`, `min_p`) are methods of the pool.
 //! - `row`, `select`, `weight`: finding and weighing the best of a vocabulary. `draw`: random numbers.
 //!
@@ -20,6 +21,7 @@ mod draw;
 mod dry;
 mod entropy;
 mod history;
+mod infill;
 mod logprobs;
 mod mirostat;
 mod ngram;
@@ -40,12 +42,13 @@ pub use self::bans::Bans;
 use self::chain::{Chain, Position};
 use self::draw::DrawKey;
 use self::history::History;
+pub use self::infill::Words;
 pub(crate) use self::logprobs::score;
 use self::ngram::NgramBans;
 use self::pool::{Memory, Pool};
 use self::row::Row;
-use self::sequences::SequenceBans;
 pub(crate) use self::select::argmax;
+use self::sequences::SequenceBans;
 use crate::error::Error;
 use crate::event::TokenLogprobs;
 use crate::ids::TokenId;
@@ -156,8 +159,14 @@ impl Sampler {
     ///
     /// # Errors
     /// [`Error::InvalidLogits`] if every logit that may be drawn is NaN or minus infinity.
-    pub fn sample(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Result<Sampled, Error> {
-        let (id, surprise) = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
+    pub fn sample(
+        &self,
+        logits: &[f32],
+        bans: Bans<'_>,
+        words: Words<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Sampled, Error> {
+        let (id, surprise) = self.draw(logits, bans, words, scratch).ok_or(Error::InvalidLogits)?;
         let logprobs = self.num_top_logprobs.and_then(|num_top| {
             let Scratch { row, memory, .. } = scratch;
             logprobs::of_token(Row::new(logits, &mut row.maxima), id, num_top, memory)
@@ -166,7 +175,13 @@ impl Sampler {
     }
 
     /// The token and its surprise.
-    fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<(usize, f64)> {
+    fn draw(
+        &self,
+        logits: &[f32],
+        bans: Bans<'_>,
+        words: Words<'_>,
+        scratch: &mut Scratch,
+    ) -> Option<(usize, f64)> {
         let is_free = self.leaves_logits_alone();
         let is_greedy = self.chain.is_greedy();
         if is_free && is_greedy {
@@ -188,7 +203,7 @@ impl Sampler {
         }
         let mut pool = Pool::new(row, max, self.chain.keep, memory);
         let Self { history, key, num_generated, .. } = self;
-        let position = Position { history, key: *key, num_generated: *num_generated };
+        let position = Position { history, key: *key, num_generated: *num_generated, words };
         self.chain.apply(&mut pool, position, repetitions);
         let hit = pool.draw(key.bits(*num_generated));
         Some((hit.id, hit.surprise))

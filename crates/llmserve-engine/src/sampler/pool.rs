@@ -7,6 +7,7 @@ use super::draw;
 use super::row::Row;
 use super::select::{self, Candidate};
 use super::weight::{ONE, Softmax};
+use crate::ids::TokenId;
 
 /// Octaves below the likeliest token within which candidates are looked for, narrow to wide. The
 /// first band nearly always holds what is needed. The result does not depend on the bands.
@@ -192,6 +193,14 @@ impl<'a> Pool<'a> {
     /// The number of tokens in the vocabulary.
     pub(super) fn vocabulary_size(&self) -> usize {
         self.row.logits.len()
+    }
+
+    /// The likeliest of some tokens by the row, whatever has been cut of it; `None` if all are banned.
+    pub(super) fn best_of(&self, tokens: &[TokenId]) -> Option<Candidate> {
+        let ids = tokens.iter().filter_map(|token| usize::try_from(token.0).ok());
+        let logits = ids.filter_map(|id| Some((id, *self.row.logits.get(id)?)));
+        let allowed = logits.filter(|(_, logit)| *logit > f32::NEG_INFINITY);
+        allowed.map(|(id, logit)| Candidate::new(id, logit, 0)).min_by_key(|candidate| candidate.key)
     }
 
     /// The largest logit that is left.

@@ -40,6 +40,9 @@ pub enum SamplerKind {
     MinP,
     /// `xtc`.
     Xtc,
+    /// Ends the text as soon as an end is plausible, and leaves few other tokens (llama.cpp's infill). In no default
+    /// order.
+    Infill,
     /// `adaptive`, which comes last wherever it stands.
     AdaptiveP,
 }
@@ -340,11 +343,12 @@ mod tests {
         params.check().map_err(|error| error.to_string())
     }
 
+    fn refused(change: fn(&mut SamplingParams), message: &str) {
+        assert_eq!(check(change), Err(message.to_owned()));
+    }
+
     #[test]
     fn what_is_out_of_range_is_named_with_limit_and_value() {
-        let refused = |change: fn(&mut SamplingParams), message: &str| {
-            assert_eq!(check(change), Err(message.to_owned()));
-        };
         refused(|p| p.temperature = f32::NAN, "temperature: must be a number of at least 0, got NaN");
         refused(|p| p.temperature = f32::INFINITY, "temperature: must be a number of at least 0, got inf");
         refused(|p| p.top_p = 0.0, "top_p: must be a number above 0, got 0");
@@ -357,10 +361,7 @@ mod tests {
             "dynatemp_exponent: must be a number of at least 0, got -1",
         );
         refused(|p| p.xtc.threshold = 2.0, "xtc_threshold: must be a number from 0 to 1, got 2");
-        refused(
-            |p| p.adaptive.target = 1.5,
-            "adaptive_target: must be a number from -1 to 1, got 1.5",
-        );
+        refused(|p| p.adaptive.target = 1.5, "adaptive_target: must be a number from -1 to 1, got 1.5");
         refused(|p| p.adaptive.decay = 1.0, "adaptive_decay: must be a number from 0 to 0.99, got 1");
         refused(|p| p.mirostat.tau = -1.0, "mirostat_tau: must be a number of at least 0, got -1");
         refused(|p| p.repetition_penalty = 0.0, "repetition_penalty: must be a number above 0, got 0");
@@ -386,6 +387,10 @@ mod tests {
             |p| p.samplers = vec![SamplerKind::TopK; 33],
             "samplers: must have at most 32 entries, got 33",
         );
+    }
+
+    #[test]
+    fn lists_of_tokens_are_checked() {
         refused(
             |p| p.logit_bias = vec![(TokenId(5), f32::NAN)],
             "logit_bias: must be a number for token 5, got NaN",

@@ -38,6 +38,7 @@ _INITIALS = {
     "m": "min_p",
     "x": "xtc",
     "t": "temperature",
+    "i": "infill",
     "a": "adaptive_p",
 }
 _OTHER_NAMES = {"nucleus": "top_p", "temp": "temperature", "typ": "typ_p", "typical_p": "typ_p"}

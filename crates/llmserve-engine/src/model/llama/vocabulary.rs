@@ -122,22 +122,22 @@ impl Vocabulary for LlamaVocabulary {
     fn pair_frame(&self) -> PairFrame {
         let vocab = self.weights.vocab();
         // SAFETY: the weights keep the vocabulary alive.
-        let (bos, eos, sep) = unsafe {
+        let (begin, end, separator) = unsafe {
             (sys::llama_vocab_bos(vocab), sys::llama_vocab_eos(vocab), sys::llama_vocab_sep(vocab))
         };
+        let added = |is_added: bool, id: i32| (is_added && id >= 0).then_some(TokenId(id));
+        let end = if end < 0 { separator } else { end };
         // SAFETY: as above.
-        let (adds_bos, adds_eos, adds_sep) = unsafe {
+        let (begin, end, separator) = unsafe {
             (
-                sys::llama_vocab_get_add_bos(vocab),
-                sys::llama_vocab_get_add_eos(vocab),
-                sys::llama_vocab_get_add_sep(vocab),
+                added(sys::llama_vocab_get_add_bos(vocab), begin),
+                added(sys::llama_vocab_get_add_eos(vocab), end),
+                added(sys::llama_vocab_get_add_sep(vocab), separator),
             )
         };
-        let added = |adds: bool, id: i32| (adds && id >= 0).then_some(TokenId(id));
-        let end = added(adds_eos, if eos < 0 { sep } else { eos });
         PairFrame {
-            before: added(adds_bos, bos).into_iter().collect(),
-            between: end.into_iter().chain(added(adds_sep, sep)).collect(),
+            before: begin.into_iter().collect(),
+            between: end.into_iter().chain(separator).collect(),
             after: end.into_iter().collect(),
         }
     }

@@ -180,7 +180,7 @@ fn no_usable_logit_is_an_error() {
     for params in [SamplingParams::default(), with(|params| params.top_p = 0.5)] {
         let sampler = new_sampler(&params, 0, Some(2), &[]);
         for row in [&[f32::NAN, f32::NEG_INFINITY][..], &[]] {
-            let result = sampler.sample(row, Bans::default(), &mut Scratch::default());
+            let result = sampler.sample(row, Bans::default(), Words::default(), &mut Scratch::default());
             assert_eq!(result, Err(Error::InvalidLogits));
         }
     }
@@ -194,9 +194,12 @@ fn logprobs_are_of_the_raw_logits() {
     });
     let sampler = new_sampler(&params, 0, Some(2), &[TokenId(1)]);
     let row = [0.0f32; 4];
-    let Ok(Sampled { token, logprobs: Some(logprobs), .. }) =
-        sampler.sample(&row, Bans { tokens: &[TokenId(0)], allowed: None }, &mut Scratch::default())
-    else {
+    let Ok(Sampled { token, logprobs: Some(logprobs), .. }) = sampler.sample(
+        &row,
+        Bans { tokens: &[TokenId(0)], allowed: None },
+        Words::default(),
+        &mut Scratch::default(),
+    ) else {
         unreachable!("four finite logits")
     };
     let quarter = 0.25f32.ln();

@@ -92,10 +92,8 @@ class CatalogueApi:
         (file,) = await self._read([entry.path])
         kind = await self._services.on_demand.kinds.of(entry)
         model = self._models.loaded(entry)
-        context_length = entry.config.context_length
-        if model is not None and model.handle is not None:
-            context_length = model.handle.info.context_length
-        shown = await asyncio.to_thread(descriptions.described, entry, file, kind, context_length)
+        info = None if model is None or model.handle is None else model.handle.info
+        shown = await asyncio.to_thread(descriptions.described, entry, file, kind, info)
         await exchange.send_json(shown, headers=answer_headers(parsed.unknown))
 
     @Endpoint(

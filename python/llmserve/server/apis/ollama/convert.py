@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from llmserve.sampling_params import SamplingParams
@@ -13,7 +12,8 @@ from llmserve.server.apis.ollama.schema import (
     OllamaGenerateRequest,
     OllamaRequest,
 )
-from llmserve.server.conversation import Conversation
+from llmserve.server.conversation import Conversation, ReasoningLimit
+from llmserve.server.conversation.reasoning_limit import NO_LIMIT
 from llmserve.server.conversation.tool_choice import read_tools
 from llmserve.server.fields import sampling
 from llmserve.server.refusals import FieldError
@@ -40,14 +40,6 @@ def sampling_params(request: OllamaRequest) -> SamplingParams:
     )
 
 
-def with_defaults(
-    params: SamplingParams, request: OllamaRequest, defaults: Mapping[str, Any]
-) -> SamplingParams:
-    """The parameters with the model's own defaults, where the request says nothing."""
-    given = request.options.sampling
-    return params.replace(**{name: value for name, value in defaults.items() if name not in given})
-
-
 def thinking_variables(think: bool | str | None) -> dict[str, Any]:
     """The variables by which chat templates turn reasoning on or off."""
     if think is None:
@@ -56,6 +48,11 @@ def thinking_variables(think: bool | str | None) -> dict[str, Any]:
     if isinstance(think, str):
         return {**on, "reasoning_effort": think}
     return on if think else {**on, "reasoning_effort": "none"}
+
+
+def reasoning_limit(think: bool | str | None) -> ReasoningLimit:
+    """Reasoning that is off is closed at once where a template has nothing to turn it off with."""
+    return ReasoningLimit(0, "") if think is False else NO_LIMIT
 
 
 def chat_conversation(request: OllamaChatRequest) -> Conversation:
@@ -72,6 +69,7 @@ def chat_conversation(request: OllamaChatRequest) -> Conversation:
         tools=tools,
         callable_tools=tools,
         mode="auto" if tools else "none",
+        reasoning_limit=reasoning_limit(request.think),
         variables={**thinking_variables(request.think), **(options if is_continued else {})},
     )
 
@@ -88,5 +86,6 @@ def prompt_conversation(request: OllamaGenerateRequest, *, may_bring_template: b
     return Conversation(
         messages=[*system, {"role": "user", "content": request.prompt}],
         template=request.template or None,
+        reasoning_limit=reasoning_limit(request.think),
         variables=thinking_variables(request.think),
     )

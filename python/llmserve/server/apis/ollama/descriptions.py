@@ -17,8 +17,12 @@ from llmserve.server.model_header import Header
 from llmserve.server.models import CatalogueEntry, Model, ModelKind, ModelReport
 from llmserve.server.units import shown_count
 from llmserve.templates.capabilities import capabilities
+from llmserve.types import ModelInfo
 
 _TEMPLATE = "tokenizer.chat_template"
+_INFILL = ("tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.middle_token_id")
+"""Of the tokens that frame an infill, the one that no model is without. Not all files name it: a loaded model
+knows."""
 _WIRE_NAMES: Mapping[str, str] = {entry.name: entry.field.wire or entry.name for entry in OPTIONS.entries}
 
 
@@ -87,9 +91,10 @@ def running(model: Model, report: ModelReport, file: ModelFile, expires_at: date
 
 
 def described(
-    entry: CatalogueEntry, file: ModelFile, kind: ModelKind | None, context_length: int | None
+    entry: CatalogueEntry, file: ModelFile, kind: ModelKind | None, info: ModelInfo | None
 ) -> dict[str, Any]:
-    """The answer of `/api/show`."""
+    """The answer of `/api/show`; ``info`` is there if the model is loaded."""
+    context_length = entry.config.context_length if info is None else info.context_length
     metadata = {} if file.header is None else file.header.metadata
     template = entry.config.chat_template or str(metadata.get(_TEMPLATE, ""))
     num_parameters = 0 if file.header is None else file.header.num_parameters
@@ -103,7 +108,7 @@ def described(
             "general.parameter_count": num_parameters,
             **{name: value for name, value in metadata.items() if name != _TEMPLATE},
         },
-        "capabilities": _capabilities(kind, template),
+        "capabilities": _capabilities(kind, template, metadata, info),
         "modified_at": file.modified_at,
     }
 
@@ -122,8 +127,16 @@ def _quoted(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _capabilities(kind: ModelKind | None, template: str) -> list[str]:
+def _capabilities(
+    kind: ModelKind | None, template: str, metadata: Mapping[str, Any], info: ModelInfo | None
+) -> list[str]:
     if kind == "embedding":
         return ["embedding"]
-    tools = ["tools"] if template and capabilities(template).shows_tools else []
-    return ["completion", *tools, *(["thinking"] if thinks(template) else [])]
+    has = {
+        "completion": True,
+        "tools": bool(template) and capabilities(template).shows_tools,
+        "insert": any(name in metadata for name in _INFILL)
+        or (info is not None and bool(info.infill_tokens)),
+        "thinking": thinks(template),
+    }
+    return [name for name, is_there in has.items() if is_there]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from llmserve._binding.loaded import Prompt
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.ollama import convert
 from llmserve.server.apis.ollama.answers import Answer, Clock, chat_part, render_error, text_part
@@ -17,8 +18,10 @@ from llmserve.server.apis.ollama.schema import OllamaChatRequest, OllamaGenerate
 from llmserve.server.apis.ollama.thinking import check_thinking
 from llmserve.server.conversation import Conversation, TurnPlan
 from llmserve.server.error_shapes.ollama import DIALECT, OLLAMA
+from llmserve.server.fields.sampling import with_defaults
 from llmserve.server.generation import Call, Running, raw_text, turns
 from llmserve.server.models import UsedModel
+from llmserve.server.prompts.infill import Infill
 from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
@@ -107,8 +110,9 @@ class GenerationApi:
         operation_id="ollamaGenerate",
         summary="Answer a prompt, as Ollama does",
         description=(
-            "Answers a prompt as the only message of a chat, or with `raw` goes on with it. `context` is "
-            "deprecated in Ollama; `/api/chat` takes whole conversations."
+            "Answers a prompt as the only message of a chat, or with `raw` goes on with it, or with `suffix` "
+            "writes what comes between the two. `context` is deprecated in Ollama; `/api/chat` takes whole "
+            "conversations."
         ),
         body=OllamaGenerateRequest,
         responses=answered({**_EXAMPLE, "response": "Paris.", "context": [1, 2, 3]}, has_stream=True),
@@ -121,11 +125,10 @@ class GenerationApi:
         parsed = await exchange.read(OllamaGenerateRequest)
         request = parsed.value
         answer = Answer(request.model, text_part, clock)
-        if request.suffix:
-            raise FieldError(
-                "suffix", "is not supported: put the model's own infill tokens into a raw prompt"
-            )
-        if not request.prompt:
+        infill = (
+            Infill(prefix=request.prompt, suffix=request.suffix, field="suffix") if request.suffix else None
+        )
+        if infill is None and not request.prompt:
             await self._load(exchange, request, answer)
             return
         params = convert.sampling_params(request)
@@ -135,8 +138,12 @@ class GenerationApi:
         asked = _Asked(exchange, request, answer, _headers(parsed.unknown, request, params))
         async with self._models.use(request.model, request.keep_alive) as used:
             clock.load_ended()
-            if request.raw:
-                await self._send(asked, used, _raw_call(used, request, params, asked.session), RawOutput)
+            if request.raw or infill is not None:
+                prompt: Prompt = request.prompt
+                if infill is not None:
+                    infill.check(used.engine.info)
+                    prompt = await infill.tokens(used.engine, params.max_tokens)
+                await self._send(asked, used, _raw_call(asked, used, prompt, params), RawOutput)
                 return
             plan = await self._plan(used, conversation, params, request)
             plan = await going_on(used.engine, plan, request.context)
@@ -156,7 +163,7 @@ class GenerationApi:
         self, used: UsedModel, conversation: Conversation, params: SamplingParams, request: OllamaRequest
     ) -> TurnPlan:
         await check_thinking(used, conversation.template, request.think)
-        params = convert.with_defaults(params, request, used.entry.default_sampling)
+        params = with_defaults(params, used.entry.default_sampling, request.options.sampling)
         try:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
         except FieldError as error:
@@ -186,16 +193,14 @@ class GenerationApi:
                 await exchange.send_json(await answer.whole(await begin(), check_end), headers=headers)
 
 
-def _raw_call(
-    used: UsedModel, request: OllamaGenerateRequest, params: SamplingParams, session: str | None
-) -> Call[Stream]:
-    params = convert.with_defaults(params, request, used.entry.default_sampling)
+def _raw_call(asked: _Asked, used: UsedModel, prompt: Prompt, params: SamplingParams) -> Call[Stream]:
+    params = with_defaults(params, used.entry.default_sampling, asked.request.options.sampling)
     return Call(
         dialect=DIALECT,
         model=used.model,
-        starts=[raw_text(request.prompt, params, at_end=not request.stream)],
-        is_stream=request.stream,
-        session=session,
+        starts=[raw_text(prompt, params, at_end=not asked.request.stream)],
+        is_stream=asked.request.stream,
+        session=asked.session,
     )
 
 

@@ -163,7 +163,7 @@ class OllamaGenerateRequest(OllamaRequest):
             "setting `LLMSERVE_REQUEST_CHAT_TEMPLATE` is on."
         ),
     ] = ""
-    suffix: Annotated[str, Field("Not supported: text that follows the answer.")] = ""
+    suffix: Annotated[str, Field("Text that follows the answer, for models with infill tokens.")] = ""
     context: Annotated[
         list[int] | None,
         Field("The `context` of an earlier answer, which this prompt goes on from.", kind=TOKEN_IDS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,11 +42,12 @@ MODEL_QUERY: Parameter[str, None] = Parameter(
 
 
 def answered(
-    description: str, example: Mapping[str, Any], *, has_stream: bool = False
+    description: str, example: Mapping[str, Any] | Sequence[Any], *, has_stream: bool = False
 ) -> Mapping[int, Content]:
     """An answer of 200, of which an example is given."""
+    kind = "object" if isinstance(example, Mapping) else "array"
     media: dict[str, Mapping[str, Any]] = {
-        "application/json": {"schema": {"type": "object"}, "examples": {"answer": {"value": example}}}
+        "application/json": {"schema": {"type": kind}, "examples": {"answer": {"value": example}}}
     }
     if has_stream:
         media["text/event-stream"] = {"schema": {"type": "string"}}
