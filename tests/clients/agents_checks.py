@@ -9,6 +9,7 @@ from agents import (
     Agent,
     ModelSettings,
     OpenAIChatCompletionsModel,
+    OpenAIConversationsSession,
     Runner,
     SQLiteSession,
     function_tool,
@@ -85,6 +86,14 @@ async def check_session() -> None:
     session = SQLiteSession("a")
     await Runner.run(agent(), "My name is Ada.", session=session)
     assert (await Runner.run(agent(), "Who am I?", session=session)).final_output
+
+
+async def check_session_on_the_server() -> None:
+    session = OpenAIConversationsSession(openai_client=CLIENT)
+    await Runner.run(agent(), "My name is Ada.", session=session)
+    assert (await Runner.run(agent(), "Who am I?", session=session)).final_output
+    assert len(await session.get_items()) == 4
+    await session.clear_session()
 
 
 async def check_chat_model() -> None:
