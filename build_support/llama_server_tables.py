@@ -71,8 +71,6 @@ ROUTES = (
 _ELSEWHERE: Mapping[str, str] = {
     "POST /v1/chat/completions/control": "a client ends an answer by leaving; there is no id to steer it by",
     "POST /v1/responses/input_tokens": "count with `/v1/chat/completions/input_tokens`",
-    "POST /v1/messages": "Anthropic's API is not served",
-    "POST /v1/messages/count_tokens": "Anthropic's API is not served",
     "POST /v1/systemone": "another company's API for one kind of model",
     "GET /models/sse": "`GET /models` has the `status`, and `POST /models/load` with a `path` the progress",
     "POST /models": "`llmserve pull` downloads models",

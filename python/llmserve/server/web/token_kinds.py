@@ -128,7 +128,7 @@ def read_prompt(value: Any, name: str) -> WirePrompt:
         return _read_prompt_object(value, name)
     if isinstance(value, list) and any(isinstance(item, str) for item in value):
         if not any(_is_number(item) for item in value):
-            raise FieldError(name, f"must be one prompt, got an array of {len(value)} texts")
+            raise FieldError(name, "must be a string, got an array")
         return MixedPrompt(_read_parts(value, name))
     return _read_token_ids(value, name)
 

@@ -8,11 +8,17 @@ from typing import Any
 from llmserve.server.apis.completions.calls import CompletionCall, CompletionCalls
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamacpp import convert
-from llmserve.server.apis.llamacpp.schema import CompletionResponse, ErrorResponse, LoadModelRequest
+from llmserve.server.apis.llamacpp.schema import (
+    CompletionResponse,
+    ErrorResponse,
+    LoadByIdRequest,
+    LoadModelRequest,
+    read_load,
+)
 from llmserve.server.apis.progress import whole_percents
 from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
-from llmserve.server.refusals import CallCancelledError, FieldError
+from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.errors import Dialect, fault_of
@@ -141,14 +147,12 @@ class LlamaCppApi:
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
         # A missing body has no path.
-        parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
+        parsed = await exchange.read_as(read_load, may_be_empty=True)
         request = parsed.value
-        if request.model and not request.path:
+        if isinstance(request, LoadByIdRequest):
             await self._services.on_demand.begin(request.model)
             await exchange.send_json({"success": True}, headers=answer_headers(parsed.unknown))
             return
-        if not request.path:
-            raise FieldError("path", "is required")
         path = self._services.models_folder.admit(request.path, "path", exchange.request.scope)
         with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
             await exchange.send_events(

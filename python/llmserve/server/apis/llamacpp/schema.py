@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from llmserve.server.web.fields import Field
+from llmserve.server.web.schema import Parsed, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,17 +15,32 @@ class LoadModelRequest:
     """Which model to load."""
 
     path: Annotated[
-        str | None,
+        str,
         Field(
             "Filesystem path to the GGUF model file. With MODELS_DIR set it must resolve inside that "
             "folder, and relative paths start there.",
             example="/models/SmolLM2-135M-Instruct-Q4_K_M.gguf",
+            non_empty=True,
         ),
-    ] = None
-    model: Annotated[
-        str | None,
-        Field("Instead of `path`, as llama-server's router has it: an id of `GET /v1/models`."),
-    ] = None
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadByIdRequest:
+    """Which model to load, as llama-server's router has it."""
+
+    model: Annotated[str, Field("An id of `GET /v1/models`.", non_empty=True)]
+
+
+def read_load(body: Mapping[str, Any]) -> Parsed[LoadModelRequest] | Parsed[LoadByIdRequest]:
+    """A body with a path, or with a model instead.
+
+    Raises:
+        FieldError: A field is wrong.
+    """
+    if body.get("model") and not body.get("path"):
+        return read(LoadByIdRequest, body)
+    return read(LoadModelRequest, body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
