@@ -3,12 +3,14 @@
 use serde_json::Value;
 
 use super::error::SchemaError;
+use super::grammar::{self, Schemas};
 use super::nodes::Nodes;
 use super::normalize::Normal;
 use super::pattern::Patterns;
 use super::read::{self, Schema};
 use super::shape::{NodeId, Shape};
-use super::witness::{self, MAX_BYTES, Witnesses, Writer, children};
+use super::source::SourceId;
+use super::witness::{self, MAX_BYTES, UNKNOWN, Witnesses, Writer, children};
 
 /// What a JSON schema says about the shape of its documents.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct Outline {
     /// Some array's items are unique.
     has_unique: bool,
     dearest_frame: usize,
+    /// JSON pointers of the places in the schema that was read.
+    paths: Vec<String>,
 }
 
 impl Outline {
@@ -35,18 +39,39 @@ impl Outline {
     }
 
     fn read(schema: &Value) -> Result<Self, SchemaError> {
-        let schema = read::read(schema)?;
-        let nodes = Nodes::new(&schema)?;
-        let witnesses = Witnesses::new(&nodes, &schema.patterns);
+        let (schema, mut patterns) = read::read(schema)?;
+        let nodes = Nodes::new(&schema, &mut patterns)?;
+        let witnesses = Witnesses::new(&nodes, &patterns);
         refuse_impossible(&schema, &nodes, &witnesses)?;
         let shapes = || nodes.shapes.iter().flatten();
         let has_multiples =
             shapes().any(|shape| matches!(shape, Shape::Number(rule) if !rule.multiples.is_empty()));
         let has_minimum = shapes().any(|shape| matches!(shape, Shape::Record(record) if record.min > 0));
         let has_unique = shapes().any(|shape| matches!(shape, Shape::List(list) if list.unique));
-        let dearest_frame = witnesses.dearest(&nodes, &schema.patterns);
-        let patterns = schema.patterns;
-        Ok(Self { nodes, patterns, witnesses, has_multiples, has_minimum, has_unique, dearest_frame })
+        let dearest_frame = witnesses.dearest(&nodes, &patterns);
+        let path = |key: &Vec<SourceId>| key.first().map(|&id| schema.paths[id].clone()).unwrap_or_default();
+        let paths = nodes.keys.iter().map(path).collect();
+        Ok(Self { nodes, patterns, witnesses, has_multiples, has_minimum, has_unique, dearest_frame, paths })
+    }
+
+    /// The schema that a matcher should compile: it has the same documents, without white space between tokens and
+    /// without some numbers at the very ends of their ranges.
+    ///
+    /// # Errors
+    /// The number of an object's members is bounded, and there are too many choices of them.
+    pub fn grammar(&self) -> Result<Value, SchemaError> {
+        let schemas = Schemas::new(&self.nodes, &self.patterns, &self.witnesses);
+        schemas.root().map_err(|(node, keyword)| {
+            SchemaError::new(keyword, &self.paths[node], "it is not supported beside that many optional properties")
+        })
+    }
+
+    /// The place in the schema that was compiled from which a subschema of [`Self::grammar`] stems.
+    #[must_use]
+    pub fn origin(&self, pointer: &str) -> &str {
+        let name = pointer.strip_prefix("/$defs/").and_then(|rest| rest.split('/').next());
+        let node = name.and_then(grammar::node_of).unwrap_or(0);
+        self.paths.get(node).map_or("", String::as_str)
     }
 
     /// Whether there is a `multipleOf` anywhere.
@@ -83,16 +108,12 @@ fn refuse_impossible(schema: &Schema, nodes: &Nodes, witnesses: &Witnesses) -> R
     if length <= MAX_BYTES {
         return Ok(());
     }
+    if length >= UNKNOWN && length != witness::NONE {
+        return Ok(());
+    }
     if length != witness::NONE {
         let reason = format!("its shortest document has {length} bytes; the limit is {MAX_BYTES}");
         return Err(SchemaError::new("schema", "", reason));
-    }
-    let is_unknown = |shape: &Shape| match shape {
-        Shape::Text(rule) => rule.patterns.iter().any(|&id| schema.patterns.table(id).is_none()),
-        Shape::Word(_) | Shape::Number(_) | Shape::List(_) | Shape::Record(_) => false,
-    };
-    if nodes.shapes.iter().flatten().any(is_unknown) {
-        return Ok(());
     }
     let (node, reason) = culprit(nodes, witnesses);
     let path = nodes.keys[node].first().map_or("", |&id| schema.paths[id].as_str());

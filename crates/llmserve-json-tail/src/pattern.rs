@@ -19,11 +19,20 @@ const TABLE_BYTES: usize = 16 << 20;
 /// Patterns too large for a table cost the most time: after this many no more are tried.
 const MAX_FAILURES: usize = 8;
 
+#[derive(Debug)]
+struct Pattern {
+    /// As it was sent (ECMA-262); a format has none.
+    sent: String,
+    /// In the syntax of Rust's parser, for a search.
+    written: String,
+    table: Option<Automaton>,
+}
+
 /// The compiled patterns of a schema.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     ids: HashMap<String, PatternId>,
-    tables: Vec<Option<Automaton>>,
+    patterns: Vec<Pattern>,
     examples: HashMap<PatternId, &'static str>,
     bytes: usize,
     failures: usize,
@@ -35,13 +44,15 @@ impl Patterns {
     /// # Errors
     /// The parser's message about an ill-formed expression.
     pub(super) fn search(&mut self, pattern: &str) -> Result<PatternId, String> {
-        Ok(self.add(search_expression(pattern)?))
+        let expression = search_expression(pattern)?;
+        Ok(self.add(expression, pattern.to_owned(), from_ecma(pattern)))
     }
 
     /// A `format`; `None` if it asks for nothing.
     pub(super) fn format(&mut self, name: &str) -> Option<PatternId> {
         let expression = format::expression(name).filter(|expression| !expression.is_empty())?;
-        let id = self.add(expression);
+        let written = format!("^(?:{expression})$");
+        let id = self.add(expression, String::new(), written);
         self.examples.extend(format::example(name).map(|example| (id, example)));
         Some(id)
     }
@@ -53,10 +64,20 @@ impl Patterns {
 
     /// The table; `None` if the pattern is too large for one.
     pub(super) fn table(&self, id: PatternId) -> Option<&Automaton> {
-        self.tables[id].as_ref()
+        self.patterns[id].table.as_ref()
     }
 
-    fn add(&mut self, expression: String) -> PatternId {
+    /// The pattern as it was sent.
+    pub(super) fn sent(&self, id: PatternId) -> &str {
+        &self.patterns[id].sent
+    }
+
+    /// The pattern for a search in the syntax of Rust's parser.
+    pub(super) fn written(&self, id: PatternId) -> &str {
+        &self.patterns[id].written
+    }
+
+    fn add(&mut self, expression: String, sent: String, written: String) -> PatternId {
         if let Some(&id) = self.ids.get(&expression) {
             return id;
         }
@@ -64,9 +85,9 @@ impl Patterns {
         let table = if open { Automaton::new(&expression) } else { None };
         self.bytes += table.as_ref().map_or(0, Automaton::memory);
         self.failures += usize::from(open && table.is_none());
-        self.tables.push(table);
-        self.ids.insert(expression, self.tables.len() - 1);
-        self.tables.len() - 1
+        self.patterns.push(Pattern { sent, written, table });
+        self.ids.insert(expression, self.patterns.len() - 1);
+        self.patterns.len() - 1
     }
 }
 

@@ -5,20 +5,18 @@
 //!
 //! - `references`: where a `$ref` leads. `positive`: a schema that has to match. `negative`: one that must not.
 //! - `alternatives`: `if`, `dependent...` and `oneOf` as choices; `disjoint` tells which branches exclude each
-//!   other. `contains`: an item somewhere. `unique`: `uniqueItems`. `names`: `propertyNames`. `patterns`: patterns
-//!   that overlap. `constants`: all strings but some.
+//!   other. `contains`: an item somewhere. `unique`: `uniqueItems`. `names`: `propertyNames`. `constants`: all
+//!   strings but some.
 //! - `closing`: `unevaluated...`, and objects without members that the schema does not name. `ways` has the
-//!   choices written out. `counts`: bounds on the number of members.
+//!   choices written out.
 
 mod alternatives;
 mod closing;
 mod constants;
 mod contains;
-mod counts;
 mod disjoint;
 mod names;
 mod negative;
-mod patterns;
 mod positive;
 mod references;
 mod unique;
@@ -30,7 +28,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::error::SchemaError;
-use super::keywords::{change_subschemas, for_each_subschema};
+use super::keywords::for_each_subschema;
 use references::References;
 
 /// The place of a subschema in the schema that was sent.
@@ -83,7 +81,6 @@ impl Normal {
         {
             members.insert("$defs".to_owned(), Value::Object(definitions));
         }
-        change_subschemas(&mut schema, counts::write_out);
         Ok(Self { schema, sent: sent.clone() })
     }
 
