@@ -13,10 +13,12 @@
 //!
 //! [`Outline::grammar`] gives the schema that such a matcher should compile: `cells` tells apart the patterns of names.
 
+mod apart;
 mod automaton;
 mod cells;
 mod close;
 mod combine;
+mod ecma;
 mod error;
 mod format;
 mod grammar;

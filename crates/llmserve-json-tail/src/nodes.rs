@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::apart::Apart;
 use super::cells::{Cell, cells};
 use super::combine::{Budget, Combination, combinations};
 use super::error::SchemaError;
@@ -38,6 +39,7 @@ impl Nodes {
             ids: HashMap::new(),
             keys: Vec::new(),
             cells: HashMap::new(),
+            apart: Apart::default(),
             budget: Budget::new(),
         };
         builder.node(vec![0]);
@@ -56,6 +58,7 @@ struct Builder<'s> {
     keys: Vec<Vec<SourceId>>,
     /// Of patterns that may match the same names.
     cells: HashMap<Vec<PatternId>, Option<Vec<Cell>>>,
+    apart: Apart,
     budget: Budget,
 }
 
@@ -87,7 +90,7 @@ impl Builder<'_> {
 
     fn expand(&mut self, node: NodeId) -> Result<Vec<Shape>, SchemaError> {
         let key = self.keys[node].clone();
-        let combinations = combinations(self.schema, &key, &mut self.budget)?;
+        let combinations = combinations(self.schema, &key, &mut self.apart, &mut self.budget)?;
         let path = key.first().map_or("", |&id| self.schema.paths[id].as_str());
         let mut shapes = Vec::new();
         for combination in combinations {

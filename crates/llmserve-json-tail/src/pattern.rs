@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use jsonschema_regex::to_rust_regex;
 use regex_automata::util::syntax;
-use regex_syntax::hir::Hir;
+use regex_syntax::hir::{Hir, HirKind, Look};
 
 use super::automaton::Automaton;
 use super::format;
@@ -45,7 +45,7 @@ impl Patterns {
     /// The parser's message about an ill-formed expression.
     pub(super) fn search(&mut self, pattern: &str) -> Result<PatternId, String> {
         let expression = search_expression(pattern)?;
-        Ok(self.add(expression, pattern.to_owned(), from_ecma(pattern)))
+        Ok(self.add(expression, pattern.to_owned(), for_search(pattern)?))
     }
 
     /// A `format`; `None` if it asks for nothing.
@@ -107,6 +107,38 @@ pub(super) fn parse(pattern: &str) -> Result<Hir, String> {
         return Err("a quantifier follows `^` or `$`, which cannot be repeated".to_owned());
     }
     syntax::parse(&from_ecma(pattern)).map_err(|error| reason(&error.to_string()))
+}
+
+/// A pattern in the syntax of Rust's parser, with `^` only at its beginning, `$` only at its end and without word
+/// boundaries, where that is known: llguidance understands no others.
+fn for_search(pattern: &str) -> Result<String, String> {
+    if looks_inside(&parse(pattern)?)
+        && let Some(Written::Pattern(plain)) = Language::of(pattern).written()
+    {
+        return Ok(from_ecma(&plain));
+    }
+    Ok(from_ecma(pattern))
+}
+
+/// Whether a pattern looks around elsewhere than at its ends.
+fn looks_inside(expression: &Hir) -> bool {
+    let looks = |part: &Hir| !part.properties().look_set().is_empty();
+    match expression.kind() {
+        HirKind::Look(look) => !matches!(look, Look::Start | Look::End),
+        HirKind::Capture(capture) => looks_inside(&capture.sub),
+        HirKind::Alternation(branches) => branches.iter().any(looks_inside),
+        HirKind::Concat(parts) => {
+            let last = parts.len() - 1;
+            let is_end = |place: usize, part: &Hir| match part.kind() {
+                HirKind::Look(Look::Start) => place == 0,
+                HirKind::Look(Look::End) => place == last,
+                _ => false,
+            };
+            parts.iter().enumerate().any(|(place, part)| looks(part) && !is_end(place, part))
+        }
+        HirKind::Repetition(_) => looks(expression),
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) => false,
+    }
 }
 
 /// A JSON Schema pattern (ECMA-262) in the syntax of Rust's parser, in which `.`, `\d`, `\w` and `\s` have other

@@ -1,22 +1,24 @@
-//! A schema as the validator should get it: patterns without look-ahead, and references that are URIs.
+//! A schema as the validator should get it: patterns without look-ahead and of strict syntax, and references that are
+//! URIs.
 
 use serde_json::Value;
 
+use super::ecma::strict;
 use super::keywords::change_subschemas;
 use super::pattern::without_lookahead;
 
 /// Replaces what the validator does not read by what means the same: patterns with a look-ahead that are known to have
-/// an equivalent without, and references with characters that a URI cannot have.
+/// an equivalent without, patterns that only a lenient parser takes, and references with characters that a URI cannot
+/// have.
 pub fn for_validator(schema: &mut Value) {
     change_subschemas(schema, |members| {
         if let Some(Value::String(pattern)) = members.get_mut("pattern")
-            && let Some(plain) = without_lookahead(pattern)
         {
-            *pattern = plain;
+            *pattern = plain(pattern);
         }
         if let Some(Value::Object(patterns)) = members.get_mut("patternProperties") {
             let old = std::mem::take(patterns).into_iter();
-            *patterns = old.map(|(name, value)| (without_lookahead(&name).unwrap_or(name), value)).collect();
+            *patterns = old.map(|(name, value)| (plain(&name), value)).collect();
         }
         for keyword in ["$ref", "$dynamicRef", "$id"] {
             if let Some(Value::String(reference)) = members.get_mut(keyword) {
@@ -24,6 +26,11 @@ pub fn for_validator(schema: &mut Value) {
             }
         }
     });
+}
+
+fn plain(pattern: &str) -> String {
+    let strict = strict(pattern);
+    without_lookahead(&strict).unwrap_or(strict)
 }
 
 /// A reference with the characters that a URI reference cannot have encoded (RFC 3986).

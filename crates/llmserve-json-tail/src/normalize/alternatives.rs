@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use super::super::error::SchemaError;
 use super::disjoint::are_disjoint;
-use super::{Place, Rewriter, Sent, Sign, all_of, any_of};
+use super::{Place, Rewriter, Sent, Sign, all_of, any_of, never};
 
 impl<'s> Rewriter<'s> {
-    /// One branch, and none of those that may match beside it.
+    /// One branch, and none of those that may match beside it. A branch is left out if another one may match beside it
+    /// and cannot be excluded.
     pub(super) fn one_of(&mut self, sent: &Sent<'s, '_>) -> Result<Value, SchemaError> {
         let branches = sent.children("oneOf");
         if branches.is_empty() {
@@ -18,6 +19,7 @@ impl<'s> Rewriter<'s> {
         let schemas = self.each(&branches, "oneOf", Sign::Is)?;
         let mut ways = Vec::new();
         let mut excluded: Vec<Option<Value>> = vec![None; schemas.len()];
+        let mut left_out = None;
         for (index, schema) in schemas.iter().enumerate() {
             let mut parts = vec![schema.clone()];
             for (other, at) in branches.iter().enumerate() {
@@ -28,19 +30,30 @@ impl<'s> Rewriter<'s> {
                     parts.push(self.copy(known, sent.path)?);
                     continue;
                 }
-                let not = self.negated(at, "oneOf", Sign::Not).map_err(|error| {
-                    let reason = format!(
-                        "branches {} and {} may both match, and excluding `{}` is not supported",
-                        index.min(other),
-                        index.max(other),
-                        error.keyword
-                    );
-                    sent.error("oneOf", reason)
-                })?;
+                let not = match self.negated(at, "oneOf", Sign::Not) {
+                    Ok(not) => not,
+                    Err(error) => {
+                        let reason = format!(
+                            "branches {} and {} may both match, and excluding `{}` is not supported",
+                            index.min(other),
+                            index.max(other),
+                            error.keyword
+                        );
+                        left_out.get_or_insert_with(|| sent.error("oneOf", reason));
+                        Value::Bool(false)
+                    }
+                };
                 parts.push(not.clone());
                 excluded[other] = Some(not);
             }
             ways.push(all_of(parts));
+        }
+        ways.retain(|way| *way != Value::Bool(false));
+        if let Some(error) = left_out {
+            if ways.is_empty() {
+                return Err(error);
+            }
+            ways.push(never());
         }
         let one = any_of(ways);
         Ok(if one.is_object() { self.object(sent.path, one) } else { one })
@@ -85,9 +98,15 @@ impl<'s> Rewriter<'s> {
             return Ok(None);
         }
         let met = self.schema(&condition, "if", Sign::Is)?;
-        let unmet = self.negated(&condition, "if", Sign::Not).map_err(|error| {
-            sent.error("if", format!("the failure of `{}` is not supported as a condition", error.keyword))
-        })?;
+        // Where the failure is not known as a schema, the condition is met.
+        let unmet = match self.negated(&condition, "if", Sign::Not) {
+            Ok(unmet) => unmet,
+            Err(_) if met != Value::Bool(false) => never(),
+            Err(error) => {
+                let reason = format!("the failure of `{}` is not supported as a condition", error.keyword);
+                return Err(sent.error("if", reason));
+            }
+        };
         let branch = |this: &mut Self, at: Option<Place<'s>>, keyword| {
             at.map_or(Ok(Value::Bool(true)), |at| this.schema(&at, keyword, Sign::Is))
         };

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::super::error::SchemaError;
 use super::super::language::{Language, Written};
 use super::positive::Draft;
-use super::{Place, Rewriter, Sent, Sign, all_of, any_of, constants, narrow};
+use super::{Place, Rewriter, Sent, Sign, all_of, any_of, constants, narrow, never};
 
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
@@ -33,7 +33,7 @@ impl<'s> Rewriter<'s> {
             if ways.is_empty() {
                 return Err(sent.unsupported(keyword));
             }
-            ways.push(narrow(json!({"allOf": [false]})));
+            ways.push(never());
         }
         let ways = ways.into_iter().map(|way| self.object(sent.path, way)).collect();
         Ok(any_of(ways))
@@ -186,7 +186,7 @@ fn other_types(sent: &Sent<'_, '_>, value: &Value) -> Result<Option<Value>, Sche
     let others: Vec<&str> = TYPES.into_iter().filter(|kind| !is_named(kind)).collect();
     let leaves_out = names.contains(&"integer") && !names.contains(&"number");
     Ok(match (others.is_empty(), leaves_out) {
-        (true, true) => Some(narrow(json!({"allOf": [false]}))),
+        (true, true) => Some(never()),
         (true, false) => None,
         (false, true) => Some(narrow(json!({"type": others}))),
         (false, false) => Some(json!({"type": others})),
