@@ -3,35 +3,60 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
-use super::apart::Apart;
+use super::apart::{Apart, NameId};
 use super::error::SchemaError;
+use super::pattern::Patterns;
 use super::read::Schema;
 use super::source::{Link, Rules, Source, SourceId, Types};
 
-/// Maximum number of ways that are followed for one place, and of those that are kept. Beyond it the ways that choose
-/// later branches most often are left out.
-const MAX_STEPS: usize = 1500;
-const MAX_KEPT: usize = 200;
+/// Maximum number of ways that are followed for one place, and of those that are kept, among the ways in which more than
+/// one choice falls on a later branch. The more has been written, the fewer are kept.
+const MAX_STEPS: usize = 500;
+const MAX_KEPT: usize = 64;
+const MIN_KEPT: usize = 8;
+/// After so many units have been written, the fewest are kept.
+const MUCH: usize = 150_000;
+/// Maximum number of ways that are kept of one place.
+const MAX_WAYS: usize = 2000;
+/// More ways than that are not compared with each other.
+const MAX_COMPARED: usize = 256;
 /// How far references are followed for a first look at a branch.
 const MAX_LOOK: usize = 3;
 
 /// Bounds the work and the memory that a whole schema takes: everything that is visited or kept
 /// is paid for.
 #[derive(Debug)]
-pub(super) struct Budget(usize);
+pub(super) struct Budget {
+    left: usize,
+    written: usize,
+}
+
+/// Some 100 ms: a unit is a comparison, or some 20 bytes.
+const BUDGET: usize = 1_500_000;
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Self(4_000_000)
+        Self { left: BUDGET, written: 0 }
     }
 
     /// # Errors
     /// The budget is spent; `path` is where.
     pub(super) fn pay(&mut self, cost: usize, path: &str) -> Result<(), SchemaError> {
-        let left = self.0.checked_sub(cost);
+        let left = self.left.checked_sub(cost);
         let reason = "is too large: its alternatives and merged members are too many";
-        self.0 = left.ok_or_else(|| SchemaError::new("schema", path, reason))?;
+        self.left = left.ok_or_else(|| SchemaError::new("schema", path, reason))?;
         Ok(())
+    }
+
+    /// Pays for what becomes a part of the grammar.
+    pub(super) fn write(&mut self, cost: usize, path: &str) -> Result<(), SchemaError> {
+        self.written += cost;
+        self.pay(cost, path)
+    }
+
+    /// How many ways of a place are kept.
+    fn num_kept(&self) -> usize {
+        MIN_KEPT + (MAX_KEPT - MIN_KEPT) * MUCH.saturating_sub(self.written) / MUCH
     }
 }
 
@@ -65,6 +90,8 @@ struct Choice<'s> {
     id: ChoiceId,
     branches: &'s [SourceId],
     from: usize,
+    /// Whether it stands in a branch of another choice.
+    is_nested: bool,
 }
 
 /// A way to choose that is still being followed.
@@ -72,30 +99,43 @@ struct Choice<'s> {
 struct Open<'s> {
     types: Types,
     own: Vec<SourceId>,
+    /// Names of members that an object needs, and of those that it cannot have.
+    required: Vec<NameId>,
+    clashing: Vec<NameId>,
     /// What has been drawn in, and by which earlier entry.
     drawn: Vec<(SourceId, Option<usize>)>,
     choices: Vec<Choice<'s>>,
     chosen: Vec<(ChoiceId, SourceId)>,
-    /// How many choices fell on another branch than the first one that may match.
+    /// How many choices fell on another branch than the first one that may match; those within branches do not count.
     num_later: usize,
+}
+
+/// The ways to choose at a place.
+pub(super) struct Combinations {
+    pub(super) ways: Vec<Combination>,
+    /// Whether there are more.
+    pub(super) is_cut: bool,
 }
 
 /// All ways to choose for a value that has to match `sources`; none if they contradict each other. Of very many, those
 /// that choose first branches most often.
 ///
 /// # Errors
-/// The budget is spent, or none of very many ways was whole.
+/// The budget is spent.
 pub(super) fn combinations(
     schema: &Schema,
     sources: &[SourceId],
-    apart: &mut Apart,
-    budget: &mut Budget,
-) -> Result<Vec<Combination>, SchemaError> {
+    patterns: &Patterns,
+    (apart, budget): (&mut Apart, &mut Budget),
+) -> Result<Combinations, SchemaError> {
     let path = sources.first().map_or("", |&id| schema.paths[id].as_str());
-    let mut search = Search { schema, apart, budget, path };
+    let num_kept = budget.num_kept();
+    let mut search = Search { schema, patterns, apart, budget, path };
     let mut begin = Open {
         types: Types::ALL,
         own: Vec::new(),
+        required: Vec::new(),
+        clashing: Vec::new(),
         drawn: Vec::new(),
         choices: Vec::new(),
         chosen: Vec::new(),
@@ -103,15 +143,20 @@ pub(super) fn combinations(
     };
     let mut is_alive = true;
     for &id in sources {
-        is_alive = is_alive && search.draw(&mut begin, id, None)?;
+        is_alive = is_alive && search.draw(&mut begin, id, None, false)?;
     }
     // Of those with the fewest later branches, the newest.
     let mut open = BinaryHeap::from([(Reverse(0), 0)]);
     let mut ways = vec![is_alive.then_some(begin)];
     let mut done = Vec::new();
-    let mut num_steps = 0;
+    let (mut num_steps, mut is_cut) = (0, false);
     while let Some((_, index)) = open.pop() {
         let Some(mut way) = ways[index].take() else { continue };
+        let is_full = done.len() >= num_kept || num_steps >= MAX_STEPS;
+        if way.num_later > 1 && is_full && !done.is_empty() || done.len() >= MAX_WAYS {
+            is_cut = true;
+            break;
+        }
         num_steps += 1;
         match search.next(&mut way)? {
             Next::Dead => {}
@@ -120,7 +165,7 @@ pub(super) fn combinations(
                 for (place, &branch) in live.iter().enumerate().rev() {
                     search.pay(1 + way.size() / 8)?;
                     let mut next = way.clone();
-                    next.num_later += place.min(1);
+                    next.num_later += usize::from(place > 0 && !choice.is_nested);
                     if search.choose(&mut next, choice, branch)? {
                         open.push((Reverse(next.num_later), ways.len()));
                         ways.push(Some(next));
@@ -128,22 +173,19 @@ pub(super) fn combinations(
                 }
             }
         }
-        if done.len() >= MAX_KEPT || num_steps >= MAX_STEPS {
-            break;
-        }
-    }
-    if done.is_empty() && !open.is_empty() {
-        let reason = format!("none of the first {num_steps} ways to choose among its branches can be followed");
-        return Err(SchemaError::new("anyOf", path, reason));
     }
     // In the order of the text.
     let mut ways = widest(done);
     ways.sort_by(|one, other| one.places(schema).cmp(&other.places(schema)));
-    Ok(ways.iter().map(|way| way.in_order(schema, sources)).collect())
+    let ways = ways.iter().map(|way| way.in_order(schema, sources)).collect();
+    Ok(Combinations { ways, is_cut })
 }
 
 /// The ways without those that ask for more than another one.
 fn widest(mut ways: Vec<Open<'_>>) -> Vec<Open<'_>> {
+    if ways.len() > MAX_COMPARED {
+        return ways;
+    }
     ways.sort_by_key(|way| way.own.len());
     let mut kept: Vec<(Open<'_>, HashSet<SourceId>)> = Vec::new();
     for way in ways {
@@ -163,8 +205,13 @@ enum Next<'s> {
     Branches(Choice<'s>, Vec<SourceId>),
 }
 
+fn is_object(types: Types) -> bool {
+    (types & Types::OBJECT) == types
+}
+
 struct Search<'s, 'a> {
     schema: &'s Schema,
+    patterns: &'a Patterns,
     apart: &'a mut Apart,
     budget: &'a mut Budget,
     path: &'a str,
@@ -177,7 +224,7 @@ impl<'s> Search<'s, '_> {
 
     /// Takes in what `id` says. False if nothing can match it: it contradicts what was taken in, or a branch leads
     /// back to its own choice.
-    fn draw(&mut self, way: &mut Open<'s>, id: SourceId, from: Option<usize>) -> Result<bool, SchemaError> {
+    fn draw(&mut self, way: &mut Open<'s>, id: SourceId, from: Option<usize>, is_nested: bool) -> Result<bool, SchemaError> {
         let mut todo = vec![(id, from)];
         while let Some((id, from)) = todo.pop() {
             let rules = match &self.schema.sources[id] {
@@ -198,14 +245,14 @@ impl<'s> Search<'s, '_> {
             for (place, link) in rules.links.iter().enumerate() {
                 match link {
                     Link::Own => {
-                        if !self.is_beside(way, id)? {
-                            return Ok(false);
-                        }
+                        let Some(clashing) = self.beside(way, id, rules)? else { return Ok(false) };
+                        way.clashing.extend(clashing);
+                        way.required.extend_from_slice(&self.apart.required(self.schema, id));
                         way.own.push(id);
                     }
                     Link::Also(target) => todo.push((*target, Some(here))),
                     Link::Choice(branches) => {
-                        way.choices.push(Choice { id: (id, place), branches, from: here });
+                        way.choices.push(Choice { id: (id, place), branches, from: here, is_nested });
                     }
                 }
             }
@@ -213,10 +260,27 @@ impl<'s> Search<'s, '_> {
         Ok(!way.types.is_empty())
     }
 
-    /// Whether the own keywords of `id` may match beside those that were taken in.
-    fn is_beside(&mut self, way: &Open<'s>, id: SourceId) -> Result<bool, SchemaError> {
+    /// The members that an object cannot have any more beside the own keywords of `id`; `None` if these match nothing
+    /// beside those that were taken in.
+    fn beside(
+        &mut self,
+        way: &Open<'s>,
+        id: SourceId,
+        rules: &Rules,
+    ) -> Result<Option<Vec<NameId>>, SchemaError> {
         self.pay(way.own.len())?;
-        Ok(!way.own.iter().any(|&other| self.apart.own(self.schema, id, other)))
+        let mut clashing = Vec::new();
+        for &other in &way.own {
+            if self.apart.own(self.schema, self.patterns, id, other) {
+                return Ok(None);
+            }
+            clashing.extend_from_slice(&self.apart.clashes(self.schema, self.patterns, id, other));
+        }
+        let required = self.apart.required(self.schema, id);
+        let is_required = |name: &NameId| way.required.contains(name) || required.contains(name);
+        let is_dead = is_object(way.types & rules.types)
+            && (clashing.iter().any(is_required) || way.clashing.iter().any(|name| required.contains(name)));
+        Ok((!is_dead).then_some(clashing))
     }
 
     fn choose(
@@ -227,7 +291,7 @@ impl<'s> Search<'s, '_> {
     ) -> Result<bool, SchemaError> {
         way.choices.retain(|other| other.id != choice.id);
         way.chosen.push((choice.id, branch));
-        self.draw(way, branch, Some(choice.from))
+        self.draw(way, branch, Some(choice.from), true)
     }
 
     /// Makes the choices that are none, and finds the one with the fewest branches.
@@ -266,7 +330,12 @@ impl<'s> Search<'s, '_> {
                 }
                 continue;
             }
-            return Ok(best.map_or(Next::Whole, |(choice, live)| Next::Branches(choice, live)));
+            let is_dead = is_object(way.types) && way.clashing.iter().any(|name| way.required.contains(name));
+            return Ok(match best {
+                _ if is_dead => Next::Dead,
+                Some((choice, live)) => Next::Branches(choice, live),
+                None => Next::Whole,
+            });
         }
     }
 
@@ -282,7 +351,7 @@ impl<'s> Search<'s, '_> {
         }
         for link in &rules.links {
             let may_match = match link {
-                Link::Own => self.is_beside(way, branch)?,
+                Link::Own => self.beside(way, branch, rules)?.is_some(),
                 Link::Also(target) if depth < MAX_LOOK => self.may_match(way, *target, depth + 1)?,
                 Link::Also(_) | Link::Choice(_) => true,
             };

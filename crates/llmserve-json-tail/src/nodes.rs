@@ -27,6 +27,8 @@ pub(super) struct Nodes {
     pub(super) shapes: Vec<Vec<Shape>>,
     /// The subschemas of each place.
     pub(super) keys: Vec<Vec<SourceId>>,
+    /// Whether some place has more ways to choose among branches than its shapes.
+    pub(super) is_cut: bool,
 }
 
 impl Nodes {
@@ -41,13 +43,14 @@ impl Nodes {
             cells: HashMap::new(),
             apart: Apart::default(),
             budget: Budget::new(),
+            is_cut: false,
         };
         builder.node(vec![0]);
         let mut shapes = Vec::new();
         while shapes.len() < builder.keys.len() {
             shapes.push(builder.expand(shapes.len())?);
         }
-        Ok(Self { shapes, keys: builder.keys })
+        Ok(Self { shapes, keys: builder.keys, is_cut: builder.is_cut })
     }
 }
 
@@ -60,6 +63,7 @@ struct Builder<'s> {
     cells: HashMap<Vec<PatternId>, Option<Vec<Cell>>>,
     apart: Apart,
     budget: Budget,
+    is_cut: bool,
 }
 
 impl Builder<'_> {
@@ -90,14 +94,16 @@ impl Builder<'_> {
 
     fn expand(&mut self, node: NodeId) -> Result<Vec<Shape>, SchemaError> {
         let key = self.keys[node].clone();
-        let combinations = combinations(self.schema, &key, &mut self.apart, &mut self.budget)?;
+        let found = combinations(self.schema, &key, self.patterns, (&mut self.apart, &mut self.budget))?;
         let path = key.first().map_or("", |&id| self.schema.paths[id].as_str());
         let mut shapes = Vec::new();
-        for combination in combinations {
+        self.is_cut |= found.is_cut;
+        for combination in found.ways {
             let before = shapes.len();
             self.add_shapes(&combination, &mut shapes);
             let cost = shapes[before..].iter().map(size).sum::<usize>();
-            self.budget.pay(cost.saturating_mul(combination.num_sources().max(1)), path)?;
+            self.budget.write(cost, path)?;
+            self.budget.pay(cost.saturating_mul(combination.num_sources()), path)?;
         }
         if self.keys.len() > MAX_NODES {
             let reason = format!("is too large: it has more than {MAX_NODES} different places");

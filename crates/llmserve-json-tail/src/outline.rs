@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::error::SchemaError;
 use super::grammar::{self, Schemas};
+use super::keywords::for_each_subschema;
 use super::nodes::Nodes;
-use super::normalize::Normal;
+use super::normalize::{NARROW, Normal};
 use super::pattern::Patterns;
 use super::read::{self, Schema};
 use super::shape::{NodeId, Shape};
@@ -39,10 +40,12 @@ impl Outline {
     }
 
     fn read(schema: &Value) -> Result<Self, SchemaError> {
+        let mut is_narrow = false;
+        for_each_subschema(schema, |_, map| is_narrow |= map.contains_key(NARROW));
         let (schema, mut patterns) = read::read(schema)?;
         let nodes = Nodes::new(&schema, &mut patterns)?;
         let witnesses = Witnesses::new(&nodes, &patterns);
-        refuse_impossible(&schema, &nodes, &witnesses)?;
+        refuse_impossible(&schema, &nodes, &witnesses, is_narrow)?;
         let shapes = || nodes.shapes.iter().flatten();
         let has_multiples =
             shapes().any(|shape| matches!(shape, Shape::Number(rule) if !rule.multiples.is_empty()));
@@ -68,10 +71,13 @@ impl Outline {
 
     /// The place in the schema that was compiled from which a subschema of [`Self::grammar`] stems.
     #[must_use]
-    pub fn origin(&self, pointer: &str) -> &str {
-        let name = pointer.strip_prefix("/$defs/").and_then(|rest| rest.split('/').next());
-        let node = name.and_then(grammar::node_of).unwrap_or(0);
-        self.paths.get(node).map_or("", String::as_str)
+    pub fn origin(&self, pointer: &str) -> String {
+        let (name, rest) = match pointer.strip_prefix("/$defs/") {
+            Some(inner) => inner.find('/').map_or((inner, ""), |end| inner.split_at(end)),
+            None => ("", pointer),
+        };
+        let path = grammar::node_of(name).and_then(|node| self.paths.get(node));
+        format!("{}{rest}", path.map_or("", String::as_str))
     }
 
     /// Whether there is a `multipleOf` anywhere.
@@ -102,8 +108,17 @@ impl Outline {
     }
 }
 
+const CONTRADICTION: &str = "no value can match it: its keywords contradict each other";
+const NOT_FOUND: &str = "no value was found that matches it among those that can be written: it has too many alternatives, \
+                         or excludes what is not supported";
+
 /// Refuses schemas without a document, or with none of a length that could be written.
-fn refuse_impossible(schema: &Schema, nodes: &Nodes, witnesses: &Witnesses) -> Result<(), SchemaError> {
+fn refuse_impossible(
+    schema: &Schema,
+    nodes: &Nodes,
+    witnesses: &Witnesses,
+    is_narrow: bool,
+) -> Result<(), SchemaError> {
     let length = witnesses.length(0);
     if length <= MAX_BYTES {
         return Ok(());
@@ -115,7 +130,10 @@ fn refuse_impossible(schema: &Schema, nodes: &Nodes, witnesses: &Witnesses) -> R
         let reason = format!("its shortest document has {length} bytes; the limit is {MAX_BYTES}");
         return Err(SchemaError::new("schema", "", reason));
     }
-    let (node, reason) = culprit(nodes, witnesses);
+    let (node, mut reason) = culprit(nodes, witnesses);
+    if reason == CONTRADICTION && (is_narrow || nodes.is_cut) {
+        reason = NOT_FOUND;
+    }
     let path = nodes.keys[node].first().map_or("", |&id| schema.paths[id].as_str());
     Err(SchemaError::new("schema", path, reason))
 }
@@ -132,7 +150,7 @@ fn culprit(nodes: &Nodes, witnesses: &Witnesses) -> (NodeId, &'static str) {
         let next = shapes.flat_map(needed).find(|&child| witnesses.length(child) == witness::NONE);
         match next {
             Some(child) => node = child,
-            None => return (node, "no value can match it: its keywords contradict each other"),
+            None => return (node, CONTRADICTION),
         }
     }
 }

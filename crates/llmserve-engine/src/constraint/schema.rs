@@ -89,7 +89,7 @@ impl Schema {
 
     /// llguidance's message about `grammar`, in the client's terms.
     pub(super) fn refusal(&self, outline: &Outline, grammar: &Value, message: &str) -> Error {
-        refusal::from_schema(grammar, |pointer| self.normal.origin(outline.origin(pointer)), message)
+        refusal::from_schema(grammar, |pointer| self.normal.origin(&outline.origin(pointer)), message)
     }
 
     /// Refuses schemas that would take llguidance too long without its noticing.

@@ -136,7 +136,8 @@ fn boundaries(expression: &Hir, out: &mut Vec<char>) {
                 boundaries(part, out);
             }
         }
-        HirKind::Look(Look::WordAscii | Look::WordAsciiNegate) => {
+        HirKind::Look(Look::WordUnicode | Look::WordUnicodeNegate) => {
+            add('\0', '\x7f');
             for (first, last) in [('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')] {
                 add(first, last);
             }

@@ -36,7 +36,7 @@ pub(super) const ORIGIN: &str = "x-origin";
 /// A subschema whose members and items do not count as evaluated: it stems from a negation.
 const UNSEEN: &str = "x-unseen";
 /// A subschema that leaves out documents: what it excludes may still match the schema that was sent.
-const NARROW: &str = "x-narrow";
+pub(super) const NARROW: &str = "x-narrow";
 /// `unevaluatedProperties` and `unevaluatedItems`, until `closing` settles them.
 const REST_OF_MEMBERS: &str = "x-rest-of-members";
 const REST_OF_ITEMS: &str = "x-rest-of-items";
@@ -192,6 +192,10 @@ struct Rewriter<'s> {
     num_schemas: usize,
     /// How many negations are around the schema that is being rewritten.
     num_negations: usize,
+    /// The names of members in the branches among which one is excluded.
+    sibling_names: Rc<Vec<String>>,
+    /// How many branches that are referred to are being excluded.
+    num_excluded: usize,
 }
 
 /// A subschema that is referred to: its place, whether it has to match, whether a negation is around it.
@@ -207,6 +211,8 @@ impl<'s> Rewriter<'s> {
             looked_up: HashMap::new(),
             num_schemas: 0,
             num_negations: 0,
+            sibling_names: Rc::default(),
+            num_excluded: 0,
         }
     }
 
