@@ -42,7 +42,8 @@ impl Apart {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let (Source::Rules(one), Source::Rules(other)) = (&schema.sources[one], &schema.sources[other]) else {
+        let (Source::Rules(one), Source::Rules(other)) = (&schema.sources[one], &schema.sources[other])
+        else {
             return false;
         };
         let found = Comparison { schema, patterns, depth: 0, num_steps: 0 }.rules(one, other);
@@ -67,7 +68,8 @@ impl Apart {
         let mut found = Vec::new();
         if let (Source::Rules(one), Source::Rules(other)) = (&schema.sources[one], &schema.sources[other]) {
             let (one, other) = (&one.record, &other.record);
-            let all = one.order.iter().chain(other.order.iter().filter(|name| !one.named.contains_key(*name)));
+            let all =
+                one.order.iter().chain(other.order.iter().filter(|name| !one.named.contains_key(*name)));
             for name in all {
                 let (Some(ours), Some(theirs)) = (member(one, name), member(other, name)) else { continue };
                 if (Comparison { schema, patterns, depth: 1, num_steps: 0 }).sources(ours, theirs) {

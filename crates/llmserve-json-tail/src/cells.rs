@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn names_that_match_no_pattern() {
-        let Some(Written::Pattern(pattern)) = others(&["^a", "^[b-z]"]) else { unreachable!("there are some") };
+        let Some(Written::Pattern(pattern)) = others(&["^a", "^[b-z]"]) else {
+            unreachable!("there are some")
+        };
         let table = Automaton::of_search(&pattern).unwrap();
         assert!(table.matches("A") && table.matches("") && !table.matches("a") && !table.matches("zA"));
         assert_eq!(others(&["^a", "^[^a]", "^$"]), Some(Written::Nothing));

@@ -4,61 +4,20 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
 use super::apart::{Apart, NameId};
+use super::budget::Budget;
 use super::error::SchemaError;
 use super::pattern::Patterns;
 use super::read::Schema;
 use super::source::{Link, Rules, Source, SourceId, Types};
 
-/// Maximum number of ways that are followed for one place, and of those that are kept, among the ways in which more than
-/// one choice falls on a later branch. The more has been written, the fewer are kept.
+/// Maximum number of ways that are followed for one place, if more than one choice falls on a later branch.
 const MAX_STEPS: usize = 500;
-const MAX_KEPT: usize = 64;
-const MIN_KEPT: usize = 8;
-/// After so many units have been written, the fewest are kept.
-const MUCH: usize = 150_000;
 /// Maximum number of ways that are kept of one place.
 const MAX_WAYS: usize = 2000;
 /// More ways than that are not compared with each other.
 const MAX_COMPARED: usize = 256;
 /// How far references are followed for a first look at a branch.
 const MAX_LOOK: usize = 3;
-
-/// Bounds the work and the memory that a whole schema takes: everything that is visited or kept
-/// is paid for.
-#[derive(Debug)]
-pub(super) struct Budget {
-    left: usize,
-    written: usize,
-}
-
-/// Some 100 ms: a unit is a comparison, or some 20 bytes.
-const BUDGET: usize = 1_500_000;
-
-impl Budget {
-    pub(super) fn new() -> Self {
-        Self { left: BUDGET, written: 0 }
-    }
-
-    /// # Errors
-    /// The budget is spent; `path` is where.
-    pub(super) fn pay(&mut self, cost: usize, path: &str) -> Result<(), SchemaError> {
-        let left = self.left.checked_sub(cost);
-        let reason = "is too large: its alternatives and merged members are too many";
-        self.left = left.ok_or_else(|| SchemaError::new("schema", path, reason))?;
-        Ok(())
-    }
-
-    /// Pays for what becomes a part of the grammar.
-    pub(super) fn write(&mut self, cost: usize, path: &str) -> Result<(), SchemaError> {
-        self.written += cost;
-        self.pay(cost, path)
-    }
-
-    /// How many ways of a place are kept.
-    fn num_kept(&self) -> usize {
-        MIN_KEPT + (MAX_KEPT - MIN_KEPT) * MUCH.saturating_sub(self.written) / MUCH
-    }
-}
 
 /// The subschemas of one way to choose, in the order of the text.
 #[derive(Debug, Clone)]
@@ -224,7 +183,13 @@ impl<'s> Search<'s, '_> {
 
     /// Takes in what `id` says. False if nothing can match it: it contradicts what was taken in, or a branch leads
     /// back to its own choice.
-    fn draw(&mut self, way: &mut Open<'s>, id: SourceId, from: Option<usize>, is_nested: bool) -> Result<bool, SchemaError> {
+    fn draw(
+        &mut self,
+        way: &mut Open<'s>,
+        id: SourceId,
+        from: Option<usize>,
+        is_nested: bool,
+    ) -> Result<bool, SchemaError> {
         let mut todo = vec![(id, from)];
         while let Some((id, from)) = todo.pop() {
             let rules = match &self.schema.sources[id] {

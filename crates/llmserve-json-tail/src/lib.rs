@@ -15,6 +15,7 @@
 
 mod apart;
 mod automaton;
+mod budget;
 mod cells;
 mod close;
 mod combine;

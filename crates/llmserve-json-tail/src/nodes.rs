@@ -8,8 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::apart::Apart;
+use super::budget::Budget;
 use super::cells::{Cell, cells};
-use super::combine::{Budget, Combination, combinations};
+use super::combine::{Combination, combinations};
 use super::error::SchemaError;
 use super::number::NumberRule;
 use super::pattern::{PatternId, Patterns};
@@ -180,9 +181,10 @@ impl Builder<'_> {
 
     /// What one object schema says about the member `name`.
     fn member(&self, rule: &RecordRule, name: &str) -> Vec<SourceId> {
-        let matching = rule.patterns.iter().filter(|(pattern, _)| {
-            self.patterns.table(*pattern).is_some_and(|table| table.matches(name))
-        });
+        let matching = rule
+            .patterns
+            .iter()
+            .filter(|(pattern, _)| self.patterns.table(*pattern).is_some_and(|table| table.matches(name)));
         let mut sources: Vec<SourceId> = rule.named.get(name).copied().into_iter().collect();
         sources.extend(matching.map(|(_, source)| *source));
         if sources.is_empty() {

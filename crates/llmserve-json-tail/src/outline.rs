@@ -65,7 +65,11 @@ impl Outline {
     pub fn grammar(&self) -> Result<Value, SchemaError> {
         let schemas = Schemas::new(&self.nodes, &self.patterns, &self.witnesses);
         schemas.root().map_err(|(node, keyword)| {
-            SchemaError::new(keyword, &self.paths[node], "it is not supported beside that many optional properties")
+            SchemaError::new(
+                keyword,
+                &self.paths[node],
+                "it is not supported beside that many optional properties",
+            )
         })
     }
 

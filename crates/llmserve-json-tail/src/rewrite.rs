@@ -12,8 +12,7 @@ use super::pattern::without_lookahead;
 /// have.
 pub fn for_validator(schema: &mut Value) {
     change_subschemas(schema, |members| {
-        if let Some(Value::String(pattern)) = members.get_mut("pattern")
-        {
+        if let Some(Value::String(pattern)) = members.get_mut("pattern") {
             *pattern = plain(pattern);
         }
         if let Some(Value::Object(patterns)) = members.get_mut("patternProperties") {

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use llmserve_json_tail::{
-    Normal, Objects, Outline, SchemaError, for_each_subschema, for_validator, numbers,
-};
+use llmserve_json_tail::{Normal, Objects, Outline, SchemaError, for_each_subschema, for_validator, numbers};
 use serde_json::{Map, Value};
 
 use super::document;
@@ -84,7 +82,9 @@ impl Schema {
 
     /// The schema that llguidance compiles. It allows no white space between tokens: a model could write it for ever.
     pub(super) fn grammar(&self, outline: &Outline) -> Result<Value, Error> {
-        outline.grammar().map_err(|error| refuse_at(&error.keyword, &self.normal.origin(&error.path), &error.reason))
+        outline
+            .grammar()
+            .map_err(|error| refuse_at(&error.keyword, &self.normal.origin(&error.path), &error.reason))
     }
 
     /// llguidance's message about `grammar`, in the client's terms.

@@ -32,9 +32,8 @@ pub(super) fn choices(num: usize, bounds: (usize, Option<usize>), has_free: bool
     let mut choices = Choices { num, has_free, left: MAX_MEMBERS, found: Vec::new() };
     let is_whole = match max {
         None => choices.at_least(min),
-        Some(max) if has_free => (0..=max.min(num)).all(|count| {
-            choices.exactly(count, (min.saturating_sub(count), Some(max - count)))
-        }),
+        Some(max) if has_free => (0..=max.min(num))
+            .all(|count| choices.exactly(count, (min.saturating_sub(count), Some(max - count)))),
         Some(max) => (min..=max).all(|count| choices.exactly(count, (0, None))),
     };
     is_whole.then_some(choices.found)
@@ -113,7 +112,17 @@ mod tests {
     #[test]
     fn choices_are_all_sets_of_that_size() {
         let num = 4;
-        for (min, max) in [(0, Some(0)), (0, Some(1)), (0, Some(3)), (1, None), (2, None), (4, None), (1, Some(1)), (2, Some(3)), (5, None)] {
+        for (min, max) in [
+            (0, Some(0)),
+            (0, Some(1)),
+            (0, Some(3)),
+            (1, None),
+            (2, None),
+            (4, None),
+            (1, Some(1)),
+            (2, Some(3)),
+            (5, None),
+        ] {
             for num_free in 0..4 {
                 let has_free = num_free > 0;
                 let choices = choices(num, (min, max), has_free).unwrap();

@@ -280,8 +280,7 @@ fn number(rule: &NumberRule) -> Value {
     bounds::draw_in(&mut out);
     let mut multiples = rule.multiples.iter().map(|step| json!(step.to_f64()));
     out.extend(multiples.next().map(|step| ("multipleOf".to_owned(), step)));
-    let more: Vec<Value> =
-        multiples.map(|step| json!({"type": out["type"], "multipleOf": step})).collect();
+    let more: Vec<Value> = multiples.map(|step| json!({"type": out["type"], "multipleOf": step})).collect();
     if let Some(literals) = &rule.literals {
         let numbers = literals.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
         out.insert("enum".to_owned(), numbers.collect());
