@@ -8,6 +8,8 @@ const BUDGET: usize = 1_500_000;
 /// on a later branch. The more has been written, the fewer are kept.
 const MAX_KEPT: usize = 64;
 const MIN_KEPT: usize = 8;
+/// The share of what is left that one place may take before the rest of its ways is left out.
+const SHARE: usize = 12;
 /// After so many units have been written, the fewest are kept.
 const MUCH: usize = 150_000;
 
@@ -37,6 +39,15 @@ impl Budget {
     pub(super) fn write(&mut self, cost: usize, path: &str) -> Result<(), SchemaError> {
         self.written += cost;
         self.pay(cost, path)
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// How much one place may take.
+    pub(super) fn share(&self) -> usize {
+        self.left / SHARE
     }
 
     /// How many ways of a place are kept.

@@ -88,7 +88,7 @@ pub(super) fn combinations(
     (apart, budget): (&mut Apart, &mut Budget),
 ) -> Result<Combinations, SchemaError> {
     let path = sources.first().map_or("", |&id| schema.paths[id].as_str());
-    let num_kept = budget.num_kept();
+    let (num_kept, share, begin_left) = (budget.num_kept(), budget.share(), budget.left());
     let mut search = Search { schema, patterns, apart, budget, path };
     let mut begin = Open {
         types: Types::ALL,
@@ -111,8 +111,10 @@ pub(super) fn combinations(
     let (mut num_steps, mut is_cut) = (0, false);
     while let Some((_, index)) = open.pop() {
         let Some(mut way) = ways[index].take() else { continue };
-        let is_full = done.len() >= num_kept || num_steps >= MAX_STEPS;
-        if way.num_later > 1 && is_full && !done.is_empty() || done.len() >= MAX_WAYS {
+        let spent = begin_left - search.budget.left();
+        let is_full = done.len() >= num_kept || num_steps >= MAX_STEPS || spent > share / 2;
+        let is_over = done.len() >= MAX_WAYS || spent > share;
+        if !done.is_empty() && (is_over || way.num_later > 1 && is_full) {
             is_cut = true;
             break;
         }
