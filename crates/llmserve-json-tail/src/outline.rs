@@ -80,6 +80,10 @@ impl Outline {
             Some(inner) => inner.find('/').map_or((inner, ""), |end| inner.split_at(end)),
             None => ("", pointer),
         };
+        // The shapes of a place are alternatives there.
+        let rest = rest
+            .strip_prefix("/anyOf/")
+            .map_or(rest, |inner| inner.find('/').map_or("", |end| &inner[end..]));
         let path = grammar::node_of(name).and_then(|node| self.paths.get(node));
         format!("{}{rest}", path.map_or("", String::as_str))
     }
