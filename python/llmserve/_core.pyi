@@ -21,6 +21,7 @@ __all__ = [
     "InputBuffer",
     "Listener",
     "Load",
+    "PairBuffer",
     "Request",
     "Session",
     "SessionJob",
@@ -32,6 +33,7 @@ __all__ = [
     "check_params",
     "inspect_session",
     "json_vectors",
+    "kv_bytes_per_token",
     "load",
     "model_kind",
     "probe",
@@ -50,6 +52,7 @@ _PromptToken: TypeAlias = tuple[int, bytes, tuple[int, _Logprobs] | None]
 _Event: TypeAlias = (
     tuple[Literal["accepted"], int]
     | tuple[Literal["started"], int]
+    | tuple[Literal["progress"], int]
     | tuple[Literal["prompt"], tuple[_PromptToken, ...]]
     | tuple[Literal["delta"], str, tuple[_Token, ...]]
     | tuple[
@@ -114,6 +117,7 @@ class Embedder:
     def embed(
         self, inputs: InputBuffer, dimensions: int | None, normalize: bool, listener: Listener
     ) -> EmbedJob: ...
+    def rank(self, pairs: PairBuffer, truncate: bool, raw_scores: bool, listener: Listener) -> EmbedJob: ...
     def tokenize(
         self, text: str, add_special: bool, special: _Special, listener: Listener
     ) -> TokenizeJob: ...
@@ -129,6 +133,12 @@ class Embedder:
 class InputBuffer:
     def __new__(cls) -> InputBuffer: ...
     def append(self, input: str | Sequence[int], add_special: bool, special: _Special) -> None: ...
+
+@final
+class PairBuffer:
+    def __new__(cls) -> PairBuffer: ...
+    def append(self, query: str, document: str) -> None: ...
+    def append_joined(self, text: str) -> None: ...
 
 @final
 class EmbedJob:
@@ -189,7 +199,10 @@ def load(
     listener: Listener,
     wanted: Literal["any", "generation", "embedding"],
 ) -> Load: ...
-def model_kind(path: str | PathLike[str], config: ModelConfig) -> Literal["generation", "embedding"]: ...
+def kv_bytes_per_token(path: str | PathLike[str], config: ModelConfig) -> int | None: ...
+def model_kind(
+    path: str | PathLike[str], config: ModelConfig
+) -> Literal["generation", "embedding", "reranking"]: ...
 def probe(path: str | PathLike[str], options: str) -> int: ...
 def json_vectors(data: bytes, dimensions: int) -> list[bytes]: ...
 def inspect_session(path: str | PathLike[str]) -> dict[str, Any]: ...

@@ -16,18 +16,27 @@ from llmserve import BudgetTooSmallError, Engine, ModelConfig, SamplingParams
 from llmserve.server.conversation import CallArguments, CallBegin, Tool, Turn, TurnPlan
 from llmserve.server.conversation.call_price import price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
-from llmserve.server.conversation.tool_formats import (
+from llmserve.server.conversation.tool_formats import ToolFormat
+from serving.tool_formats import (
     DEEPSEEK,
+    GEMMA,
     GLM_XML,
     HERMES,
     MINIMAX_XML,
     MISTRAL_IDS,
+    PYTHON,
     QWEN_XML,
     SEED_XML,
-    ToolFormat,
 )
 
-TAGGED = {"qwen": QWEN_XML, "glm": GLM_XML, "seed": SEED_XML, "minimax": MINIMAX_XML}
+TAGGED = {
+    "qwen": QWEN_XML,
+    "glm": GLM_XML,
+    "seed": SEED_XML,
+    "minimax": MINIMAX_XML,
+    "gemma": GEMMA,
+    "python": PYTHON,
+}
 PLACE = {
     "type": "object",
     "properties": {"name": {"type": "string", "maxLength": 9}, "height": {"type": "number"}},

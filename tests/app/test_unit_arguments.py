@@ -10,9 +10,19 @@ import pytest
 
 from llmserve.errors import GenerationError
 from llmserve.server.conversation import Tool
-from llmserve.server.conversation.argument_rules import Choice, Document, FreeText, Number, Rule, arguments_of
-from llmserve.server.conversation.argument_values import ValueWriter, constraint_of
-from llmserve.server.conversation.tool_formats import GLM_XML, QWEN_XML, literal
+from llmserve.server.conversation.argument_rules import (
+    Argument,
+    Choice,
+    Document,
+    FreeText,
+    Number,
+    QuotedText,
+    Rule,
+    arguments_of,
+)
+from llmserve.server.conversation.argument_values import ValueWriter, constraint_of, fitted
+from llmserve.server.conversation.tool_formats import ArgumentTags, literal
+from serving.tool_formats import GLM_XML, PYTHON, QWEN_XML
 
 TEXT = {"type": "string"}
 BOOLEAN = Choice((("true", "true"), ("false", "false"), ("True", "true"), ("False", "false")))
@@ -136,6 +146,9 @@ def test_arguments_keep_their_order() -> None:
         (Choice((("a", '"a"'), ("ab", '"ab"'))), ["a\n"], '"a"'),
         (Number("{}"), ["1", "2\n"], "12"),
         (Document("{}"), ["[1", "]"], "[1]"),
+        (QuotedText("'"), ["it", "\\", "'s", " a\\", "n\\\\", "'"], '"it\'s a\\n\\\\"'),
+        (QuotedText("'"), ["'"], '""'),
+        (QuotedText('"'), ['\\"', '"'], '"\\""'),
     ],
 )
 def test_values_become_json(of: Rule, pieces: list[str], expected: str) -> None:
@@ -156,13 +169,41 @@ def test_what_is_no_value_is_a_fault(of: Rule, text: str) -> None:
 def test_constraints_end_with_what_follows() -> None:
     for format_, follower in ((QWEN_XML, "\n"), (GLM_XML, "<")):
         assert format_.tags is not None
-        pattern = constraint_of(Choice((("a.b", ""), ("c|d", ""))), format_.tags)["regex"]
+        pattern = constrained(Choice((("a.b", ""), ("c|d", ""))), format_.tags)["regex"]
         assert re.fullmatch(pattern, f"a.b{follower}")
         assert re.fullmatch(pattern, f"c|d{follower}")
         assert not re.fullmatch(pattern, f"axb{follower}")
-        grammar = constraint_of(Number("{}"), format_.tags)["grammar"]
-        assert grammar.startswith(f"start: value {json.dumps(follower)}\n")
-        assert constraint_of(FreeText(), format_.tags) == {}
+        grammar = constrained(Number("{}"), format_.tags)["grammar"]
+        assert grammar.startswith(f"start: value ({json.dumps(follower)})\n")
+        assert constrained(FreeText(), format_.tags) == {}
+
+
+def constrained(of: Rule, tags: ArgumentTags, kind: str | None = "string") -> dict[str, str]:
+    return constraint_of(fitted(Argument("a", True, of, kind), tags), tags)
+
+
+def test_values_that_nothing_closes_end_with_the_separator_or_the_end() -> None:
+    assert PYTHON.tags is not None
+    pattern = constrained(BOOLEAN, PYTHON.tags, "boolean")["regex"]
+    assert [text for text in ("true,", "True)", "true", "true'") if re.fullmatch(pattern, text)] == [
+        "true,",
+        "True)",
+    ]
+    grammar = constrained(Number("{}"), PYTHON.tags, "integer")["grammar"]
+    assert grammar.startswith('start: value ("," | ")")\n')
+
+
+def test_strings_in_quotation_marks() -> None:
+    assert PYTHON.tags is not None
+    pattern = constrained(FreeText(), PYTHON.tags)["regex"]
+    for text in ("'", "a b'", r"it\'s'", r"a\\'", 'a"b' + "'"):
+        assert re.fullmatch(pattern, text), text
+    for text in ("", "a", r"it\'", "a'b'", "a\nb'"):
+        assert not re.fullmatch(pattern, text), text
+    choice = fitted(Argument("a", True, Choice((("it's", '"it\'s"'),))), PYTHON.tags)
+    assert choice.rule == Choice(((r"it\'s", '"it\'s"'),))
+    mixed = fitted(Argument("a", True, Choice((("x", '"x"'), ("1", "1"))), None), PYTHON.tags)
+    assert mixed.rule == Choice((('"x"', '"x"'), ("1", "1")))
 
 
 def test_literals() -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from llmserve import BudgetTooSmallError, Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.types import Completion, Delta, FinishReason, Timings, Token, Usage
+from serving.scripted_constraints import constrained_length
 
 PROMPT = "P"
 _END = Token(id=0, bytes=b"", text="")
@@ -17,11 +18,13 @@ _END = Token(id=0, bytes=b"", text="")
 class ScriptedEngine:
     """Writes the pieces of a script one after another, wherever a request goes on with the text so far."""
 
-    def __init__(self, script: Sequence[str]) -> None:
+    def __init__(self, script: Sequence[str], *, is_strict: bool = False) -> None:
+        self._is_strict = is_strict
         self.info = SimpleNamespace(control_tokens=(), context_length=1000)
         self._script = "".join(script)
         self._ends = [sum(map(len, script[: index + 1])) for index in range(len(script))]
         self._ids: dict[int, str] = {}
+        self._known: dict[str, int] = {}
 
     async def tokenize(self, text: Any, **_: Any) -> list[int]:
         return [self._id(char) for char in (text if isinstance(text, str) else text.text)]
@@ -34,6 +37,8 @@ class ScriptedEngine:
             if end > begin:
                 pieces.append(self._script[begin:end])
                 begin = end
+        if self._is_strict and (length := constrained_length(params, "".join(pieces))) is not None:
+            pieces = _cut(pieces, length)
         tokens = [Token(id=self._id(text), bytes=text.encode(), text=text) for text in pieces]
         return ScriptedStream(
             [*tokens, _END],
@@ -42,7 +47,7 @@ class ScriptedEngine:
         )
 
     def _id(self, text: str) -> int:
-        id_ = next((id_ for id_, known in self._ids.items() if known == text), len(self._ids) + 1)
+        id_ = self._known.setdefault(text, len(self._known) + 1)
         self._ids[id_] = text
         return id_
 
@@ -100,5 +105,16 @@ class ScriptedStream:
         self.abort()
 
 
-def scripted(*script: str) -> Engine:
-    return cast("Engine", ScriptedEngine(script))
+def _cut(pieces: Sequence[str], length: int) -> list[str]:
+    """The pieces up to a length of all text."""
+    cut = []
+    for piece in pieces:
+        if length > 0:
+            cut.append(piece[:length])
+            length -= len(piece)
+    return cut
+
+
+def scripted(*script: str, is_strict: bool = False) -> Engine:
+    """An engine that writes this; ``is_strict``: constraints end a request, and must take what it writes."""
+    return cast("Engine", ScriptedEngine(script, is_strict=is_strict))

@@ -12,7 +12,7 @@ from llmserve.errors import TemplateError
 from llmserve.templates.environment import render
 from llmserve.templates.limits import within_limits
 
-__all__ = ["Capabilities", "EmptyContent", "capabilities"]
+__all__ = ["Capabilities", "EmptyContent", "call_message", "capabilities", "rendered"]
 
 EmptyContent: TypeAlias = Literal["null", "empty", "absent"]
 _Message: TypeAlias = dict[str, Any]
@@ -76,7 +76,7 @@ def capabilities(source: str) -> Capabilities:
 
 
 def _found(source: str) -> Capabilities:
-    text = _rendered(source, [_user(_WORD)])
+    text = rendered(source, [_user(_WORD)])
     part_roles = frozenset(
         role for role in ("system", "user", "assistant", "tool") if _takes_parts(source, role)
     )
@@ -93,12 +93,19 @@ def _found(source: str) -> Capabilities:
     )
 
 
-def _rendered(source: str, messages: Sequence[_Message], tools: Sequence[Any] | None = None) -> str | None:
+def rendered(
+    source: str,
+    messages: Sequence[_Message],
+    tools: Sequence[Any] | None = None,
+    *,
+    adds_prompt: bool = False,
+) -> str | None:
+    """What the template makes of a conversation; `None` if it refuses it."""
     variables = {
         "messages": messages,
         "tools": tools,
         "documents": None,
-        "add_generation_prompt": False,
+        "add_generation_prompt": adds_prompt,
         "bos_token": "",
         "eos_token": "",
     }
@@ -114,13 +121,17 @@ def _user(content: Any) -> _Message:
 
 def _call(arguments: Any, empty_content: EmptyContent) -> _Message:
     function = {"name": _NAME, "arguments": arguments}
-    call = {"role": "assistant", "tool_calls": [{"id": _ID, "type": "function", "function": function}]}
+    return call_message([{"id": _ID, "type": "function", "function": function}], empty_content)
+
+
+def call_message(calls: Sequence[Mapping[str, Any]], empty_content: EmptyContent) -> _Message:
+    """A message with calls and no content."""
     contents: Mapping[EmptyContent, _Message] = {
         "null": {"content": None},
         "empty": {"content": ""},
         "absent": {},
     }
-    return call | contents[empty_content]
+    return {"role": "assistant", "tool_calls": list(calls)} | contents[empty_content]
 
 
 def _result(content: Any) -> _Message:
@@ -141,7 +152,7 @@ def _takes_parts(source: str, role: str) -> bool:
         "assistant": [_user("a"), {"role": "assistant", "content": parts}, _user("b")],
         "tool": [_user("a"), _call(_arguments(True), "empty"), _result(parts)],
     }
-    text = _rendered(source, conversations[role])
+    text = rendered(source, conversations[role])
     # Python's or JSON's text of the list would have the key in quotes.
     is_picture = text is not None and ("'text'" in text or '"text"' in text)
     return text is not None and _WORD in text and _NAME in text and not is_picture
@@ -150,7 +161,7 @@ def _takes_parts(source: str, role: str) -> bool:
 def _shows_tools(source: str) -> bool:
     system = {"role": "system", "content": "a"}
     conversations = ([_user("b")], [system, _user("b")])
-    texts = (_rendered(source, conversation, [_TOOL]) for conversation in conversations)
+    texts = (rendered(source, conversation, [_TOOL]) for conversation in conversations)
     return any(text is not None and _NAME in text for text in texts)
 
 
@@ -163,8 +174,8 @@ def _tool_call_form(source: str) -> tuple[bool, EmptyContent] | None:
         for empty_content in empties:
             call = _call(_arguments(takes_objects), empty_content)
             for tools in (None, [_TOOL]):
-                without = _rendered(source, [_user("a"), {"role": "assistant", "content": "b"}], tools) or ""
-                text = _rendered(source, [_user("a"), call, _result("c")], tools)
+                without = rendered(source, [_user("a"), {"role": "assistant", "content": "b"}], tools) or ""
+                text = rendered(source, [_user("a"), call, _result("c")], tools)
                 if text is not None and _shows_call(text, without):
                     return takes_objects, empty_content
     return None
@@ -182,9 +193,7 @@ def _shows_call(text: str, without: str) -> bool:
 def _hides(source: str, role: str) -> bool:
     one, other = _with_role(source, role, _WORD), _with_role(source, role, _OTHER)
     with within_limits():
-        pairs = [
-            (_rendered(source, one, tools), _rendered(source, other, tools)) for tools in (None, [_TOOL])
-        ]
+        pairs = [(rendered(source, one, tools), rendered(source, other, tools)) for tools in (None, [_TOOL])]
     # A template that refuses the role will say so itself; one that shows it may change its text.
     shown = [pair for pair in pairs if pair != (None, None)]
     return bool(shown) and all(text == with_other for text, with_other in shown)
@@ -205,7 +214,7 @@ def _takes_systems(source: str) -> bool:
     first = {"role": "system", "content": _WORD}
     with within_limits():
         texts = [
-            _rendered(source, [first, {"role": "system", "content": content}, _user("a")])
+            rendered(source, [first, {"role": "system", "content": content}, _user("a")])
             for content in (_NAME, _OTHER)
         ]
     return None not in texts and texts[0] != texts[1]

@@ -38,6 +38,13 @@ class FreeText:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotedText:
+    """Any string, up to a quotation mark that is not escaped."""
+
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of several values: as it is written, and as JSON."""
 
@@ -58,7 +65,7 @@ class Document:
     schema: str
 
 
-Rule: TypeAlias = FreeText | Choice | Number | Document
+Rule: TypeAlias = FreeText | QuotedText | Choice | Number | Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,8 @@ class Argument:
     name: str
     is_required: bool
     rule: Rule
+    kind: str | None = "string"
+    """The JSON type by which tags may differ; `None` if it is open, or a string that is written as JSON."""
 
 
 def arguments_of(schema: Mapping[str, Any]) -> tuple[Argument, ...] | None:
@@ -82,10 +91,24 @@ def arguments_of(schema: Mapping[str, Any]) -> tuple[Argument, ...] | None:
         return None
     if not all(_NAME.fullmatch(name) for name in properties) or not _has_local_references(schema):
         return None
-    return tuple(
-        Argument(name, name in required, _rule(value, schema, _MAX_REFERENCES))
-        for name, value in properties.items()
-    )
+    rules = {name: _rule(value, schema, _MAX_REFERENCES) for name, value in properties.items()}
+    return tuple(Argument(name, name in required, rule, _kind(rule)) for name, rule in rules.items())
+
+
+def _kind(rule: Rule) -> str | None:
+    if isinstance(rule, Choice):
+        kinds = {_kind_of_json(text) for _, text in rule.values}
+        return kinds.pop() if len(kinds) == 1 else None
+    if isinstance(rule, Number | Document):
+        schema = json.loads(rule.schema)
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        return kind if isinstance(kind, str) and kind != "string" else None
+    return "string"
+
+
+def _kind_of_json(text: str) -> str:
+    kinds = {'"': "string", "t": "boolean", "f": "boolean", "n": "null"}
+    return kinds.get(text[0], "number")
 
 
 def _has_local_references(value: Any) -> bool:

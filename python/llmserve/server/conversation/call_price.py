@@ -46,7 +46,7 @@ async def price_calls(
 async def _name_tokens(engine: Engine, tools: Sequence[Tool], tool: Tool, tool_format: ToolFormat) -> int:
     if len(tools) == 1:  # its name is inserted
         return 0
-    return await _num_tokens.of(engine, tool.name + tool_format.after_name[0])
+    return await _num_tokens.of(engine, tool.name + tool_format.follower)
 
 
 async def _count(engine: Engine, text: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from llmserve.engine import Engine
 from llmserve.errors import BudgetTooSmallError, InvalidParameterError
 from llmserve.server.conversation.argument_rules import Argument, FreeText, arguments_of
-from llmserve.server.conversation.argument_values import constraint_of
+from llmserve.server.conversation.argument_values import constraint_of, fitted
 from llmserve.server.conversation.per_engine import PerEngine
 from llmserve.server.conversation.tagged_call import PricedArgument
 from llmserve.server.conversation.tool_formats import ArgumentTags
@@ -65,12 +65,14 @@ async def _ask_shortest(engine: Engine, constraint: tuple[tuple[str, str], ...])
 
 async def _ask_price(engine: Engine, asked: tuple[ArgumentTags, Argument]) -> PricedArgument:
     tags, argument = asked
-    texts = (tags.before_name + argument.name + tags.after_name, tags.after_value)
-    ids = [await engine.tokenize(text, add_special=False) for text in texts]
+    argument = fitted(argument, tags)
+    after_name, after_value = tags.around(argument.kind, argument.name)
+    texts = (tags.between + tags.before_name + argument.name + after_name, after_value)
+    opening, closing = [len(await engine.tokenize(text, add_special=False)) for text in texts]
     minimum = 0
     if not isinstance(argument.rule, FreeText):
-        minimum = await shortest(engine, constraint_of(argument.rule, tags))
-    return PricedArgument(argument, minimum, sum(map(len, ids)))
+        minimum = await shortest(engine, constraint_of(argument, tags))
+    return PricedArgument(argument, minimum, opening + closing, closing)
 
 
 _shortest = PerEngine(_ask_shortest)

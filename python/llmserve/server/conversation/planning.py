@@ -16,12 +16,14 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import fallback
 from llmserve.server.conversation.call_price import CallPrice, price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
+from llmserve.server.conversation.known_formats import format_of
 from llmserve.server.conversation.naming import client_field
-from llmserve.server.conversation.reasoning import tags_of
+from llmserve.server.conversation.reasoning import ReasoningTags, tags_of
+from llmserve.server.conversation.reasoning_limit import NO_LIMIT, ReasoningLimit
 from llmserve.server.conversation.reserve import reserve_of
 from llmserve.server.conversation.roles import text_of, with_known_roles
 from llmserve.server.conversation.tagged_call import PricedArgument
-from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat, format_of
+from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.conversation.turn_plan import TurnPlan
 from llmserve.server.refusals import FieldError
@@ -53,21 +55,30 @@ class Conversation:
     """Further variables for the chat template, and its options."""
     keeps_blanks: bool = False
     """Whether the blanks around reasoning are wanted."""
+    reasoning_limit: ReasoningLimit = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
 class _Takes:
-    """What a template does with tools."""
+    """What a template does with tools and reasoning."""
 
     shows_tools: bool
     shows_calls_and_results: bool
     takes_systems: bool
+    format: ToolFormat
+    tags: ReasoningTags | None
 
 
 def _found(source: str) -> _Takes:
     takes = capabilities(source)
     shows_calls_and_results = takes.shows_tool_calls and not takes.hides("tool")
-    return _Takes(takes.shows_tools, shows_calls_and_results, takes.takes_systems)
+    return _Takes(
+        takes.shows_tools,
+        shows_calls_and_results,
+        takes.takes_systems,
+        format_of(source),
+        tags_of(source),
+    )
 
 
 async def plan_turn(engine: Engine, conversation: Conversation, params: SamplingParams) -> TurnPlan:
@@ -84,7 +95,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         conversation.messages, source, takes_systems=takes.takes_systems
     )
     in_template: list[dict[str, Any]] | None = [tool.template_form for tool in tools] or None
-    tool_format = format_of(source)
+    tool_format = takes.format
     if tools and not takes.shows_tools:
         messages, in_template, tool_format = fallback.with_tools(messages, tools), None, PLAIN
     elif _has_calls(messages) and not takes.shows_calls_and_results:
@@ -102,8 +113,9 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         format=tool_format,
         arguments=arguments,
         prices=prices,
-        tags=tags_of(source),
+        tags=takes.tags,
         keeps_blanks=conversation.keeps_blanks,
+        reasoning_limit=conversation.reasoning_limit,
         continued=_continued(conversation),
     )
     return replace(plan, reserve=await reserve_of(engine, plan))

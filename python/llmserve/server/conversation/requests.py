@@ -13,7 +13,7 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation.argument_rules import FreeText
 from llmserve.server.conversation.argument_values import constraint_of
 from llmserve.server.conversation.call_price import affordable
-from llmserve.server.conversation.segments import SegmentRequest, find_cues
+from llmserve.server.conversation.segments import SegmentRequest, find_cues, leading_token
 from llmserve.server.conversation.state import TurnState
 from llmserve.server.conversation.tagged_call import TaggedCall
 from llmserve.server.conversation.tools import Tool
@@ -41,13 +41,15 @@ class SegmentRequests:
         plan, state = self._plan, self._state
         params = self._params(budget)
         room = await self._thinking_room(budget)
-        if state.step == "think" and room == 0:
+        left = [limit for limit in (room, state.thinking_left) if limit is not None]
+        if state.step == "think" and 0 in left:
             await state.close_thought()
         if state.step == "constrained":
-            return self._make(_bound(params, plan))
+            return await self._constrained(params)
         if state.step == "think":
             tags = [plan.tags.close, plan.tags.open] if plan.tags else []
-            return await self._free(_limited(params, room).replace(stop=(), logprobs=None), tags)
+            limited = _limited(params, min(left, default=None))
+            return await self._free(limited.replace(stop=(), logprobs=None), tags)
         if state.step == "name":
             state.candidates, room = self._candidates(budget)
             pattern = plan.format.name_pattern(tool.name for tool in state.candidates)
@@ -111,25 +113,35 @@ class SegmentRequests:
             texts += () if state.has_words else (plan.tags.open, plan.tags.close)
         elif plan.tags is not None and state.may_think:
             texts.append(plan.tags.open)
+        if plan.tags is not None and (texts or not plan.is_constrained):
+            texts += plan.tags.hidden
         if plan.is_constrained and (not texts or room == 0):
             state.step = "constrained"
-            return self._make(_bound(params, plan))
+            return await self._constrained(params)
         if plan.is_constrained:
             # Only reasoning or a call may come before the document.
             return await self._free(_limited(params, room).replace(stop=()), texts, _never)
         has_brace = plan.has_brace and not state.has_words
         return await self._free(params, texts, _begins_without_brace if has_brace else None)
 
+    async def _constrained(self, params: SamplingParams) -> SegmentRequest:
+        plan, state = self._plan, self._state
+        if plan.tags is not None and plan.tags.hidden and not state.has_opened:
+            await state.put(plan.tags.hidden[0])
+        return self._make(_bound(params, plan))
+
     async def _tagged(self, params: SamplingParams, call: TaggedCall) -> SegmentRequest:
-        params = params.replace(max_tokens=call.room(params.max_tokens), **_CALL)
+        params = params.replace(max_tokens=max(0, call.room(params.max_tokens)), **_CALL)
         tags, argument = self._plan.format.tags, call.argument
         if argument is None or tags is None:
             return self._make(params.replace(regex=call.key_pattern()))
         if isinstance(argument.rule, FreeText):
             # Some models leave out the line end.
-            closers = dict.fromkeys((tags.after_value.rstrip(), tags.after_value.strip()))
-            return await self._free(params, closers)
-        return self._make(params.replace(**constraint_of(argument.rule, tags)))
+            closers = (
+                leading_token(self._engine, text(call.after_value)) for text in (str.rstrip, str.strip)
+            )
+            return await self._free(params, dict.fromkeys(closers))
+        return self._make(params.replace(**constraint_of(argument, tags)))
 
     async def _free(
         self, params: SamplingParams, texts: Iterable[str], goes_on: Callable[[str], bool] | None = None
@@ -154,12 +166,18 @@ class SegmentRequests:
         """The turn's parameters without their constraint."""
         params = self._plan.params
         seed, prompt_logprobs = params.seed, params.prompt_logprobs
-        if self._state.num_segments > 0:
+        is_first = self._state.num_segments == 0
+        if not is_first:
             # Draws are keyed by the number of tokens in the segment: the same seed would repeat them.
             seed = ((seed or 0) + self._state.num_segments * _SEED_STEP) % 2**64
             prompt_logprobs = None
         free = params.replace(
-            json_schema=None, regex=None, grammar=None, seed=seed, prompt_logprobs=prompt_logprobs
+            json_schema=None,
+            regex=None,
+            grammar=None,
+            seed=seed,
+            prompt_logprobs=prompt_logprobs,
+            prompt_progress=params.prompt_progress and is_first,
         )
         return _limited(free, budget)
 

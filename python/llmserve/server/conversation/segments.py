@@ -33,6 +33,12 @@ async def find_cues(engine: Engine, texts: Iterable[str]) -> tuple[Cue, ...]:
     return tuple(cues)
 
 
+def leading_token(engine: Engine, text: str) -> str:
+    """The control token with which a text begins: the text itself never shows. Any other text as it is."""
+    tokens = (token for token in engine.info.control_tokens if token and text.startswith(token))
+    return max(tokens, key=len, default=text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRequest:
     """What a segment asks of the engine."""
@@ -76,7 +82,7 @@ class Segment:
     async def next(self) -> Delta | None:
         """The next output, `None` after the last; a dropped segment has none."""
         while (delta := await anext(self.stream, None)) is not None:
-            if self._goes_on is None:
+            if self._goes_on is None or delta.progress is not None:
                 return delta
             self._held.append(delta)
             words = "".join(delta.text for delta in self._held).lstrip()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 import string
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llmserve.engine import Engine
@@ -40,7 +40,15 @@ class TurnState:
         self.has_reasoning = False
         """Whether any reasoning has been shown that is not blank."""
         self.has_words = False
-        """Likewise of the answer."""
+        """Likewise of the answer, or of its last message."""
+        self.has_opened = False
+        """Whether the model has written what begins the answer."""
+        self.thinking_left = plan.reasoning_limit.max_tokens
+        """The tokens of reasoning that are left; `None`: no limit of their own."""
+        self.last_words = plan.reasoning_limit.message or ""
+        """What will be inserted where reasoning is closed at that limit."""
+        self.inserted = ""
+        """The words that were, until they are shown."""
         self.tag = ""
         """The tag that came before the next segment."""
         self.begun = ""
@@ -49,7 +57,7 @@ class TurnState:
         self.num_calls = 0
         self.call: TaggedCall | None = None
         """The call whose arguments stand between tags."""
-        self.call_id = ""
+        self._id_letters = ""
         self.candidates = plan.tools
         """The tools of which the next call's name is one."""
         self.call_fits = True
@@ -62,25 +70,55 @@ class TurnState:
             self.has_reasoning, self.has_words = is_open and has_any, has_any and not is_open
             self.may_think = plan.tags.may_open(plan.prompt.text) and not self.has_words
             self.step = "think" if is_open else "answer"
+        self._num_in_prompt = 0
+        """The characters of a call's head with which the prompt ends."""
         if self.step == "answer" and plan.mode == "required":
+            head = plan.format.head
+            lengths = range(len(head), 0, -1)
+            self._num_in_prompt = next((n for n in lengths if plan.prompt.text.endswith(head[:n])), 0)
             self.begin_call()
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call."""
+        style = self._plan.format.id_style
+        if style == "function":
+            return f"functions.{self._name}:{self._index}"
+        return self._id_letters if style == "short" else f"call_{self._id_letters}"
+
+    @property
+    def _name(self) -> str:
+        return self.tool.name if self.tool is not None else ""
+
+    @property
+    def _index(self) -> int:
+        return self._plan.format.first_index + self.num_calls
+
+    def _filled(self, text: str) -> str:
+        """A text of the format for this call."""
+        for place, value in (("{index}", str(self._index)), ("{name}", self._name), ("{id}", self.call_id)):
+            text = text.replace(place, value)
+        return text
 
     @property
     def after_name(self) -> str:
         """What comes between the name of a call and its arguments."""
-        return self._plan.format.after_name.replace("{id}", self.call_id)
+        return self._filled(self._plan.format.after_name)
 
     @property
     def after_arguments(self) -> str:
         """What closes a call."""
         format_ = self._plan.format
+        text = self._filled(format_.after_arguments)
         is_object = format_.tags is not None and self.call is None
-        return f"\n{format_.after_arguments}" if is_object else format_.after_arguments
+        return f"\n{text}" if is_object else text
 
     @property
     def head(self) -> str:
-        """What comes before the name of the next call."""
-        return self._plan.format.head if self.num_calls == 0 else self._plan.format.next_head
+        """What comes before the name of the next call, without what the prompt ends with."""
+        if self.num_calls:
+            return self._filled(self._plan.format.next_head)
+        return self._filled(self._plan.format.head[self._num_in_prompt :])
 
     @property
     def is_nameless(self) -> bool:
@@ -105,13 +143,29 @@ class TurnState:
         self.tool = tools[0] if len(tools) == 1 else None
         self.step = "name" if self.tool is None else "arguments"
         self.call = None
-        letters = "".join(secrets.choice(_ID_LETTERS) for _ in range(9))
-        self.call_id = letters if self._plan.format.id_style == "short" else f"call_{letters}"
+        self._id_letters = self._drawn_letters()
+
+    def _drawn_letters(self) -> str:
+        """Letters of an id, the same for the same request: some templates show it before the call's name."""
+        params = self._plan.params
+        seed = 0 if params.temperature == 0 else params.seed
+        key = f"{seed} {params.choice_index} {self.num_calls} {self._plan.prompt.text}"
+        return "".join(_ID_LETTERS[byte % len(_ID_LETTERS)] for byte in sha256(key.encode()).digest()[:9])
+
+    def count_thought(self, num_tokens: int) -> None:
+        """Counts tokens of reasoning."""
+        if self.thinking_left is not None:
+            self.thinking_left = max(0, self.thinking_left - num_tokens)
 
     async def close_thought(self) -> None:
-        """Ends reasoning that leads to a document or a required call."""
-        self.tag = self._plan.tags.close if self._plan.tags else ""
-        await self.put(f"{self.tag}\n\n")
+        """Ends reasoning at its limit, or where a document or a required call must follow."""
+        if self.thinking_left == 0 and self.last_words:
+            words, self.last_words = self.last_words, ""
+            ids = await self._engine.tokenize(words, add_special=False, parse_special=False)
+            self.ids, self.carry, self.inserted = [*await self.with_text(""), *ids], Carry(), words
+        tags = self._plan.tags
+        self.tag = tags.close if tags else ""
+        await self.put(tags.close + tags.after_close if tags else "")
         self.end_thought()
         if self._plan.mode == "required":
             self.begin_call()
@@ -126,7 +180,7 @@ class TurnState:
 
         The budget may have cut the name short; that of a call that fits is then completed.
         """
-        follower = self._plan.format.after_name[0]
+        follower = self._plan.format.follower
         name = written.removesuffix(follower)
         if name != written:
             found = (tool for tool in self.candidates if tool.name == name)

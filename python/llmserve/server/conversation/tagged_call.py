@@ -35,6 +35,8 @@ class PricedArgument:
     """Tokens of the value, which are drawn."""
     num_tag_tokens: int
     """Tokens of the texts around it."""
+    num_closing_tokens: int
+    """Those behind it."""
 
 
 def least_tokens(arguments: Sequence[PricedArgument]) -> int:
@@ -84,6 +86,7 @@ class TaggedCall:
         """The tokens that the next segment may have, of `budget` (`None`: up to the context length)."""
         needed = [priced for priced in self._left if priced.argument.is_required]
         texts = sum(priced.num_tag_tokens for priced in needed) + _SLACK
+        texts += self._current.num_closing_tokens if self._current is not None else 0
         left = self._context_length - len(self._state.ids or ()) - texts
         if budget is not None:
             left = min(left, budget)
@@ -107,7 +110,7 @@ class TaggedCall:
         """A regular expression for what begins an argument, or ends the call where it may end."""
         names = "|".join(literal(priced.argument.name) for priced in self._left)
         tags = self._tags
-        begun = f"{literal(tags.before_name)}(?:{names}){literal(tags.after_name[0])}" if names else ""
+        begun = f"{literal(self._before_name)}(?:{names}){literal(tags.after_name[0])}" if names else ""
         if any(priced.argument.is_required for priced in self._left):
             return begun
         return f"(?:{begun}|{literal(tags.end)})" if begun else literal(tags.end)
@@ -147,14 +150,25 @@ class TaggedCall:
                 shown += await self._end_value()
         return shown
 
+    @property
+    def _before_name(self) -> str:
+        return (self._tags.between if self._has_any else "") + self._tags.before_name
+
     def _begin_of(self, priced: PricedArgument) -> str:
-        return self._tags.before_name + priced.argument.name + self._tags.after_name[0]
+        return self._before_name + priced.argument.name + self._tags.after_name[0]
+
+    @property
+    def after_value(self) -> str:
+        """What closes the value that is due."""
+        argument = self.argument
+        return self._tags.around(argument.kind, argument.name)[1] if argument is not None else ""
 
     async def _begin_value(self, priced: PricedArgument) -> str:
         self._left.remove(priced)
         self._current, self._writer, self.step = priced, ValueWriter(priced.argument.rule), "value"
-        name, tags = priced.argument.name, self._tags
-        await self._state.put(tags.before_name + name + tags.after_name)
+        name = priced.argument.name
+        after_name, _ = self._tags.around(priced.argument.kind, name)
+        await self._state.put(self._before_name + name + after_name)
         begin, self._has_any = ("," if self._has_any else "{"), True
         return f"{begin}{json.dumps(name, ensure_ascii=False)}:"
 
@@ -163,7 +177,7 @@ class TaggedCall:
             raise RuntimeError("no value was begun")
         written = self._writer.end()
         text = written.text if is_rewritten(self._current.argument.rule) else ""
-        await self._state.put(text + self._tags.after_value)
+        await self._state.put(text + self.after_value)
         self._current, self._writer, self.step = None, None, "key"
         return written.json
 
