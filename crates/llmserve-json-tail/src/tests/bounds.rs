@@ -165,7 +165,7 @@ fn choices_that_multiply_are_bounded() {
     let branches: Vec<_> = (0..100).map(|index| branch(&format!("n{index}"))).collect();
     let schema = json!({"allOf": (0..20).map(|_| json!({"anyOf": branches})).collect::<Vec<_>>()});
     let error = compiled(&schema).unwrap_err();
-    assert_eq!(error.keyword, "anyOf");
+    assert!(error.reason.contains("too large"), "{error}");
 }
 
 #[test]
