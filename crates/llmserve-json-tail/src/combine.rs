@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, HashSet};
 
 use super::apart::{Apart, NameId};
 use super::budget::Budget;
+use super::combination::{Combination, Combinations};
 use super::error::SchemaError;
 use super::pattern::Patterns;
 use super::read::Schema;
@@ -19,27 +20,6 @@ const MAX_COMPARED: usize = 256;
 /// How far references are followed for a first look at a branch.
 const MAX_LOOK: usize = 3;
 
-/// The subschemas of one way to choose, in the order of the text.
-#[derive(Debug, Clone)]
-pub(super) struct Combination {
-    own: Vec<SourceId>,
-    pub(super) types: Types,
-}
-
-impl Combination {
-    pub(super) fn num_sources(&self) -> usize {
-        self.own.len()
-    }
-
-    pub(super) fn rules<'s>(&self, schema: &'s Schema) -> Vec<&'s Rules> {
-        let rules = self.own.iter().map(|&id| match &schema.sources[id] {
-            Source::Rules(rules) => Some(&**rules),
-            Source::Any | Source::Never => None,
-        });
-        rules.flatten().collect()
-    }
-}
-
 /// A choice: the subschema that has it, and its place among the links there.
 type ChoiceId = (SourceId, usize);
 
@@ -49,8 +29,8 @@ struct Choice<'s> {
     id: ChoiceId,
     branches: &'s [SourceId],
     from: usize,
-    /// Whether it stands in a branch of another choice.
-    is_nested: bool,
+    /// The outermost choice in whose branches it stands.
+    outermost: ChoiceId,
 }
 
 /// A way to choose that is still being followed.
@@ -65,15 +45,8 @@ struct Open<'s> {
     drawn: Vec<(SourceId, Option<usize>)>,
     choices: Vec<Choice<'s>>,
     chosen: Vec<(ChoiceId, SourceId)>,
-    /// How many choices fell on another branch than the first one that may match; those within branches do not count.
-    num_later: usize,
-}
-
-/// The ways to choose at a place.
-pub(super) struct Combinations {
-    pub(super) ways: Vec<Combination>,
-    /// Whether there are more.
-    pub(super) is_cut: bool,
+    /// Outermost choices that fell on another branch than the first one that may match, or that did so within.
+    later: Vec<ChoiceId>,
 }
 
 /// All ways to choose for a value that has to match `sources`; none if they contradict each other. Of very many, those
@@ -98,23 +71,25 @@ pub(super) fn combinations(
         drawn: Vec::new(),
         choices: Vec::new(),
         chosen: Vec::new(),
-        num_later: 0,
+        later: Vec::new(),
     };
     let mut is_alive = true;
     for &id in sources {
-        is_alive = is_alive && search.draw(&mut begin, id, None, false)?;
+        is_alive = is_alive && search.draw(&mut begin, id, None, None)?;
     }
     // Of those with the fewest later branches, the newest.
     let mut open = BinaryHeap::from([(Reverse(0), 0)]);
     let mut ways = vec![is_alive.then_some(begin)];
     let mut done = Vec::new();
     let (mut num_steps, mut is_cut) = (0, false);
-    while let Some((_, index)) = open.pop() {
+    // The first whole one is found by following the newest.
+    let mut newest = vec![0];
+    while let Some(index) = if done.is_empty() { newest.pop() } else { open.pop().map(|(_, index)| index) } {
         let Some(mut way) = ways[index].take() else { continue };
         let spent = begin_left - search.budget.left();
         let is_full = done.len() >= num_kept || num_steps >= MAX_STEPS || spent > share / 2;
         let is_over = done.len() >= MAX_WAYS || spent > share;
-        if !done.is_empty() && (is_over || way.num_later > 1 && is_full) {
+        if !done.is_empty() && (is_over || way.later.len() > 1 && is_full) {
             is_cut = true;
             break;
         }
@@ -126,9 +101,12 @@ pub(super) fn combinations(
                 for (place, &branch) in live.iter().enumerate().rev() {
                     search.pay(1 + way.size() / 8)?;
                     let mut next = way.clone();
-                    next.num_later += usize::from(place > 0 && !choice.is_nested);
+                    if place > 0 && !next.later.contains(&choice.outermost) {
+                        next.later.push(choice.outermost);
+                    }
                     if search.choose(&mut next, choice, branch)? {
-                        open.push((Reverse(next.num_later), ways.len()));
+                        open.push((Reverse(next.later.len()), ways.len()));
+                        newest.push(ways.len());
                         ways.push(Some(next));
                     }
                 }
@@ -190,7 +168,7 @@ impl<'s> Search<'s, '_> {
         way: &mut Open<'s>,
         id: SourceId,
         from: Option<usize>,
-        is_nested: bool,
+        outermost: Option<ChoiceId>,
     ) -> Result<bool, SchemaError> {
         let mut todo = vec![(id, from)];
         while let Some((id, from)) = todo.pop() {
@@ -219,7 +197,12 @@ impl<'s> Search<'s, '_> {
                     }
                     Link::Also(target) => todo.push((*target, Some(here))),
                     Link::Choice(branches) => {
-                        way.choices.push(Choice { id: (id, place), branches, from: here, is_nested });
+                        way.choices.push(Choice {
+                            id: (id, place),
+                            branches,
+                            from: here,
+                            outermost: outermost.unwrap_or((id, place)),
+                        });
                     }
                 }
             }
@@ -258,7 +241,7 @@ impl<'s> Search<'s, '_> {
     ) -> Result<bool, SchemaError> {
         way.choices.retain(|other| other.id != choice.id);
         way.chosen.push((choice.id, branch));
-        self.draw(way, branch, Some(choice.from), true)
+        self.draw(way, branch, Some(choice.from), Some(choice.outermost))
     }
 
     /// Makes the choices that are none, and finds the one with the fewest branches.

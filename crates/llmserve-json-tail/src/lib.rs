@@ -18,6 +18,7 @@ mod automaton;
 mod budget;
 mod cells;
 mod close;
+mod combination;
 mod combine;
 mod ecma;
 mod error;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::apart::Apart;
 use super::budget::Budget;
 use super::cells::{Cell, cells};
-use super::combine::{Combination, combinations};
+use super::combination::Combination;
+use super::combine::combinations;
 use super::error::SchemaError;
 use super::number::NumberRule;
 use super::pattern::{PatternId, Patterns};
@@ -19,6 +20,8 @@ use super::shape::{Extra, List, Name, NodeId, Record, Shape};
 use super::source::{Link, RecordRule, Rules, Source, SourceId, Types};
 use super::text::TextRule;
 
+/// What a member's name costs.
+const UNITS_OF_NAME: usize = 8;
 /// Maximum number of places in a schema.
 const MAX_NODES: usize = 20_000;
 
@@ -104,7 +107,7 @@ impl Builder<'_> {
             self.add_shapes(&combination, &mut shapes);
             let cost = shapes[before..].iter().map(size).sum::<usize>();
             self.budget.write(cost, path)?;
-            self.budget.pay(cost.saturating_mul(combination.num_sources()), path)?;
+            self.budget.pay(cost.saturating_mul(combination.num_sources()) / UNITS_OF_NAME, path)?;
         }
         if self.keys.len() > MAX_NODES {
             let reason = format!("is too large: it has more than {MAX_NODES} different places");
@@ -236,7 +239,7 @@ fn size(shape: &Shape) -> usize {
         Shape::Number(rule) => 4 + 2 * rule.literals.as_ref().map_or(0, Vec::len),
         Shape::Text(rule) => 4 + 2 * rule.literals.as_ref().map_or(0, Vec::len),
         Shape::List(list) => 1 + list.prefix.len(),
-        Shape::Record(record) => 1 + 8 * record.names.len() + record.extras.len(),
+        Shape::Record(record) => 1 + UNITS_OF_NAME * record.names.len() + record.extras.len(),
     }
 }
 
