@@ -139,7 +139,7 @@ SCHEMAS: dict[str, Any] = {
     "pattern star": {"type": "string", "pattern": "^a*b$"},
     "pattern alternatives": {"type": "string", "pattern": "^(cat|dog)s?$"},
     "pattern class": {"type": "string", "pattern": r'^[^\s"]+$'},
-    "pattern of lenient syntax": {"type": "string", "pattern": r"^\${[\w-.]{1,4}}$"},
+    "pattern of lenient syntax": {"type": "string", "pattern": r"^\${[a-z]{1,4}}$"},
     "pattern with word boundaries": {"type": "string", "pattern": r"^\w{1,3}\b-\b\w$"},
     "pattern and length": {"type": "string", "pattern": "^[a-z]+$", "minLength": 4, "maxLength": 9},
     "date": {"type": "string", "format": "date"},
