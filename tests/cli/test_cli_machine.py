@@ -95,7 +95,7 @@ def test_bash_completes_commands_options_choices_and_files(scripts: Path, tmp_pa
     (tmp_path / "notes.txt").touch()
     assert completed(scripts, tmp_path, "") == [*commands.NAMES, "--help", "--version", "model.gguf"]
     assert completed(scripts, tmp_path, "be") == ["bench"]
-    assert completed(scripts, tmp_path, "serve", "--grpc") == ["--grpc-port", "--grpc-host"]
+    assert completed(scripts, tmp_path, "serve", "--grpc-") == ["--grpc-port", "--grpc-host"]
     assert completed(scripts, tmp_path, "serve", "--kv-layout", "") == ["auto", "per_sequence", "unified"]
     assert completed(scripts, tmp_path, "completion", "") == ["bash", "fish", "zsh"]
     assert completed(scripts, tmp_path, "show", "mo") == ["model.gguf"]
