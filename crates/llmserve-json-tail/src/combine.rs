@@ -115,7 +115,7 @@ pub(super) fn combinations(
     }
     // In the order of the text.
     let mut ways = widest(done);
-    ways.sort_by(|one, other| one.places(schema).cmp(&other.places(schema)));
+    ways.sort_by_cached_key(|way| way.places(schema));
     let ways = ways.iter().map(|way| way.in_order(schema, sources)).collect();
     Ok(Combinations { ways, is_cut })
 }

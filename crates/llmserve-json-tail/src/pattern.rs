@@ -32,7 +32,7 @@ struct Pattern {
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     ids: HashMap<String, PatternId>,
-    patterns: Vec<Pattern>,
+    known: Vec<Pattern>,
     examples: HashMap<PatternId, &'static str>,
     bytes: usize,
     failures: usize,
@@ -64,17 +64,17 @@ impl Patterns {
 
     /// The table; `None` if the pattern is too large for one.
     pub(super) fn table(&self, id: PatternId) -> Option<&Automaton> {
-        self.patterns[id].table.as_ref()
+        self.known[id].table.as_ref()
     }
 
     /// The pattern as it was sent.
     pub(super) fn sent(&self, id: PatternId) -> &str {
-        &self.patterns[id].sent
+        &self.known[id].sent
     }
 
     /// The pattern for a search in the syntax of Rust's parser.
     pub(super) fn written(&self, id: PatternId) -> &str {
-        &self.patterns[id].written
+        &self.known[id].written
     }
 
     fn add(&mut self, expression: String, sent: String, written: String) -> PatternId {
@@ -85,9 +85,9 @@ impl Patterns {
         let table = if open { Automaton::new(&expression) } else { None };
         self.bytes += table.as_ref().map_or(0, Automaton::memory);
         self.failures += usize::from(open && table.is_none());
-        self.patterns.push(Pattern { sent, written, table });
-        self.ids.insert(expression, self.patterns.len() - 1);
-        self.patterns.len() - 1
+        self.known.push(Pattern { sent, written, table });
+        self.ids.insert(expression, self.known.len() - 1);
+        self.known.len() - 1
     }
 }
 
@@ -129,10 +129,9 @@ fn looks_inside(expression: &Hir) -> bool {
         HirKind::Alternation(branches) => branches.iter().any(looks_inside),
         HirKind::Concat(parts) => {
             let last = parts.len() - 1;
-            let is_end = |place: usize, part: &Hir| match part.kind() {
-                HirKind::Look(Look::Start) => place == 0,
-                HirKind::Look(Look::End) => place == last,
-                _ => false,
+            let is_end = |place: usize, part: &Hir| {
+                place == 0 && matches!(part.kind(), HirKind::Look(Look::Start))
+                    || place == last && matches!(part.kind(), HirKind::Look(Look::End))
             };
             parts.iter().enumerate().any(|(place, part)| looks(part) && !is_end(place, part))
         }

@@ -56,7 +56,9 @@ impl<'o> Schemas<'o> {
         let mut root = match self.at(0) {
             Value::Object(members) => members,
             Value::Bool(false) => Map::from_iter([("allOf".to_owned(), json!([false]))]),
-            _ => Map::new(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Map::new()
+            }
         };
         let mut definitions = Map::new();
         while let Some(node) = self.waiting.pop() {
