@@ -1,8 +1,8 @@
 """Run the project's checks and say how long each took.
 
-``python scripts/check.py`` runs all but those of a GPU, ``python scripts/check.py ruff mypy`` these two. Those of cargo, which
-lock one target directory, run beside the others. Every stage is run, also after one has failed; the exit
-status is 1 if any did.
+``python scripts/check.py`` runs all but ``vulkan``, ``python scripts/check.py ruff mypy`` these two. Those of
+cargo, which lock one target directory, run beside the others. Every stage is run, also after one has failed;
+the exit status is 1 if any did.
 """
 
 from __future__ import annotations

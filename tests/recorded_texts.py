@@ -1,4 +1,4 @@
-"""Greedy texts of the default model that llama.cpp's own server has written (see `data/llama_cpp_greedy.json`)."""
+"""What llama.cpp's own server has written greedily (see `data/llama_cpp_greedy.json`)."""
 
 from __future__ import annotations
 

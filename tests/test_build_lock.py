@@ -23,7 +23,7 @@ REQUIREMENTS = [
 
 def test_the_requirements_were_found() -> None:
     assert {"anyio", "starlette", "pytest", "maturin"} <= set(REQUIREMENTS)
-    assert {"dev", "clients", "lm-eval", "serve", "sie-sdk", "site", "wheel"} == set(LOCKS)
+    assert {"cuda", "dev", "clients", "lm-eval", "serve", "sie-sdk", "site", "wheel"} == set(LOCKS)
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
@@ -31,7 +31,7 @@ def test_every_requirement_is_pinned(name: str) -> None:
     assert any(entry.startswith(f"{name}==") for entry in ENTRIES["dev"])
 
 
-@pytest.mark.parametrize("name", ["clients", "lm-eval", "sie-sdk", "site", "wheel"])
+@pytest.mark.parametrize("name", ["clients", "cuda", "lm-eval", "sie-sdk", "site", "wheel"])
 def test_every_client_is_pinned(name: str) -> None:
     lines = (FOLDER / f"{name}.in").read_text().splitlines()
     wanted = [line for line in lines if not line.startswith("#")]

@@ -1,4 +1,4 @@
-"""All layers and the KV cells on a Vulkan device: `scripts/vulkan_tests.py` builds for it and runs this file."""
+"""All layers and the KV cells on a Vulkan device: `scripts/vulkan_tests.py` builds for it and runs these."""
 
 from __future__ import annotations
 

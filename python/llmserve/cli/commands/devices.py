@@ -17,8 +17,8 @@ from llmserve.server.units import shown_bytes
 HELP = "show the processor and the memory that models run on"
 DESCRIPTION = (
     "Shows the processor with the features that matter for models, the cores that this process may use, the "
-    "memory, and llama.cpp's backends with their devices, also those that have none. The device that computes "
-    "a loaded model is in the output of serve and of ps."
+    "memory, and llama.cpp's backends with their devices, also backends without any. The device that "
+    "computes a loaded model is in the output of serve and of ps."
 )
 
 _FEATURES = (  # noqa: SIM905
