@@ -22,7 +22,9 @@ pub(crate) fn backends() -> Vec<Backend> {
     let own = shim::library_of(std::ptr::null());
     // SAFETY: the backends are registered, and live for ever.
     let mut found: Vec<Backend> = unsafe {
-        (0..sys::ggml_backend_reg_count()).map(|index| registered(sys::ggml_backend_reg_get(index), &own)).collect()
+        (0..sys::ggml_backend_reg_count())
+            .map(|index| registered(sys::ggml_backend_reg_get(index), &own))
+            .collect()
     };
     if cfg!(feature = "portable") {
         found.extend(unloaded_modules(&own, &found));

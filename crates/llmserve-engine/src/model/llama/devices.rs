@@ -14,9 +14,7 @@ pub(crate) fn gpus() -> Vec<Device> {
     backend::init();
     // SAFETY: the backends are registered; devices live for ever.
     let devices: Vec<Device> = unsafe {
-        (0..sys::ggml_backend_dev_count())
-            .map(|index| described(sys::ggml_backend_dev_get(index)))
-            .collect()
+        (0..sys::ggml_backend_dev_count()).map(|index| described(sys::ggml_backend_dev_get(index))).collect()
     };
     let of = |kind| devices.iter().filter(|device| device.kind == kind).cloned().collect::<Vec<_>>();
     let discrete = of(DeviceKind::Gpu);

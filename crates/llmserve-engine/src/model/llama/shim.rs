@@ -1,8 +1,8 @@
 //! The C++ shim: calls that may throw, with the exception as a message.
 
-use std::ffi::{CStr, c_char, c_void};
 #[cfg(feature = "portable")]
 use std::ffi::CString;
+use std::ffi::{CStr, c_char, c_void};
 #[cfg(feature = "portable")]
 use std::path::{Path, PathBuf};
 
