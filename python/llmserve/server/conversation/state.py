@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import string
-from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llmserve.engine import Engine
+from llmserve.server.conversation.call_ids import letters_of
 from llmserve.server.conversation.carry import Carry, before, behind
 from llmserve.server.conversation.segments import Cue
 from llmserve.server.conversation.tools import Tool
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 Step: TypeAlias = Literal["think", "answer", "constrained", "name", "arguments", "tagged", "more"]
 """What a segment is for: reasoning, free text (or what may come before a document), the document itself,
 a tool's name, its arguments, a part of those between tags, or whether another call follows."""
-
-_ID_LETTERS = string.ascii_letters + string.digits
 
 
 class TurnState:
@@ -149,8 +146,7 @@ class TurnState:
         """Letters of an id, the same for the same request: some templates show it before the call's name."""
         params = self._plan.params
         seed = 0 if params.temperature == 0 else params.seed
-        key = f"{seed} {params.choice_index} {self.num_calls} {self._plan.prompt.text}"
-        return "".join(_ID_LETTERS[byte % len(_ID_LETTERS)] for byte in sha256(key.encode()).digest()[:9])
+        return letters_of(f"{seed} {params.choice_index} {self.num_calls} {self._plan.prompt.text}")
 
     def count_thought(self, num_tokens: int) -> None:
         """Counts tokens of reasoning."""

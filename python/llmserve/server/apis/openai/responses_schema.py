@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from llmserve.server.apis.openai.chat_schema import CHAT_TEMPLATE, DOCUMENTS, TOOL_CHOICE
 from llmserve.server.apis.openai.formats import inner_field
 from llmserve.server.apis.openai.reasoning_schema import ReasoningFields
-from llmserve.server.apis.openai.schema import GenerationFields
+from llmserve.server.apis.openai.schema import MODEL, GenerationFields
 from llmserve.server.fields.foreign import Refused
 from llmserve.server.fields.refused import MISPLACED, Refusals
 from llmserve.server.fields.sampling import MAX_COUNT
@@ -57,7 +57,7 @@ class ReasoningOptions:
 class ResponsesRequest(GenerationFields, ReasoningFields):
     """The next turn of a conversation. Null counts as absent."""
 
-    model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
+    model: Annotated[str | None, MODEL] = None
     input: Annotated[
         str | tuple[dict[str, Any], ...],
         Field(
