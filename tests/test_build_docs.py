@@ -43,13 +43,17 @@ def test_the_python_page(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.
     assert len(matrix) == 2
 
 
-def test_the_embeddings_of_the_openai_page(tiny_models: Path, tmp_path: Path) -> None:
-    first, second = blocks("python", "docs/openai.md")
-    program = "\n".join([*first.splitlines()[:3], second]).replace("bge-small-en-v1.5", "bert-mean")
-    model = tiny_models / "bert-mean.gguf"
-    with serve_in_process(tmp_path, model) as server:
-        address = f"http://127.0.0.1:{server.port}"
-        assert run_program(program.replace(ADDRESS, address), tmp_path).startswith("[")
+def test_the_openai_page(tiny_models: Path, tmp_path: Path) -> None:
+    """Its programs behind the first one, which connects."""
+    first, stored, embeddings = blocks("python", "docs/openai.md")
+    connection = "\n".join(first.splitlines()[:4])
+    embeddings = embeddings.replace("bge-small-en-v1.5", "bert-mean")
+    shown = f"{stored}\nprint(second.previous_response_id == first.id)"
+    for model, program, begin in (("llama", shown, "True"), ("bert-mean", embeddings, "[")):
+        with serve_in_process(tmp_path, tiny_models / f"{model}.gguf") as server:
+            address = f"http://127.0.0.1:{server.port}"
+            whole = f"{connection}\n{program}".replace(ADDRESS, address)
+            assert run_program(whole, tmp_path).startswith(begin)
 
 
 @pytest.mark.clients

@@ -113,6 +113,13 @@ def test_settings_and_chosen_fields(server: Server) -> None:
     assert chosen == {"content": made["content"], "generation_settings/n_predict": 4}
 
 
+def test_a_full_context_counts_as_truncated(server: Server) -> None:
+    assert ask(server, n_predict=-1, ignore_eos=True, response_fields=["truncated"]).json == {
+        "truncated": True
+    }
+    assert not ask(server).json["truncated"]
+
+
 def test_probabilities(server: Server) -> None:
     whole = ask(server, n_probs=3).json["completion_probabilities"]
     assert len(whole) == 4

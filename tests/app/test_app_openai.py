@@ -165,7 +165,7 @@ def test_fields_without_effect_are_named(server: ServerProcess) -> None:
         ("chat/completions", {"messages": []}, 400, "invalid_value"),
         ("chat/completions", {"messages": "hi"}, 400, "invalid_value"),
         ("chat/completions", {}, 400, "invalid_value"),
-        ("responses", {"input": "x", "conversation": "r"}, 400, "invalid_value"),
+        ("responses", {"input": "x", "conversation": {}}, 400, "invalid_value"),
         ("embeddings", {"input": "x"}, 400, "wrong_model_kind"),
     ],
 )

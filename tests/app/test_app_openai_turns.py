@@ -26,6 +26,7 @@ CALLING = (
     "mistral-small-3.2",
     "ministral-3",
     "own-header-tools",
+    "gpt-oss",
 )
 
 # Shows reasoning of former turns, so that the model goes on with it.

@@ -189,6 +189,41 @@ def test_a_stream_in_the_background_can_be_followed_again(api: Api) -> None:
     assert error["param"] == "stream"
 
 
+def test_a_conversation_under_an_id_of_its_own(server: Server, api: Api) -> None:
+    def ask(method: str, path: str, body: Any = None, headers: Any = MINE) -> Answer:
+        if method == "POST":
+            return post(server.port, f"/v1/conversations{path}", body, headers=headers)
+        return get(server.port, f"/v1/conversations{path}", method=method, headers=headers)
+
+    first = {"role": "user", "content": "one"}
+    made = ask("POST", "", {"items": [first], "metadata": {"a": "b"}}).json
+    assert (made["object"], made["metadata"]) == ("conversation", {"a": "b"})
+    path = f"/{made['id']}"
+    assert ask("GET", path).json == made
+    answer = api.ok("two", conversation=made["id"])
+    assert answer["conversation"] == {"id": made["id"]}
+    whole = [first, {"role": "user", "content": "two"}]
+    assert answer["usage"]["input_tokens"] == api.count(whole)
+    # What is not stored, or runs in the background, becomes part of it, too.
+    api.ok("three", conversation={"id": made["id"]}, store=False)
+    api.end_of(api.ok("four", conversation=made["id"], background=True)["id"])
+    (added,) = ask("POST", f"{path}/items", {"items": [{"role": "user", "content": "five"}]}).json["data"]
+    items = ask("GET", f"{path}/items?order=asc").json["data"]
+    roles = ["user", "user", "assistant", "user", "assistant", "user", "assistant", "user"]
+    assert [item["role"] for item in items] == roles
+    assert ask("GET", f"{path}/items/{added['id']}").json == items[-1] == added
+    assert ask("DELETE", f"{path}/items/{items[0]['id']}").json == made
+    assert ask("GET", f"{path}/items?limit=100&order=asc").json["data"] == items[1:]
+    assert ask("GET", f"{path}/items/no").status == 404
+    assert ask("POST", path, {"metadata": {}}).json["metadata"] == {}
+    assert ask("GET", path, headers=OTHERS).status == 404
+    assert ask("DELETE", path).json["deleted"] is True
+    error = api.create(conversation=made["id"])
+    assert (error.status, error.json["error"]["code"]) == (404, "conversation_not_found")
+    both = api.create(conversation=made["id"], previous_response_id=answer["id"])
+    assert both.json["error"]["param"] == "conversation"
+
+
 def test_what_would_fail_is_refused_before_it_runs_in_the_background(api: Api) -> None:
     assert api.create(background=True, model="none").status == 404
     assert api.create(background=True, store=False).json["error"]["param"] == "background"
@@ -198,3 +233,10 @@ def test_chats_are_counted_too(server: Server, tiny_model: Path, api: Api) -> No
     body = {"model": tiny_model.stem, "messages": [{"role": "user", "content": "one"}]}
     answer = post(server.port, "/v1/chat/completions/input_tokens", body, headers=MINE)
     assert answer.json == {"object": "response.input_tokens", "input_tokens": api.count("one")}
+
+
+def test_a_server_that_stops_ends_what_runs_in_the_background(tiny_model: Path, tmp_path: Path) -> None:
+    with serve_in_process(tmp_path, tiny_model, env={"LLMSERVE_CONTEXT_LENGTH": "32768"}) as running:
+        made = Api(running, tiny_model).ok(background=True, **LONG)
+        assert made["status"] in ("queued", "in_progress")
+    assert "BACKGROUND /v1/responses failed" in running.log

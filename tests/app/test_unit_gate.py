@@ -154,15 +154,21 @@ def test_what_the_server_declares() -> None:
     assert len(described) == len(set(described))
     assert {found.path for found in served if found.is_probe} == {
         "/live",
+        "/livez",
         "/ready",
+        "/readyz",
         "/health",
+        "/healthz",
         "/v1/health",
         "/metrics",
     }
     assert {found.path for found in served if found.access == "open"} == {
         "/live",
+        "/livez",
         "/ready",
+        "/readyz",
         "/health",
+        "/healthz",
         "/v1/health",
         "/openapi.json",
         "/",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llmserve import InvalidParameterError, SamplingParams, Token
-from llmserve.server.apis.openai import answers, conversations, logprobs
+from llmserve.server.apis.openai import answers, conversations, logprobs, responses_input
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
@@ -376,3 +376,24 @@ def test_usage_counts_each_prompt_once() -> None:
     assert "draft_n" not in timed
     drafted = answers.timings(counts(10), Timings())
     assert (drafted["draft_n"], drafted["draft_n_accepted"]) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ({}, None),
+        ({"thinking_budget_tokens": -1}, None),
+        ({"thinking_budget_tokens": 3, "thinking_budget": 4}, 3),
+        ({"thinking_budget_tokens": -1, "reasoning_budget_tokens": 5}, 5),
+        ({"reasoning_budget": 0}, 0),
+        ({"thinking_token_budget": 6}, 6),
+    ],
+)
+def test_the_limit_on_reasoning_by_any_name(body: dict[str, Any], limit: int | None) -> None:
+    found = [
+        conversations.conversation_of(chat(**body)).reasoning_limit,
+        responses_input.conversation_of(responses(**body)).reasoning_limit,
+    ]
+    assert [given.max_tokens for given in found] == [limit, limit]
+    message = {"reasoning_budget_message": "Enough."}
+    assert conversations.conversation_of(chat(**message)).reasoning_limit.message == "Enough."

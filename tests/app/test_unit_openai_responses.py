@@ -51,7 +51,6 @@ def test_input_items_are_messages() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"conversation": "c"}, "conversation is not supported: use previous_response_id"),
         ({"prompt": {"id": "p"}}, "prompt is not supported, because templates are not stored"),
         ({"input": []}, "input must have at least one item"),
         ({"input": [{"type": "item_reference"}]}, "input[0].type must be message"),

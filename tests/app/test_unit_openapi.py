@@ -180,6 +180,8 @@ def test_parameters_are_those_that_handlers_read() -> None:
         ("query", "limit"): False,
         ("query", "order"): False,
         ("path", "response_id"): True,
+        ("path", "conversation_id"): True,
+        ("path", "item_id"): True,
         ("path", "model"): True,
         ("path", "model_id"): True,
     }

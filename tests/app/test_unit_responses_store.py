@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
 
 from llmserve.server.apis.openai.responses_output import ResponseOutput
-from llmserve.server.apis.openai.responses_store import Part, ResponseStore, StoredResponse, items_of
-from llmserve.server.refusals import FieldError, UnknownPreviousResponseError, UnknownResponseError
+from llmserve.server.apis.openai.responses_store import ResponseStore, StoredResponse
+from llmserve.server.apis.openai.stored_parts import Part, StoredConversation, items_of
+from llmserve.server.refusals import (
+    FieldError,
+    UnknownConversationError,
+    UnknownPreviousResponseError,
+    UnknownResponseError,
+)
 
 ME, OTHER = b"me", b"other"
 SIZE = 1000
@@ -30,7 +37,7 @@ def keep(
     store: ResponseStore, response_id: str, *, previous: str | None = None, text: str = TEXT
 ) -> StoredResponse:
     own = store.part([{"text": text}])
-    response = StoredResponse(owner=ME, input=(*store.conversation(ME, previous), own))
+    response = StoredResponse(owner=ME, input=(*store.up_to(ME, previous), own))
     store.end(response, cast("ResponseOutput", Output(response_id)))
     return response
 
@@ -39,11 +46,16 @@ def kept(store: ResponseStore, *ids: str) -> list[str]:
     found = []
     for response_id in ids:
         try:
-            store.get(ME, response_id)
+            store.response(ME, response_id)
         except UnknownResponseError:
             continue
         found.append(response_id)
     return found
+
+
+def ids_of(store: ResponseStore, response_id: str) -> list[str | None]:
+    items = asyncio.run(items_of(store.up_to(ME, response_id)))
+    return [item.get("id") for item in items]
 
 
 def test_the_oldest_response_makes_way() -> None:
@@ -72,7 +84,7 @@ def test_a_conversation_is_kept_once() -> None:
         keep(store, str(number), previous=previous)
         previous = str(number)
     assert len(kept(store, *map(str, range(8)))) == 8
-    assert len(items_of(store.conversation(ME, "7"))) == 16
+    assert len(ids_of(store, "7")) == 16
 
 
 def test_a_conversation_outlives_the_responses_that_it_continues() -> None:
@@ -81,23 +93,17 @@ def test_a_conversation_outlives_the_responses_that_it_continues() -> None:
     keep(store, "b", previous="a")
     keep(store, "c", previous="b")
     assert kept(store, "a", "b") == ["b"]
-    store.remove(ME, "b")
-    assert [item["id"] for item in items_of(store.conversation(ME, "c")) if "id" in item] == [
-        "of a",
-        "of b",
-        "of c",
-    ]
+    store.remove("b")
+    assert ids_of(store, "c") == [None, "of a", None, "of b", None, "of c"]
 
 
 def test_responses_are_their_owners() -> None:
     store = ResponseStore(2, 10**6)
     keep(store, "a")
     with pytest.raises(UnknownResponseError, match=r"^Response with id 'a' not found\.$"):
-        store.get(OTHER, "a")
-    with pytest.raises(UnknownResponseError):
-        store.remove(OTHER, "a")
+        store.response(OTHER, "a")
     with pytest.raises(UnknownPreviousResponseError, match=r"^Previous response with id 'a' not found\.$"):
-        store.conversation(OTHER, "a")
+        store.up_to(OTHER, "a")
     assert kept(store, "a") == ["a"]
 
 
@@ -107,13 +113,31 @@ def test_a_response_that_runs_cannot_be_continued() -> None:
     store.begin(running, cast("ResponseOutput", Output("a")))
     assert running.object() == b'{"id":"a"}'
     with pytest.raises(FieldError, match="has ended"):
-        store.conversation(ME, "a")
+        store.up_to(ME, "a")
 
 
 def test_a_response_that_was_deleted_while_it_ran_stays_deleted() -> None:
     store = ResponseStore(2, 10**6)
     running, output = StoredResponse(owner=ME, input=()), cast("ResponseOutput", Output("a"))
     store.begin(running, output)
-    store.remove(ME, "a")
+    store.remove("a")
     store.end(running, output)
     assert kept(store, "a") == []
+
+
+def test_a_conversation_takes_what_continues_it_and_stays_while_it_is_used() -> None:
+    store = ResponseStore(2, 10**6)
+    conversation = StoredConversation(owner=ME)
+    store.keep(conversation.id, conversation)
+    for response_id in "abc":
+        own = store.part([{"id": f"to {response_id}"}])
+        response = StoredResponse(owner=ME, conversation=conversation, input=(*conversation.parts, own))
+        store.end(response, cast("ResponseOutput", Output(response_id)))
+    assert store.conversation(ME, conversation.id) is conversation
+    assert kept(store, "a", "b", "c") == ["c"]
+    items = asyncio.run(items_of(conversation.parts))
+    assert [item["id"] for item in items] == ["to a", "of a", "to b", "of b", "to c", "of c"]
+    with pytest.raises(UnknownConversationError):
+        store.conversation(OTHER, conversation.id)
+    with pytest.raises(UnknownResponseError):
+        store.response(ME, conversation.id)

@@ -9,6 +9,7 @@ from agents import (
     Agent,
     ModelSettings,
     OpenAIChatCompletionsModel,
+    OpenAIConversationsSession,
     Runner,
     SQLiteSession,
     function_tool,
@@ -40,7 +41,12 @@ def weather(city: Literal["Paris"]) -> str:
 
 def agent(model: Any = MODEL, *, must_call: bool = False, **fields: Any) -> Agent[Any]:
     settings = ModelSettings(
-        max_tokens=40, temperature=0, tool_choice="required" if must_call else None, store=True
+        max_tokens=200,
+        temperature=0,
+        tool_choice="required" if must_call else None,
+        store=True,
+        # A run fails where the token limit cuts its answer.
+        extra_body={"stop": [".", "!", "?"], "include_stop_str_in_output": True},
     )
     return Agent(name="a", instructions="Be brief.", model=model, model_settings=settings, **fields)
 
@@ -80,6 +86,14 @@ async def check_session() -> None:
     session = SQLiteSession("a")
     await Runner.run(agent(), "My name is Ada.", session=session)
     assert (await Runner.run(agent(), "Who am I?", session=session)).final_output
+
+
+async def check_session_on_the_server() -> None:
+    session = OpenAIConversationsSession(openai_client=CLIENT)
+    await Runner.run(agent(), "My name is Ada.", session=session)
+    assert (await Runner.run(agent(), "Who am I?", session=session)).final_output
+    assert len(await session.get_items()) == 4
+    await session.clear_session()
 
 
 async def check_chat_model() -> None:

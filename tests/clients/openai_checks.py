@@ -160,9 +160,18 @@ def check_input_tokens() -> None:
     assert count.input_tokens == made.usage.input_tokens
 
 
-def check_conversations_are_refused_with_words() -> None:
-    error = raised(openai.InternalServerError, CLIENT.conversations.create)
-    assert "previous_response_id" in str(error)
+def check_conversations() -> None:
+    conversation = CLIENT.conversations.create(metadata={"topic": "demo"})
+    for said in ("My name is Ada.", "What is my name?"):
+        answer = CLIENT.responses.create(**SHORT, input=said, conversation=conversation.id)
+        assert answer.conversation is not None
+        assert answer.conversation.id == conversation.id
+    items = list(CLIENT.conversations.items.list(conversation.id, order="asc", limit=3))
+    assert len(items) == 4
+    CLIENT.conversations.items.delete(items[0].id or "", conversation_id=conversation.id)
+    assert CLIENT.conversations.update(conversation.id, metadata={}).metadata == {}
+    assert CLIENT.conversations.delete(conversation.id).deleted
+    raised(openai.NotFoundError, lambda: CLIENT.conversations.retrieve(conversation.id))
 
 
 async def check_asynchronous() -> None:

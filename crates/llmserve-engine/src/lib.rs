@@ -71,3 +71,9 @@ pub use load::{
 pub use session::{NextTurn, Session, SessionInfo, SessionMode, SessionUse, inspect_session};
 pub use types::*;
 pub use worker::{Handle, Job, Listener, Notify, OwnedByProcess, Owner, PerProcess, Service};
+
+/// The backends that this build computes with, and their devices. The first call loads them.
+#[must_use]
+pub fn backends() -> Vec<Backend> {
+    model::llama::backends()
+}

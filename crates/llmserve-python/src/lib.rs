@@ -37,6 +37,8 @@ mod _core {
     #[pymodule_export]
     use crate::exit::begin_exit;
     #[pymodule_export]
+    use crate::info::backends;
+    #[pymodule_export]
     use crate::load::{Load, kv_bytes_per_token, load, model_kind, probe};
     #[pymodule_export]
     use crate::logging::{set_log_level, take_log_records};

@@ -16,7 +16,7 @@ and no native log lines.
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError, ModelKeptError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, UnknownSessionError, SessionsFullError, CallCancelledError
-          ├── UnknownResponseError, ResponseEndedError
+          ├── UnknownResponseError, UnknownConversationError, UnknownItemError, ResponseEndedError
           ├── GenerationTimeoutError, GenerationCancelledError
           ├── UnauthorizedError, ForeignHostError, ForeignOriginError, RepeatedHostError
           ├── RouteNotFoundError, MethodNotAllowedError, NotSupportedError
@@ -312,6 +312,24 @@ class UnknownResponseError(Refusal):
 
     def __init__(self, response_id: str) -> None:
         super().__init__(f"Response with id '{response_id[:MAX_SHOWN_ID]}' not found.")
+
+
+class UnknownConversationError(Refusal):
+    """No conversation with this id is stored for the client. The words are OpenAI's."""
+
+    code = "conversation_not_found"
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(f"Conversation with id '{conversation_id[:MAX_SHOWN_ID]}' not found.")
+
+
+class UnknownItemError(Refusal):
+    """A conversation has no item with this id."""
+
+    code = "item_not_found"
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(f"Item with id '{item_id[:MAX_SHOWN_ID]}' not found.")
 
 
 class ResponseEndedError(Refusal):

@@ -24,6 +24,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "Port to listen on; 0 picks a free one (`llmserve serve` only).",
         "server",
     ),
+    Variable("grpc", kinds.SWITCH, "true", "Whether the gRPC service is there.", "grpc"),
     Variable(
         "grpc_port",
         integer(0, 65535),
@@ -32,7 +33,6 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "free, and other servers have no gRPC.",
         "grpc",
     ),
-    Variable("grpc", kinds.SWITCH, "true", "Whether the gRPC service is there.", "grpc"),
     Variable(
         "grpc_host",
         kinds.TEXT,
@@ -281,16 +281,17 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "max_responses",
         integer(0, 10**6),
         "1000",
-        "Maximum number of responses that `/v1/responses` stores in memory, so that requests can continue, "
-        "read, cancel and delete them; one more replaces the oldest one. 0: none is stored.",
+        "Maximum number of responses and conversations that `/v1/responses` stores in memory, so that "
+        "requests can continue, read, cancel and delete them; one more replaces the oldest one. 0: none is "
+        "stored.",
         "limits",
     ),
     Variable(
         "max_responses_bytes",
         byte_count(0, 2**50),
         "64M",
-        "Limit on the memory of stored responses: their input and output as JSON, and the events of those in "
-        "the background. Beyond it, the oldest ones are dropped.",
+        "Limit on the memory of stored responses and conversations: their input and output as JSON, and the "
+        "events of those in the background. Beyond it, the oldest ones are dropped.",
         "limits",
     ),
     Variable(

@@ -103,6 +103,8 @@ RULES: Mapping[type[BaseException], Rule] = {
         503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0, dialects={"anthropic": 529}
     ),
     refusals.UnknownResponseError: Rule(404, _INVALID, "NOT_FOUND"),
+    refusals.UnknownConversationError: Rule(404, _INVALID, "NOT_FOUND"),
+    refusals.UnknownItemError: Rule(404, _INVALID, "NOT_FOUND"),
     refusals.ResponseEndedError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     refusals.CallCancelledError: Rule(409, _INVALID, "CANCELLED"),
     refusals.GenerationTimeoutError: Rule(504, _SERVER, "DEADLINE_EXCEEDED"),

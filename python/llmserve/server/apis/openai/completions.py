@@ -65,7 +65,7 @@ class CompletionsApi:
         parsed = await exchange.read(OpenAiCompletionRequest)
         request = parsed.value
         params = await with_constraint(request, _params(request), request.response_format)
-        ignored = [*parsed.unknown, *ignored_fields(request, params, len(request.prompt) * request.n)]
+        ignored = [*parsed.unknown, *ignored_fields(request, params, len(request.prompt) * request.num_drawn)]
         session = SESSION.of(exchange.request.scope)
         tokens_field = wire_name(request, "max_tokens")
         infill = _infill(request)

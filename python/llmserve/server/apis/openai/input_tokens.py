@@ -10,7 +10,8 @@ from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered, without
 from llmserve.server.apis.openai.conversations import conversation_of as chat_conversation
 from llmserve.server.apis.openai.responses_input import conversation_of
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.apis.openai.responses_store import ResponseStore, items_of
+from llmserve.server.apis.openai.responses_store import ResponseStore
+from llmserve.server.apis.openai.stored_parts import items_of
 from llmserve.server.conversation import Conversation
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.services import Services
@@ -61,8 +62,9 @@ class InputTokensApi:
         request = parsed.value
         settings = self._services.settings
         owner = owner_of(settings.api_key, exchange.request.scope)
-        previous = items_of(self._store.conversation(owner, request.previous_response_id))
-        conversation = conversation_of(request, previous, may_bring_template=settings.request_chat_template)
+        _, previous = self._store.continued(owner, request)
+        items = await items_of(previous)
+        conversation = conversation_of(request, items, may_bring_template=settings.request_chat_template)
         await self._count(exchange, request.model, conversation, parsed.unknown)
 
     @_OF_CHAT

@@ -99,6 +99,7 @@ class _OneAnswer:
     async def _ended(self, completion: Completion, text: str, tokens: Sequence[Token]) -> dict[str, Any]:
         counts = completion.usage
         is_cut = completion.finish_reason != "stop"
+        context_length = self.choice.engine.info.context_length
         settings = generation_settings(self.choice.base)
         prompt = await self.choice.prompt_ids()
         return {
@@ -114,7 +115,7 @@ class _OneAnswer:
             "generation_settings": {**settings, "stream": self._request.stream},
             "prompt": await self.choice.engine.detokenize(prompt, render_special=True),
             "has_new_line": "\n" in completion.text,
-            "truncated": self.choice.is_truncated,
+            "truncated": self.choice.is_truncated or (is_cut and counts.total_tokens >= context_length),
             "stop_type": "limit" if is_cut else "eos" if completion.stop is None else "word",
             "stopping_word": completion.stop or "",
             "timings": answers.timings(counts, completion.timings),

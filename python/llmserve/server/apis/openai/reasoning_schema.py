@@ -7,7 +7,10 @@ from typing import Annotated
 
 from llmserve.server.conversation import ReasoningLimit
 from llmserve.server.fields.sampling import MAX_COUNT
+from llmserve.server.refusals import FieldTooLongError
 from llmserve.server.web.fields import Field
+
+MAX_MESSAGE_BYTES = 1024
 
 
 def _named_by(server: str) -> Field:
@@ -33,12 +36,22 @@ class ReasoningFields:
     thinking_budget: Annotated[int | None, _named_by("Qwen's")] = None
     reasoning_budget_message: Annotated[
         str | None,
-        Field("llama-server's: text that is inserted at the end of reasoning that is closed at its limit."),
+        Field(
+            "llama-server's: text that is inserted at the end of reasoning that is closed at its limit, "
+            f"at most {MAX_MESSAGE_BYTES} bytes."
+        ),
     ] = None
 
     @property
     def reasoning_limit(self) -> ReasoningLimit:
-        """The limit."""
+        """The limit.
+
+        Raises:
+            FieldTooLongError: The message would leave no room for the answer.
+        """
+        message = self.reasoning_budget_message
+        if message is not None and len(message.encode()) > MAX_MESSAGE_BYTES:
+            raise FieldTooLongError("reasoning_budget_message", MAX_MESSAGE_BYTES)
         given = (
             self.thinking_budget_tokens,
             self.reasoning_budget_tokens,
@@ -47,4 +60,4 @@ class ReasoningFields:
             self.thinking_budget,
         )
         limit = next((limit for limit in given if limit is not None and limit >= 0), None)
-        return ReasoningLimit(limit, self.reasoning_budget_message)
+        return ReasoningLimit(limit, message)

@@ -14,13 +14,9 @@ from llmserve.server.apis.openai.responses_background import Background
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params, stored_items
 from llmserve.server.apis.openai.responses_output import ResponseOutput, head
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.apis.openai.responses_store import (
-    Part,
-    ResponseStore,
-    StoredResponse,
-    items_of,
-)
+from llmserve.server.apis.openai.responses_store import ResponseStore, StoredResponse
 from llmserve.server.apis.openai.sampling import ignored_stops
+from llmserve.server.apis.openai.stored_parts import Part, StoredConversation, items_of
 from llmserve.server.conversation import Conversation, check_plan
 from llmserve.server.error_shapes import openai as errors
 from llmserve.server.error_shapes.openai import OPENAI
@@ -72,8 +68,10 @@ class _Asked:
     params: SamplingParams
     session: str | None
     owner: bytes
+    continued: StoredConversation | None
+    """The conversation that it names."""
     previous: tuple[Part, ...]
-    """The conversation that it continues."""
+    """What it continues."""
 
 
 class ResponsesApi:
@@ -113,13 +111,13 @@ class ResponsesApi:
             UnknownPreviousResponseError: The response that it continues is not stored.
         """
         if request.background and not self._is_stored(request):
-            reason = "store is false" if self._store.is_on else "the server's LLMSERVE_MAX_RESPONSES is 0"
+            reason = "store is false" if self._store.is_on else "this server stores none"
             raise FieldError("background", f"needs a stored response: {reason}")
         owner = owner_of(self._services.settings.api_key, exchange.request.scope)
-        previous = self._store.conversation(owner, request.previous_response_id)
+        continued, previous = self._store.continued(owner, request)
         conversation = conversation_of(
             request,
-            items_of(previous),
+            await items_of(previous),
             may_bring_template=self._services.settings.request_chat_template,
         )
         params = await with_constraint(request, response_params(request), request.text.format, "text.format")
@@ -129,6 +127,7 @@ class ResponsesApi:
             params=params,
             session=SESSION.of(exchange.request.scope),
             owner=owner,
+            continued=continued,
             previous=previous,
         )
 
@@ -140,7 +139,8 @@ class ResponsesApi:
         request = asked.request
         return StoredResponse(
             owner=asked.owner,
-            input=(*asked.previous, self._store.part(stored_items(request))),
+            conversation=asked.continued,
+            input=(*asked.previous, self._store.part(stored_items(request.input))),
             is_background=request.background,
             events=[] if request.background and request.stream else None,
         )
@@ -159,6 +159,6 @@ class ResponsesApi:
                 is_stored = self._is_stored(request)
                 shown = head(request, used.entry.id, params, is_stored=is_stored)
                 output = ResponseOutput(request, shown, run)
-                if is_stored and not request.background:
-                    output.on_end = lambda: self._store.end(self._stored(asked), output)
+                if (is_stored or asked.continued is not None) and not request.background:
+                    output.on_end = lambda: self._store.end(self._stored(asked), output, is_kept=is_stored)
                 yield output

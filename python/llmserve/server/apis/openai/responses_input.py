@@ -34,8 +34,6 @@ def conversation_of(
     Raises:
         FieldError: A field is wrong, or asks for something unsupported.
     """
-    if request.conversation is not None:
-        raise FieldError("conversation", "is not supported: use previous_response_id")
     if request.prompt is not None:
         raise FieldError("prompt", "is not supported, because templates are not stored: use input")
     tools = read_tools(request.tools, is_nested=False)
@@ -91,11 +89,19 @@ def messages_of(
     return items.messages, items.names
 
 
-def stored_items(request: ResponsesRequest) -> list[dict[str, Any]]:
+def stored_items(given: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The input as items in the form in which clients read them."""
-    given = request.input
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     return [_stored(item) for item in items]
+
+
+def check_items(items: Sequence[Mapping[str, Any]], field: str) -> None:
+    """Refuses items that cannot be shown to a model.
+
+    Raises:
+        FieldError: There is one.
+    """
+    _Items([]).read(items, lambda index: f"{field}[{index}]")
 
 
 def _stored(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -145,6 +145,7 @@ def head(request: ResponsesRequest, model: str, params: SamplingParams, *, is_st
         "object": "response",
         "created_at": int(time.time()),
         "background": request.background,
+        "conversation": None if request.conversation_id is None else {"id": request.conversation_id},
         "error": None,
         "incomplete_details": None,
         "instructions": request.instructions,

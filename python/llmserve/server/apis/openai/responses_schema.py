@@ -9,12 +9,21 @@ from typing import Annotated, Any, ClassVar, Literal
 from llmserve.server.apis.openai.chat_schema import CHAT_TEMPLATE, DOCUMENTS, TOOL_CHOICE
 from llmserve.server.apis.openai.formats import inner_field
 from llmserve.server.apis.openai.reasoning_schema import ReasoningFields
-from llmserve.server.apis.openai.schema import GenerationFields
+from llmserve.server.apis.openai.schema import MODEL, GenerationFields
 from llmserve.server.fields.foreign import Refused
 from llmserve.server.fields.refused import MISPLACED, Refusals
 from llmserve.server.fields.sampling import MAX_COUNT
-from llmserve.server.web.field_kinds import OBJECT, OBJECTS, TEXT_OR_OBJECTS, one_of, unchecked
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.field_kinds import (
+    OBJECT,
+    OBJECTS,
+    TEXT_OR_OBJECT,
+    TEXT_OR_OBJECTS,
+    one_of,
+    unchecked,
+)
 from llmserve.server.web.fields import Field
+from llmserve.server.web.schema import kind_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +57,7 @@ class ReasoningOptions:
 class ResponsesRequest(GenerationFields, ReasoningFields):
     """The next turn of a conversation. Null counts as absent."""
 
-    model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
+    model: Annotated[str | None, MODEL] = None
     input: Annotated[
         str | tuple[dict[str, Any], ...],
         Field(
@@ -121,7 +130,12 @@ class ResponsesRequest(GenerationFields, ReasoningFields):
         default_factory=dict
     )
     conversation: Annotated[
-        Any, Field("Refused: use `previous_response_id`.", kind=unchecked({"type": "string"}))
+        str | dict[str, Any] | None,
+        Field(
+            "The stored conversation that the input continues, by its id or as an object with the `id`. "
+            "Input and output become part of it.",
+            kind=TEXT_OR_OBJECT,
+        ),
     ] = None
     prompt: Annotated[
         Any, Field("Refused: templates are not stored.", kind=unchecked({"type": "object"}))
@@ -137,3 +151,20 @@ class ResponsesRequest(GenerationFields, ReasoningFields):
             "add_special_tokens": Refused("the chat template writes them", (False,)),
         }
     )
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The id of the stored conversation.
+
+        Raises:
+            FieldError: There is none in the field, or the request continues a response, too.
+        """
+        if self.conversation is None:
+            return None
+        if self.previous_response_id is not None:
+            raise FieldError("conversation", "cannot be used with previous_response_id: choose one")
+        given = self.conversation
+        found = given if isinstance(given, str) else given.get("id")
+        if not isinstance(found, str):
+            raise FieldError("conversation.id", f"must be a string, got {kind_of(found)}")
+        return found

@@ -6,29 +6,20 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from llmserve.server.apis.openai.responses_output import ResponseOutput, error_frame
+from llmserve.server.apis.openai.responses_schema import ResponsesRequest
+from llmserve.server.apis.openai.stored_parts import Part, StoredConversation
 from llmserve.server.refusals import (
     CallCancelledError,
     FieldError,
+    UnknownConversationError,
     UnknownPreviousResponseError,
     UnknownResponseError,
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Part:
-    """Items of a conversation as JSON. All responses that continue it share them."""
-
-    data: bytes
-
-
-def items_of(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """The items of all parts."""
-    return [item for part in parts for item in orjson.loads(part.data)]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -37,6 +28,8 @@ class StoredResponse:
 
     owner: bytes
     """Whose it is: others do not see it."""
+    conversation: StoredConversation | None = None
+    """The conversation under an id of its own that it continues."""
     input: tuple[Part, ...]
     """What it answers, with the whole conversation that it continues."""
     is_background: bool = False
@@ -112,23 +105,36 @@ class StoredResponse:
             self.task.cancel()
 
 
+class Kept(Protocol):
+    """A response or a conversation."""
+
+    owner: bytes
+
+    @property
+    def num_bytes(self) -> int:
+        """What it takes beside its items."""
+
+    def abandon(self) -> None:
+        """Ends what runs of it, since nobody can ask for it any more."""
+
+
 class ResponseStore:
-    """Keeps so many responses, of so many bytes; the oldest ones go first.
+    """Keeps so many responses and conversations, of so many bytes; the oldest ones go first.
 
     A response is kept as JSON, so its size is known, and a conversation is kept once, however often it is
     continued. Its cells are found by their beginning, like those of any prompt.
     """
 
-    def __init__(self, max_responses: int, max_bytes: int) -> None:
-        self._max_responses = max_responses
+    def __init__(self, max_kept: int, max_bytes: int) -> None:
+        self._max_kept = max_kept
         self._max_bytes = max_bytes
-        self._responses: dict[str, StoredResponse] = {}
+        self._kept: dict[str, Kept] = {}
         self._part_bytes = 0
 
     @property
     def is_on(self) -> bool:
-        """Whether any response is stored."""
-        return self._max_responses > 0
+        """Whether anything is stored."""
+        return self._max_kept > 0 and self._max_bytes > 0
 
     def part(self, items: Iterable[Mapping[str, Any]]) -> Part:
         """A part of a conversation, which counts for as long as a response has it."""
@@ -140,42 +146,80 @@ class ResponseStore:
     def _release(self, num_bytes: int) -> None:
         self._part_bytes -= num_bytes
 
+    def keep(self, kept_id: str, kept: Kept) -> None:
+        """Stores something, as the newest."""
+        self._kept.pop(kept_id, None)
+        self._kept[kept_id] = kept
+        self._make_room()
+
     def begin(self, response: StoredResponse, output: ResponseOutput) -> None:
         """Stores a response that runs in the background."""
         response.running = output
-        self._responses[output.id] = response
-        self._make_room()
+        self.keep(output.id, response)
 
-    def end(self, response: StoredResponse, output: ResponseOutput) -> None:
-        """Stores a response that has ended, unless it has run in the background and was deleted meanwhile."""
+    def end(self, response: StoredResponse, output: ResponseOutput, *, is_kept: bool = True) -> None:
+        """Takes in the end of a response, which is stored if it `is_kept`, and not deleted meanwhile."""
         was_begun = response.running is not None
-        response.end(output.object(), self.part(output.items))
-        if not was_begun:
-            self._responses[output.id] = response
-        self._make_room()
+        part = self.part(output.items)
+        response.end(output.object(), part)
+        continued = response.conversation
+        if continued is not None and response.error is None:
+            continued.parts = (*continued.parts, response.input[-1], part)
+            if self._kept.get(continued.id) is continued:
+                self.keep(continued.id, continued)
+        if is_kept and not was_begun:
+            self.keep(output.id, response)
+        else:
+            self._make_room()
 
     def _make_room(self) -> None:
-        num_bytes = sum(response.num_bytes for response in self._responses.values())
-        while self._responses and (
-            len(self._responses) > self._max_responses or num_bytes + self._part_bytes > self._max_bytes
+        num_bytes = sum(kept.num_bytes for kept in self._kept.values())
+        while self._kept and (
+            len(self._kept) > self._max_kept or num_bytes + self._part_bytes > self._max_bytes
         ):
-            oldest = self._responses.pop(next(iter(self._responses)))
+            oldest = self._kept.pop(next(iter(self._kept)))
             num_bytes -= oldest.num_bytes
             oldest.abandon()
-            del oldest  # and with it the parts that no other response has
+            del oldest  # and with it the parts that nothing else has
 
-    def get(self, owner: bytes, response_id: str) -> StoredResponse:
+    def response(self, owner: bytes, response_id: str) -> StoredResponse:
         """A response of an owner.
 
         Raises:
             UnknownResponseError: There is none.
         """
-        found = self._responses.get(response_id)
-        if found is None or found.owner != owner:
+        found = self._kept.get(response_id)
+        if not isinstance(found, StoredResponse) or found.owner != owner:
             raise UnknownResponseError(response_id)
         return found
 
-    def conversation(self, owner: bytes, response_id: str | None) -> tuple[Part, ...]:
+    def conversation(self, owner: bytes, conversation_id: str) -> StoredConversation:
+        """A conversation of an owner.
+
+        Raises:
+            UnknownConversationError: There is none.
+        """
+        found = self._kept.get(conversation_id)
+        if not isinstance(found, StoredConversation) or found.owner != owner:
+            raise UnknownConversationError(conversation_id)
+        return found
+
+    def continued(
+        self, owner: bytes, request: ResponsesRequest
+    ) -> tuple[StoredConversation | None, tuple[Part, ...]]:
+        """The conversation that a request names, and the items that its input continues.
+
+        Raises:
+            UnknownPreviousResponseError: There is no such response.
+            UnknownConversationError: There is no such conversation.
+            FieldError: The response has not ended, or the request names both.
+        """
+        if (conversation_id := request.conversation_id) is None:
+            return None, self.up_to(owner, request.previous_response_id)
+        found = self.conversation(owner, conversation_id)
+        return found, found.parts
+
+    def up_to(self, owner: bytes, response_id: str | None) -> tuple[Part, ...]:
         """The conversation up to the end of a response; none for `None`.
 
         Raises:
@@ -186,18 +230,13 @@ class ResponseStore:
             return ()
         field = "previous_response_id"
         try:
-            found = self.get(owner, response_id)
+            found = self.response(owner, response_id)
         except UnknownResponseError:
             raise UnknownPreviousResponseError(field, response_id) from None
         if found.output is None:
             raise FieldError(field, "must be that of a response that has ended: this one is in progress")
         return (*found.input, found.output)
 
-    def remove(self, owner: bytes, response_id: str) -> None:
-        """Deletes a response; one that is running ends.
-
-        Raises:
-            UnknownResponseError: There is none.
-        """
-        self.get(owner, response_id).abandon()
-        del self._responses[response_id]
+    def remove(self, kept_id: str) -> None:
+        """Deletes what is stored under an id; a response that is running ends."""
+        self._kept.pop(kept_id).abandon()

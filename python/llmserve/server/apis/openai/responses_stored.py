@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from starlette.types import Scope
 
 from llmserve.server.api_keys import ApiKeys
 from llmserve.server.apis.openai.contents import answered, without_version
-from llmserve.server.apis.openai.responses_store import ResponseStore, StoredResponse, items_of
+from llmserve.server.apis.openai.item_pages import PAGE, page_of
+from llmserve.server.apis.openai.responses_store import ResponseStore, StoredResponse
+from llmserve.server.apis.openai.stored_parts import items_of
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError, ResponseEndedError
 from llmserve.server.trust.keys import owner_of
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.parameters import Parameter, as_it_is, choice_in_query, in_path, integer_in_query
-from llmserve.server.web.schema import shown
+from llmserve.server.web.parameters import choice_in_query, in_path, integer_in_query
 
 _ID = in_path("response_id", "The id of a response.")
 _STREAM = choice_in_query("stream", ("false", "true"), "Whether to answer with the events of the response.")
 _STARTING_AFTER = integer_in_query(
     "starting_after", 0, 2**31 - 1, -1, "With `stream`: the number of the last event that the client has."
 )
-_LIMIT = integer_in_query("limit", 1, 100, 20, "How many items to give.")
-_ORDER = choice_in_query("order", ("desc", "asc"), "`desc` begins with the last item.")
-_AFTER: Parameter[str, None] = Parameter(
-    name="after", place="query", doc="The id of the item to begin behind.", read=as_it_is, default=None
-)
-
 _UNKNOWN = {404: "No such response is stored for this API key."}
 _OBJECT = {"id": "resp_1", "object": "response", "status": "completed", "output": []}
 
@@ -75,7 +67,7 @@ _ITEMS = Endpoint(
     operation_id="listInputItems",
     summary="What a stored response answers",
     description="The items of its input, behind those of the conversation that it continues.",
-    parameters=[_ID, _AFTER, _LIMIT, _ORDER],
+    parameters=[_ID, *PAGE],
     responses=answered("A page of items.", {"object": "list", "data": [], "has_more": False}),
     errors={400: "There is no such item.", **_UNKNOWN},
 )
@@ -106,7 +98,8 @@ class StoredResponsesApi:
     async def delete(self, exchange: Exchange) -> None:
         """`DELETE /v1/responses/ID`."""
         scope = exchange.request.scope
-        self._store.remove(owner_of(self._keys, scope), _ID.of(scope))
+        self._find(scope)
+        self._store.remove(_ID.of(scope))
         await exchange.send_json({"id": _ID.of(scope), "object": "response", "deleted": True})
 
     @_CANCEL
@@ -126,27 +119,8 @@ class StoredResponsesApi:
     async def list_input_items(self, exchange: Exchange) -> None:
         """`GET /v1/responses/ID/input_items`."""
         scope = exchange.request.scope
-        items = items_of(self._find(scope).input)
-        if _ORDER.of(scope) == "desc":
-            items.reverse()
-        await exchange.send_json(_page(items, _AFTER.of(scope), _LIMIT.of(scope)))
+        items = await items_of(self._find(scope).input)
+        await exchange.send_json(page_of(items, scope))
 
     def _find(self, scope: Scope) -> StoredResponse:
-        return self._store.get(owner_of(self._keys, scope), _ID.of(scope))
-
-
-def _page(items: Sequence[Mapping[str, Any]], after: str | None, limit: int) -> dict[str, Any]:
-    begin = 0
-    if after is not None:
-        found = [index for index, item in enumerate(items) if item["id"] == after]
-        if not found:
-            raise FieldError("after", f"must be the id of an item, got {shown(after)}")
-        begin = found[0] + 1
-    page = items[begin : begin + limit]
-    return {
-        "object": "list",
-        "data": page,
-        "first_id": page[0]["id"] if page else None,
-        "last_id": page[-1]["id"] if page else None,
-        "has_more": begin + limit < len(items),
-    }
+        return self._store.response(owner_of(self._keys, scope), _ID.of(scope))

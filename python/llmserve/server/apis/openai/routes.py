@@ -14,6 +14,7 @@ from llmserve.server.apis.openai.responses import ResponsesApi
 from llmserve.server.apis.openai.responses_store import ResponseStore
 from llmserve.server.apis.openai.responses_stored import StoredResponsesApi
 from llmserve.server.apis.openai.slots import SlotsApi
+from llmserve.server.apis.openai.stored_conversations import StoredConversationsApi
 from llmserve.server.apis.openai.tokens import TokensApi
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Route, routes_of
@@ -28,6 +29,7 @@ def routes(services: Services) -> list[Route]:
         ChatApi(services),
         ResponsesApi(services, store),
         StoredResponsesApi(services.settings.api_key, store),
+        StoredConversationsApi(services.settings.api_key, store),
         InputTokensApi(services, store),
         NativeCompletionApi(completions),
         TokensApi(services),

@@ -174,6 +174,7 @@ class OpsApi:
 
     @_HEALTH
     @replace(_HEALTH, path="/v1/health", operation_id="healthWithVersion", summary="Health check, with /v1")
+    @replace(_HEALTH, path="/healthz", operation_id="healthz", summary="Health check, as Kubernetes names it")
     async def health(self, exchange: Exchange) -> None:
         """`GET /health`."""
         registry = self._services.registry
@@ -190,11 +191,13 @@ class OpsApi:
         )
 
     @_LIVE
+    @replace(_LIVE, path="/livez", operation_id="livez", summary="Liveness, as Kubernetes names it")
     async def live(self, exchange: Exchange) -> None:
         """`GET /live`."""
         await exchange.send_json({"status": "ok"}, headers=_NOT_CACHED)
 
     @_READY
+    @replace(_READY, path="/readyz", operation_id="readyz", summary="Readiness, as Kubernetes names it")
     async def ready(self, exchange: Exchange) -> None:
         """`GET /ready`."""
         if (lack := self._services.readiness.lack()) is None:

@@ -44,7 +44,6 @@ REASONS: Mapping[Dialect, Mapping[str, str]] = {
         "/v1/jobs": _BATCHES,
         "/v1/assistants": _STATE,
         "/v1/threads": _STATE,
-        "/v1/conversations": _STATE,
         "/v1/responses/compact": _COMPACT,
         "/props": "properties are settings of the server, which do not change while it runs",
         "/lora-adapters": "adapters and their scales are load options of a model, see LLMSERVE_LORA and the "
