@@ -11,11 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import llama_server_tables
 from llmserve.cli import commands
 from llmserve.cli.parser import build_parser, subparser
+from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamatik.convert import DEFAULT_SAMPLING
 from llmserve.server.apis.llamatik.schema import ParamsRequest
+from llmserve.server.apis.ollama.schema import OllamaChatRequest
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completions_schema import DEFAULT_MAX_TOKENS, OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraint_schema import ConstraintFields
@@ -57,9 +60,11 @@ COLUMNS = (
     Column("`/v1/completions`", OpenAiCompletionRequest, {"max_tokens": DEFAULT_MAX_TOKENS}),
     Column("`/v1/responses`", ResponsesRequest),
     Column("`/completion`", NativeCompletionRequest),
+    Column("`/v1/messages`", MessagesRequest),
     Column("`/completions`, gRPC", CompletionRequest),
     LLAMATIK,
     Column("SIE", GenerateRequest),
+    Column("Ollama", OllamaChatRequest),
 )
 OPENAI = tuple(column.title for column in COLUMNS[:4])
 """The routes of the OpenAI API that generate texts."""
@@ -185,6 +190,13 @@ def _value(action: argparse.Action) -> str:
     return str(action.metavar or (f"{{{choices}}}" if choices else action.dest.upper()))
 
 
+def listed(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table of cells that are ready."""
+    yield from _head(*titles)
+    for row in rows:
+        yield _row(*row)
+
+
 def _head(*titles: str) -> Iterator[str]:
     yield _row(*titles)
     yield _row(*("---" for _ in titles))
@@ -201,6 +213,12 @@ TABLES: Mapping[str, Mapping[str, Iterable[str]]] = {
         "fields of other servers": tuple(foreign(COLUMNS)),
         "load options": tuple(meanings(LOADING)),
         "names of load options": tuple(names(LOADING, LLAMATIK)),
+    },
+    "llama-server.md": {
+        "routes": tuple(listed(("route", "", "how or why"), llama_server_tables.routes())),
+        "fields": tuple(
+            listed(("field", "honoured by", "on its other routes"), llama_server_tables.fields())
+        ),
     },
     "configuration.md": {
         "server": tuple(variables((CONFIG_FILE, *SERVER_VARIABLES, API_KEY_FILE))),

@@ -24,6 +24,7 @@ TESTS = (
 TOUCHED = (
     *TESTS,
     "python/llmserve/server/**/*.py",
+    "docs/anthropic.md",
     "docs/sie.md",
     "requirements/*.lock",
     "tests/clients/*.py",

@@ -1,4 +1,5 @@
-"""Builds a wheel that runs on any Linux of the last years with this machine's architecture, into `dist`.
+"""Builds a wheel that runs on any Linux of the last years, into `dist`: for this machine's architecture, or
+with `--target` and a cross compiler, for another.
 
 With a cargo feature for a GPU, ggml's module for it is in the wheel too, which then goes into `dist/FEATURE`:
 it has the same name.
@@ -6,6 +7,7 @@ it has the same name.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -16,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "build_support"))
 
 from native import requested_features  # noqa: E402
+from portable.cross import binutil, cross_environment  # noqa: E402
 from portable.environment import portable_environment  # noqa: E402
 from portable.old_glibc import RELEASE  # noqa: E402
 from portable.pack import pack  # noqa: E402
@@ -27,11 +30,16 @@ OUT = ROOT / "dist"
 
 def main() -> None:
     """Build, pack and check."""
-    target = _host()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--target", default=_host(), help="Rust's name of the system (default: this machine's)"
+    )
+    target = parser.parse_args().target
     try:
         gpu = requested_features()
         features = ("portable", *gpu)
-        env = {**os.environ, **portable_environment(target, features)}
+        cross = {} if target == _host() else cross_environment(target)
+        env = {**os.environ, **portable_environment(target, features), **cross}
     except BuildSetupError as error:
         sys.exit(f"llmserve: {error}")
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
@@ -40,7 +48,9 @@ def main() -> None:
         subprocess.run(_maturin(target, features, folder), check=True, cwd=ROOT, env=env)
         [wheel] = Path(folder).glob("*.whl")
         platform = f"manylinux_{'_'.join(map(str, RELEASE))}_{target.split('-')[0]}"
-        packed = pack(wheel, _libraries(built / target / "release"), platform, OUT.joinpath(*gpu))
+        libraries = _libraries(built / target / "release")
+        strip = "strip" if target == _host() else binutil(target, "strip")
+        packed = pack(wheel, libraries, platform, OUT.joinpath(*gpu), strip)
     print(f"{packed.relative_to(ROOT)}: {packed.stat().st_size / 1e6:.1f} MB")
 
 

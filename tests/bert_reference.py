@@ -24,6 +24,7 @@ from synthetic.embedding_models import (
     UNKNOWN,
     WIDTH,
     bert_tensors,
+    rank_tensors,
 )
 
 Vector = npt.NDArray[np.float64]
@@ -33,7 +34,8 @@ class Bert:
     """The model in double precision."""
 
     def __init__(self) -> None:
-        self._tensors = {name: tensor.astype(np.float64) for name, tensor in bert_tensors().items()}
+        tensors = bert_tensors() | rank_tensors()
+        self._tensors = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
 
     def hidden(self, tokens: Sequence[int]) -> Vector:
         """The last hidden states, a row a token."""
@@ -55,6 +57,11 @@ class Bert:
     def cls(self, tokens: Sequence[int]) -> Vector:
         """The normalised hidden state of the first token."""
         return _normalised(self.hidden(tokens)[0])
+
+    def score(self, tokens: Sequence[int]) -> float:
+        """What the head for ranking gives for a pair, with RoBERTa's dense layer."""
+        pooled = np.tanh(self._linear("cls", self.hidden(tokens)[:1]))
+        return float(self._linear("cls.output", pooled)[0, 0])
 
     def _attention(self, block: str, state: Vector) -> Vector:
         size = WIDTH // NUM_HEADS
@@ -98,6 +105,11 @@ def word_pieces(text: str) -> list[int]:
     for word in _words(text):
         pieces += _pieces_of(word)
     return [TOKENS.index(piece) for piece in [*pieces, SEP]]
+
+
+def joined_pieces(query: str, document: str) -> list[int]:
+    """The token ids of a pair, as llama-server joins it for such a vocabulary: without an end."""
+    return [*word_pieces(query), *word_pieces(document)[1:-1]]
 
 
 def _words(text: str) -> list[str]:

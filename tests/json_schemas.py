@@ -139,6 +139,8 @@ SCHEMAS: dict[str, Any] = {
     "pattern star": {"type": "string", "pattern": "^a*b$"},
     "pattern alternatives": {"type": "string", "pattern": "^(cat|dog)s?$"},
     "pattern class": {"type": "string", "pattern": r'^[^\s"]+$'},
+    "pattern of lenient syntax": {"type": "string", "pattern": r"^\${[\w.-]{1,4}}$"},
+    "pattern with word boundaries": {"type": "string", "pattern": r"^\w{1,3}\b-\b\w$"},
     "pattern and length": {"type": "string", "pattern": "^[a-z]+$", "minLength": 4, "maxLength": 9},
     "date": {"type": "string", "format": "date"},
     "time": {"type": "string", "format": "time"},
@@ -198,6 +200,31 @@ SCHEMAS: dict[str, Any] = {
     "one of": {"oneOf": [{"type": "integer"}, {"type": "boolean"}]},
     "ref to an enum": PYDANTIC_STYLE,
     "linked list": LINKED_LIST,
+    "reference to itself beside others": {
+        "type": "object",
+        "properties": {"k": {"type": "integer"}},
+        "additionalProperties": {"allOf": [{"$ref": "#"}, {"required": ["k"]}]},
+    },
+    "patterns of two schemas": {
+        "type": "object",
+        "allOf": [
+            {"patternProperties": {"^a": {"type": "integer"}}},
+            {"patternProperties": {"b$": {"type": "integer", "minimum": 3}}},
+        ],
+    },
+    "counted members": {
+        "type": "object",
+        "properties": {name: {"type": "null"} for name in "abcdef"},
+        "additionalProperties": False,
+        "minProperties": 2,
+        "maxProperties": 3,
+    },
+    "closed branches": {
+        "oneOf": [
+            {"type": "object", "properties": {"t": {"const": 1}, name: {}}, "additionalProperties": False}
+            for name in "ab"
+        ]
+    },
     "tree": TREE,
     "mutual recursion": MUTUAL,
     "expression": EXPRESSION,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import gguf
 import numpy as np
 import numpy.typing as npt
 
 from llmserve import SamplingParams
+from synthetic import EOS, IM_END, VOCABULARY
 
 Vector = npt.NDArray[np.float64]
 
@@ -22,7 +24,9 @@ def probabilities(logits: Vector) -> Vector:
 def distribution(logits: Vector, params: SamplingParams, text: Sequence[int]) -> Vector:
     """The probability of each token at a position, for a chain in which XTC hits always or never."""
     left = logits.astype(np.float64)
-    for name in params.samplers if not params.mirostat else ("temperature",):
+    # Adaptive-p comes last wherever it stands.
+    samplers = sorted(params.samplers, key=lambda name: name == "adaptive_p")
+    for name in samplers if not params.mirostat else ("temperature",):
         left = _STEPS[name](left, params, text)
     return probabilities(_mirostat(left, params) if params.mirostat else left)
 
@@ -133,7 +137,47 @@ def _mirostat(logits: Vector, params: SamplingParams) -> Vector:
     return _only(logits, order[: max(1, int(k))])
 
 
+def _adaptive_p(logits: Vector, params: SamplingParams, text: Sequence[int]) -> Vector:
+    """At the first token."""
+    distance = np.abs(probabilities(logits) - params.adaptive_target) / 0.3
+    return np.where(logits > -np.inf, 5 - 10 * distance**2 / (1 + distance), -np.inf)
+
+
+_ENDS = [VOCABULARY.id(EOS), VOCABULARY.id(IM_END)]
+
+
+def _infill(logits: Vector, params: SamplingParams, text: Sequence[int]) -> Vector:
+    p, order = probabilities(logits), [int(token) for token in _best_first(logits)]
+    ends = p[_ENDS].sum()
+    if 3 * ends * len(order) > 1 - ends:
+        return _only(logits, np.array(_ENDS))
+    for token in order:
+        for other in order:
+            if p[token] > 0 and p[other] > 0 and token != other and _begins(token, other):
+                to, gone = (other, token) if p[other] > p[token] else (token, other)
+                p[to], p[gone] = p[to] + p[gone], 0
+    texts = [token for token in order if token not in _ENDS and p[token] >= 0.2]
+    if not texts:
+        # The ends of the model are equally likely, and the first of them is drawn, also if it had been cut.
+        return np.where(np.arange(len(logits)) == min(_ENDS), 0.0, -np.inf)
+    left = p[[*texts, *_ENDS]].sum()
+    texts = [token for token in texts if p[token] >= left / (len(texts) + 1)]
+    return _only(logits, np.array([*texts, *_ENDS]))
+
+
+def _begins(token: int, other: int) -> bool:
+    """Whether the text of a token begins that of another; control tokens have none."""
+    pieces = [VOCABULARY.tokens[each] for each in (token, other)]
+    return not any(map(_is_control, (token, other))) and pieces[1].startswith(pieces[0])
+
+
+def _is_control(token: int) -> bool:
+    return VOCABULARY.types[token] == gguf.TokenType.CONTROL
+
+
 _STEPS = {
+    "infill": _infill,
+    "adaptive_p": _adaptive_p,
     "temperature": _temperature,
     "top_k": _top_k,
     "top_p": _top_p,

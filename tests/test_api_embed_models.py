@@ -56,9 +56,11 @@ async def test_each_class_refuses_the_models_of_the_other(tiny_models: Path) -> 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
-    [({"bert.pooling_type": 4}, "ranks documents"), ({"bert.pooling_type": 5}, "must be 0 to 4")],
+    [({"bert.pooling_type": 4}, "has no cls.output.weight"), ({"bert.pooling_type": 5}, "must be 0 to 4")],
 )
-async def test_rerankers_are_refused(tiny_models: Path, overrides: dict[str, int], message: str) -> None:
+async def test_rankers_without_a_head_are_refused(
+    tiny_models: Path, overrides: dict[str, int], message: str
+) -> None:
     with pytest.raises(LoadError, match=message):
         await Embedder.load(tiny_models / "bert-mean.gguf", ModelConfig(metadata_overrides=overrides))
 

@@ -14,6 +14,7 @@ import pytest
 
 from llmserve import Engine, LoadError, ModelConfig, _core
 from llmserve._binding import loads
+from synthetic.architectures import HEAD_SIZE, NUM_KV_HEADS, NUM_LAYERS
 
 CONFIG = ModelConfig(context_length=256, max_sequences=2, threads=1)
 
@@ -63,6 +64,32 @@ def test_without_an_interpreter_there_is_no_probe(
     assert caplog.messages == [
         "no Python interpreter to probe model files with: a damaged file may end this process"
     ]
+
+
+def test_the_size_of_a_cache_is_told_before_a_load(tiny_models: Path) -> None:
+    def told(name: str, **options: object) -> int | None:
+        return _core.kv_bytes_per_token(tiny_models / name, ModelConfig(**options))  # type: ignore[arg-type]
+
+    f16 = told("llama.gguf")
+    assert f16 == NUM_LAYERS * NUM_KV_HEADS * HEAD_SIZE * 2 * 2
+    assert told("llama.gguf", kv_type_k="q8_0", kv_type_v="q8_0") == f16 // 2 * 34 // 32
+    # A layer with a window may have larger heads: the figure is a bound.
+    wide = {
+        "llama.attention.key_length_swa": 2 * HEAD_SIZE,
+        "llama.attention.value_length_swa": 2 * HEAD_SIZE,
+    }
+    assert told("llama.gguf", metadata_overrides=wide) == 2 * f16
+    assert told("embed-last.gguf") == f16
+    for without in ("recurrent.gguf", "hybrid.gguf", "bert-mean.gguf"):
+        assert told(without) is None
+
+
+def test_the_size_of_no_cache_is_told_of_a_file_that_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "text.gguf"
+    path.write_text("no model")
+    with pytest.raises(LoadError) as failure:
+        _core.kv_bytes_per_token(path, ModelConfig())
+    assert failure.value.reason == "not_gguf"
 
 
 def test_a_wake_up_signals_until_it_is_drained() -> None:

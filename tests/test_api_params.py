@@ -11,7 +11,7 @@ import pytest
 
 from llmserve import InvalidParameterError, ModelConfig, SamplingParams
 from llmserve.options import ModelOptions, SamplingOptions
-from llmserve.sampling_params import DEFAULT_SAMPLERS
+from llmserve.sampling_params import ALL_SAMPLERS
 
 U32 = 4294967295
 INTEGER = f"must be an integer from 0 to {U32}, got"
@@ -41,12 +41,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"xtc_threshold": "x"}, "must be a number, got 'x'"),
     ({"dynatemp_range": -1}, "must be a number of at least 0, got -1"),
     ({"dynatemp_exponent": math.inf}, "must be a number of at least 0, got inf"),
+    ({"adaptive_target": 2}, "must be a number from -1 to 1, got 2"),
+    ({"adaptive_decay": 1}, "must be a number from 0 to 0.99, got 1"),
     ({"mirostat": 3}, "must be 0, 1 or 2, got 3"),
     ({"mirostat": True}, f"{INTEGER} True"),
     ({"mirostat_tau": -1}, "must be a number of at least 0, got -1"),
     ({"mirostat_eta": -1}, "must be a number of at least 0, got -1"),
     ({"samplers": "kt"}, "must be a sequence, got 'kt'"),
-    ({"samplers": ["top-k"]}, f"must be one of {', '.join(map(repr, DEFAULT_SAMPLERS))}, got 'top-k'"),
+    ({"samplers": ["top-k"]}, f"must be one of {', '.join(map(repr, ALL_SAMPLERS))}, got 'top-k'"),
     ({"samplers": ["top_k"] * 33}, "must have at most 32 entries, got 33"),
     ({"repeat_last_n": -1}, f"{INTEGER} -1"),
     ({"dry_multiplier": -1}, "must be a number of at least 0, got -1"),
@@ -67,6 +69,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"logit_bias": {5: "x"}}, "must be a number, got 'x'"),
     ({"logit_bias": [5]}, "must be a mapping, got [5]"),
     ({"logit_bias": dict.fromkeys(range(4097), 0.5)}, "must have at most 4096 entries, got 4097"),
+    ({"banned_sequences": [[]]}, "must not contain an empty sequence"),
+    ({"banned_sequences": [5]}, "must be a sequence, got 5"),
+    ({"banned_sequences": [[1, -1]]}, "must be a token id, got -1"),
+    ({"banned_sequences": [[1, 2]] * 8193}, "must have at most 8192 entries, got 8193"),
+    ({"banned_sequences": [[1] * 65537]}, "must have at most 65536 tokens in all, got 65537"),
     ({"seed": -1}, f"must be an integer from 0 to {2**64 - 1}, got -1"),
     ({"seed": 2**64}, f"must be an integer from 0 to {2**64 - 1}, got {2**64}"),
     ({"seed": 1.5}, f"must be an integer from 0 to {2**64 - 1}, got 1.5"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pydantic
 import pytest
 
 import llmserve
+from clients.environment import client_python
 from documents import ADDRESS, DOCUMENTS, blocks, run_commands, run_program
 from llmserve.cli.parser import build_parser, subparser
 from llmserve.server.apis.openai.chat_schema import ChatRequest
@@ -41,13 +43,29 @@ def test_the_python_page(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.
     assert len(matrix) == 2
 
 
-def test_the_embeddings_of_the_openai_page(tiny_models: Path, tmp_path: Path) -> None:
-    first, second = blocks("python", "docs/openai.md")
-    program = "\n".join([*first.splitlines()[:3], second]).replace("bge-small-en-v1.5", "bert-mean")
-    model = tiny_models / "bert-mean.gguf"
-    with serve_in_process(tmp_path, model) as server:
+def test_the_openai_page(tiny_models: Path, tmp_path: Path) -> None:
+    """Its programs behind the first one, which connects."""
+    first, stored, embeddings = blocks("python", "docs/openai.md")
+    connection = "\n".join(first.splitlines()[:4])
+    embeddings = embeddings.replace("bge-small-en-v1.5", "bert-mean")
+    shown = f"{stored}\nprint(second.previous_response_id == first.id)"
+    for model, program, begin in (("llama", shown, "True"), ("bert-mean", embeddings, "[")):
+        with serve_in_process(tmp_path, tiny_models / f"{model}.gguf") as server:
+            address = f"http://127.0.0.1:{server.port}"
+            whole = f"{connection}\n{program}".replace(ADDRESS, address)
+            assert run_program(whole, tmp_path).startswith(begin)
+
+
+@pytest.mark.clients
+@pytest.mark.model
+def test_the_ollama_page(model_path: Path, tmp_path: Path) -> None:
+    program = tmp_path / "page.py"
+    with serve_in_process(tmp_path, model_path) as server:
         address = f"http://127.0.0.1:{server.port}"
-        assert run_program(program.replace(ADDRESS, address), tmp_path).startswith("[")
+        program.write_text("".join(blocks("python", "docs/ollama.md")).replace(ADDRESS, address))
+        made = subprocess.run([client_python("ollama"), program], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    assert re.search(r"name='.*' age=\d+", made.stdout)
 
 
 def test_the_grpc_page(tiny_model: Path, tmp_path: Path) -> None:

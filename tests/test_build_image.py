@@ -14,8 +14,11 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from llmserve.cli.parser import parse
 from llmserve.server.settings.variables import VARIABLES
 from oci import read_settings, write_archive
+from serving import serve_in_process
+from serving.exposition import scrape
 from toolchain import ROOT
 
 CONTAINERFILE = (ROOT / "Containerfile").read_text()
@@ -120,3 +123,43 @@ def test_every_variable_is_a_setting() -> None:
     named = set(compose["environment"]) | {entry["name"] for entry in _pod()["containers"][0]["env"]}
     named |= {pair.partition("=")[0] for pair in read_settings(CONTAINERFILE)["Env"]}
     assert {name for name in named if re.match("LLMSERVE_|MODELS_", name)} <= known
+
+
+KSERVE = yaml.safe_load((ROOT / "deploy" / "kserve" / "runtime.yaml").read_text())
+POOL = {path.stem: yaml.safe_load(path.read_text()) for path in ROOT.glob("deploy/kubernetes/pool/*.yaml")}
+
+
+def test_a_runtime_of_kserve_is_a_pod_that_kubernetes_takes() -> None:
+    spec = KSERVE["spec"]
+    pod = {"containers": spec["containers"], "volumes": spec["volumes"]}
+    kubernetes_validate.validate(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": pod}, "1.31", strict=True
+    )
+    [container] = spec["containers"]
+    assert container["name"] == "kserve-container"  # the name by which KServe finds it
+    arguments = parse([argument.replace("{{.Name}}", "name") for argument in container["args"]])
+    assert (arguments.path, arguments.port, arguments.served_model_name) == ("/mnt/models", "8080", "name")
+    assert {entry["name"] for entry in container["env"]} <= {variable.env for variable in VARIABLES}
+
+
+def test_the_pool_selects_the_pods_of_the_deployment() -> None:
+    template = RESOURCES["deployment"]["spec"]["template"]
+    pool = POOL["inferencepool"]["spec"]
+    assert pool["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    ports = [port["containerPort"] for port in template["spec"]["containers"][0]["ports"]]
+    assert [port["number"] for port in pool["targetPorts"]] == ports
+
+
+def test_the_picker_and_the_scaler_read_metrics_that_a_scrape_has(tmp_path: Path) -> None:
+    with serve_in_process(tmp_path) as server:
+        scraped = scrape(server.port)
+    plugins = {plugin["type"]: plugin.get("parameters") for plugin in POOL["picker"]["plugins"]}
+    [engine] = plugins["core-metrics-extractor"]["engineConfigs"]
+    for field in ("queuedRequestsSpec", "runningRequestsSpec", "kvUsageSpec"):
+        # Without time stamps the picker takes the first sample of a family.
+        assert scraped.first(engine[field]) == ({}, 0)
+    assert engine["cacheInfoSpec"] in scraped.families
+    [trigger] = POOL["keda"]["spec"]["triggers"]
+    assert engine["queuedRequestsSpec"] in trigger["metadata"]["query"]
+    [profile] = POOL["picker"]["schedulingProfiles"]
+    assert {plugin["pluginRef"] for plugin in profile["plugins"]} <= set(plugins)

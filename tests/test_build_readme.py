@@ -65,6 +65,12 @@ def test_chat(address: str) -> None:
     assert answer["choices"][0]["message"]["content"]
 
 
+def test_the_command_of_anthropics_page(address: str) -> None:
+    (command,) = blocks("sh", "docs/anthropic.md")
+    message = json.loads(run_commands(command, address))
+    assert message["content"][0]["text"]
+
+
 @pytest.mark.parametrize("page", [README, "docs/openai.md"])
 def test_openai_client(address: str, tmp_path: Path, page: str) -> None:
     program = next(block for block in blocks("python", page) if "import OpenAI" in block)

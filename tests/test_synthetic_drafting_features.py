@@ -82,6 +82,7 @@ def total(pairs: list[tuple[Completion, Completion]]) -> tuple[int, int]:
         {"repetition_penalty": 1.5, "repeat_last_n": 20},
         {"temperature": 1.0, "mirostat": 1, "mirostat_tau": 2.0},
         {"temperature": 1.0, "mirostat": 2, "mirostat_tau": 2.0, "mirostat_eta": 0.5},
+        {"temperature": 1.0, "adaptive_target": 0.3, "samplers": ("temperature", "adaptive_p")},
         {"temperature": 0.8, "xtc_probability": 0.3, "xtc_threshold": 0.05},
         {"temperature": 0.9, "typical_p": 0.8, "dynatemp_range": 0.5},
         {"dry_multiplier": 0.8, "dry_allowed_length": 1, "dry_penalty_last_n": 100},

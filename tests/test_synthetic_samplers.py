@@ -84,6 +84,12 @@ CASES: list[dict[str, Any]] = [
     {"temperature": 1.3, "top_k": 30, "typical_p": 0.9, "top_p": 0.9, "min_p": 0.01, "top_n_sigma": 2.5,
      "samplers": NATIVE},
     {"temperature": 1.3, "top_p": 0.9, "min_p": 0.02, "samplers": ("min_p", "top_p", "temperature")},
+    {"temperature": 1.5, "top_k": 12, "adaptive_target": 0.2,
+     "samplers": ("adaptive_p", "temperature", "top_k")},
+    {"temperature": 1.0, "adaptive_target": 0.4, "samplers": ("adaptive_p",)},
+    {"temperature": 1.0, "top_k": 8, "samplers": ("top_k", "infill")},
+    {"temperature": 4.0, "top_k": 20, "samplers": ("temperature", "top_k", "infill")},
+    {"temperature": 4.0, "samplers": ("temperature", "infill")},
     {"temperature": 1.0, "mirostat": 1, "mirostat_tau": 2.0},
     {"temperature": 1.2, "mirostat": 2, "mirostat_tau": 2.0},
 ]  # fmt: skip
@@ -158,6 +164,26 @@ async def test_mirostat_steers_the_surprise(engine: Engine, version: int) -> Non
     assert low < 0.8 * middle < 0.7 * high
 
 
+async def test_adaptive_p_steers_the_probability(engine: Engine) -> None:
+    async def mean_probability(target: float) -> float:
+        """By the raw log-probabilities: nothing is left out or heated."""
+        params = SamplingParams(
+            temperature=1.0,
+            samplers=("adaptive_p",),
+            adaptive_target=target,
+            max_tokens=300,
+            seed=5,
+            logprobs=0,
+            ignore_eos=True,
+        )
+        made, again = [await engine.generate(TEXT, params) for _ in range(2)]
+        assert made.text == again.text
+        return sum(math.exp(token.logprobs.logprob) for token in made.tokens if token.logprobs) / 300
+
+    low, middle, high = [await mean_probability(target) for target in (0.05, 0.3, 0.8)]
+    assert low < 0.8 * middle < 0.7 * high
+
+
 async def test_a_breaker_across_tokens_stops_repetitions(engine: Engine) -> None:
     params = SamplingParams(max_tokens=1, dry_multiplier=90.0, logit_bias={LIVE[11]: 50.0})
     loop = [LIVE[place] for place in (3, 50, 7, 11, 3, 50, 7)]
@@ -166,3 +192,23 @@ async def test_a_breaker_across_tokens_stops_repetitions(engine: Engine) -> None
     assert penalised.tokens[0].id != LIVE[11]
     broken = await engine.generate(loop, params.replace(dry_sequence_breakers=(pieces[1] + pieces[2],)))
     assert broken.tokens[0].id == LIVE[11]
+
+
+async def test_banned_sequences_do_not_occur(engine: Engine) -> None:
+    plain = SamplingParams(max_tokens=24, ignore_eos=True)
+    free = [token.id for token in (await engine.generate(TEXT, plain)).tokens]
+    # One that goes on, one that begins within it, one of a single token, and one that begins in the prompt.
+    banned = [free[2:5], free[3:7], [free[9]], [TEXT[-1], free[0]]]
+    params = plain.replace(banned_sequences=banned)
+    expected: list[int] = []
+    for _ in range(24):
+        ends = [last for *others, last in banned if expected[len(expected) - len(others) :] == others]
+        one = params.replace(max_tokens=1, banned_sequences=(), logit_bias=dict.fromkeys(ends, -math.inf))
+        expected += [token.id for token in (await engine.generate([*TEXT, *expected], one)).tokens]
+    assert expected[:4] == free[:4]
+    assert expected[4] != free[4]
+    guessing = await engine.open_drafting("prompt_lookup", draft_len=8, adaptive=False)
+    for drafting in (None, guessing):
+        made = await engine.generate(TEXT, params, drafting=drafting)
+        assert [token.id for token in made.tokens] == expected
+        assert (made.usage.draft_tokens > 0) == (drafting is not None)

@@ -46,11 +46,13 @@ from llmserve.errors import (
 )
 from llmserve.inspection import inspect_session
 from llmserve.model_config import LoraAdapter, ModelConfig
+from llmserve.ranking import Scores
 from llmserve.sampling_params import SamplingParams
 from llmserve.types import (
     Completion,
     Delta,
     ModelInfo,
+    PromptProgress,
     PromptToken,
     SessionInfo,
     Stats,
@@ -93,10 +95,12 @@ __all__ = [
     "ModelInfo",
     "NextTurn",
     "NoDraftHeadError",
+    "PromptProgress",
     "PromptToken",
     "QueueFullError",
     "RequestError",
     "SamplingParams",
+    "Scores",
     "Session",
     "SessionError",
     "SessionInfo",

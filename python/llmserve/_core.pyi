@@ -21,6 +21,7 @@ __all__ = [
     "InputBuffer",
     "Listener",
     "Load",
+    "PairBuffer",
     "Request",
     "Session",
     "SessionJob",
@@ -28,10 +29,12 @@ __all__ = [
     "TokenizeJob",
     "Wakeup",
     "__version__",
+    "backends",
     "begin_exit",
     "check_params",
     "inspect_session",
     "json_vectors",
+    "kv_bytes_per_token",
     "load",
     "model_kind",
     "probe",
@@ -50,6 +53,7 @@ _PromptToken: TypeAlias = tuple[int, bytes, tuple[int, _Logprobs] | None]
 _Event: TypeAlias = (
     tuple[Literal["accepted"], int]
     | tuple[Literal["started"], int]
+    | tuple[Literal["progress"], int]
     | tuple[Literal["prompt"], tuple[_PromptToken, ...]]
     | tuple[Literal["delta"], str, tuple[_Token, ...]]
     | tuple[
@@ -114,6 +118,7 @@ class Embedder:
     def embed(
         self, inputs: InputBuffer, dimensions: int | None, normalize: bool, listener: Listener
     ) -> EmbedJob: ...
+    def rank(self, pairs: PairBuffer, truncate: bool, raw_scores: bool, listener: Listener) -> EmbedJob: ...
     def tokenize(
         self, text: str, add_special: bool, special: _Special, listener: Listener
     ) -> TokenizeJob: ...
@@ -129,6 +134,12 @@ class Embedder:
 class InputBuffer:
     def __new__(cls) -> InputBuffer: ...
     def append(self, input: str | Sequence[int], add_special: bool, special: _Special) -> None: ...
+
+@final
+class PairBuffer:
+    def __new__(cls) -> PairBuffer: ...
+    def append(self, query: str, document: str) -> None: ...
+    def append_joined(self, text: str) -> None: ...
 
 @final
 class EmbedJob:
@@ -189,11 +200,15 @@ def load(
     listener: Listener,
     wanted: Literal["any", "generation", "embedding"],
 ) -> Load: ...
-def model_kind(path: str | PathLike[str], config: ModelConfig) -> Literal["generation", "embedding"]: ...
+def kv_bytes_per_token(path: str | PathLike[str], config: ModelConfig) -> int | None: ...
+def model_kind(
+    path: str | PathLike[str], config: ModelConfig
+) -> Literal["generation", "embedding", "reranking"]: ...
 def probe(path: str | PathLike[str], options: str) -> int: ...
 def json_vectors(data: bytes, dimensions: int) -> list[bytes]: ...
 def inspect_session(path: str | PathLike[str]) -> dict[str, Any]: ...
 def check_params(params: SamplingParams) -> None: ...
+def backends() -> list[dict[str, Any]]: ...
 def begin_exit() -> None: ...
 def set_log_level(level: int) -> None: ...
 def take_log_records(block: bool) -> list[tuple[int, str]]: ...

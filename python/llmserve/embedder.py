@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llmserve import _core
 from llmserve._binding.model_handle import ModelHandle
 from llmserve._binding.operations import operation
 from llmserve.embeddings import Embeddings, Inputs, fill
 from llmserve.loading import AwaitedModel, BlockingModel
+from llmserve.ranking import PairTemplate, Scores
 
 __all__ = ["Embedder", "SyncEmbedder"]
+
+
+_PIECE = 1 << 16
+"""Characters of pairs that are handed over at a time; between two pieces the event loop serves others."""
 
 
 class AnyEmbedder(ModelHandle[_core.Embedder]):
@@ -57,13 +64,70 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
         return Embeddings(data=data, dimensions=size, num_tokens=tuple(num_tokens))
 
     @operation
+    async def rerank(
+        self, query: str, documents: Sequence[str], *, raw_scores: bool = False, truncate: bool = False
+    ) -> Scores:
+        """How well each document answers a query, by a model that ranks (`info.pooling` is `rank`).
+
+        Scores are from 0 to 1; with `raw_scores`, they are what the model's head gives. `truncate` cuts
+        documents that are too long. Raises `InputTooLongError` for a pair that exceeds the context length,
+        `InvalidParameterError` if the model does not rank, and otherwise the errors of `embed`.
+        """
+        return await self._scores([(query, document) for document in documents], raw_scores, truncate)
+
+    @operation
+    async def score(
+        self, pairs: Sequence[tuple[str, str]], *, raw_scores: bool = False, truncate: bool = False
+    ) -> Scores:
+        """`rerank` for pairs with queries of their own: `(query, document)`."""
+        return await self._scores(pairs, raw_scores, truncate)
+
+    async def _scores(self, pairs: Sequence[tuple[str, str]], raw_scores: bool, truncate: bool) -> Scores:
+        mailbox = self._mailbox()
+        buffer = _core.PairBuffer()
+        self._core.check_alive()
+        own = self._info.chat_templates.get("rerank")
+        template = None if own is None else PairTemplate(own, self._info.control_tokens)
+        num_copied = 0
+        for query, document in pairs:
+            if template is None:
+                buffer.append(query, document)
+            elif truncate:
+                buffer.append_joined(await self._cut(template, query, document))
+            else:
+                buffer.append_joined(template.joined(query, document))
+            num_copied += len(query) + len(document)
+            if num_copied >= _PIECE:
+                num_copied = 0
+                await self._checkpoint()
+        job = self._core.rank(buffer, truncate, raw_scores, mailbox.listener)
+        try:
+            data, _, num_tokens = await mailbox.next(job.take)
+        finally:
+            job.cancel()
+        return Scores(values=tuple(memoryview(data).cast("f")), num_tokens=tuple(num_tokens))
+
+    async def _cut(self, template: PairTemplate, query: str, document: str) -> str:
+        """The text of a pair, with as much of the document as fits."""
+        while True:
+            text = template.joined(query, document)
+            # No token has less than a byte.
+            if not document or len(text.encode()) <= self._info.context_length:
+                return text
+            excess = len(await self._tokenize(text, False, "marked")) - self._info.context_length
+            if excess <= 0:
+                return text
+            tokens = await self._tokenize(document, False, "plain")
+            document = (await self._bytes_of(tokens[:-excess], False)).decode(errors="ignore")
+
+    @operation
     async def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
         """The token ids of a text; the options are those of `embed`. Raises `TokenizeError`."""
         return await self._tokenize(text, add_special, "control" if parse_special else "plain")
 
 
 class Embedder(AnyEmbedder, AwaitedModel[_core.Embedder]):
-    """A loaded model that turns texts into vectors, many inputs of many requests at once.
+    """A loaded model that turns texts into vectors, or ranks documents, many inputs of many requests at once.
 
     Made by `Embedder.load` of an encoder (BERT and its like), or a model whose file names a pooling. Of the
     options of a load, `context_length` limits the inputs, `max_sequences` and `ubatch_size` what is computed

@@ -246,6 +246,7 @@ class InputTooLongError(ContextExceededError):
         context_length: int = 0,
         is_exact: bool = True,
         index: int = 0,
+        inputs: str = "input",
         code: str | None = None,
     ) -> None:
         super().__init__(
@@ -253,10 +254,22 @@ class InputTooLongError(ContextExceededError):
             prompt_tokens=prompt_tokens,
             context_length=context_length,
             is_exact=is_exact,
-            field=f"input[{index}]",
+            field=f"{inputs}[{index}]",
             code=code,
         )
         self.index = index
+
+    def named(self, field: str) -> InputTooLongError:
+        """The same error with the name of the inputs, as a client knows it."""
+        return type(self)(
+            field + str(self).removeprefix("input"),
+            prompt_tokens=self.prompt_tokens,
+            context_length=self.context_length,
+            is_exact=self.is_exact,
+            index=self.index,
+            inputs=field,
+            code=self.code,
+        )
 
 
 class BudgetTooSmallError(RequestError):

@@ -68,6 +68,8 @@ class UnconstrainedOptions(TypedDict, total=False):
     xtc_threshold: float
     dynatemp_range: float
     dynatemp_exponent: float
+    adaptive_target: float
+    adaptive_decay: float
     mirostat: int
     mirostat_tau: float
     mirostat_eta: float
@@ -84,6 +86,7 @@ class UnconstrainedOptions(TypedDict, total=False):
     dry_sequence_breakers: Sequence[str]
     no_repeat_ngram_size: int
     logit_bias: Mapping[int, float]
+    banned_sequences: Sequence[Sequence[int]]
     allowed_token_ids: Sequence[int] | None
     seed: int | None
     choice_index: int
@@ -94,6 +97,7 @@ class UnconstrainedOptions(TypedDict, total=False):
     max_total_tokens: int | None
     logprobs: int | None
     prompt_logprobs: int | None
+    prompt_progress: bool
     cache_prompt: bool
     prefill_step_size: int | None
 

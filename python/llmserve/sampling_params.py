@@ -10,7 +10,7 @@ from llmserve import _core
 from llmserve._binding.schemas import JsonSchema, schema_text
 from llmserve.field_names import check_names
 
-__all__ = ["DEFAULT_SAMPLERS", "SamplingParams"]
+__all__ = ["ALL_SAMPLERS", "DEFAULT_SAMPLERS", "SamplingParams"]
 
 DEFAULT_SAMPLERS = (
     "penalties",
@@ -23,7 +23,10 @@ DEFAULT_SAMPLERS = (
     "min_p",
     "xtc",
 )
-"""The order of the samplers, and all that there are."""
+"""The order of the samplers."""
+
+ALL_SAMPLERS = (*DEFAULT_SAMPLERS, "infill", "adaptive_p")
+"""The names of all samplers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,11 @@ class SamplingParams:
     model is; 0 is off."""
     dynatemp_exponent: float = 1.0
     """The power to which the entropy, as a share of the largest possible, is raised for `dynatemp_range`."""
+    adaptive_target: float = -1.0
+    """Adaptive-p (MrJackSpade, 2025), if `samplers` names it (`adaptive_p`), draws tokens with a probability
+    close to this target, which moves against what was drawn; negative is off."""
+    adaptive_decay: float = 0.9
+    """How much of a token's part in the mean that moves the target is left after the next one, 0 to 0.99."""
     mirostat: int = 0
     """Mirostat (Basu et al. 2021) takes the place of all truncation: 1, or 2 for Mirostat 2.0; 0 is off."""
     mirostat_tau: float = 5.0
@@ -96,6 +104,9 @@ class SamplingParams:
     """No n-gram of this size may occur twice in prompt and output; 0 is off."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     """Added to the logits of token ids; minus infinity bans a token."""
+    banned_sequences: Sequence[Sequence[int]] = ()
+    """Sequences of token ids that do not occur in the output: the last token of one is not drawn where the
+    output ends with the others."""
     allowed_token_ids: Sequence[int] | None = None
     """The only tokens that may be drawn, at most 4,096; `None` is all. Without an end-of-generation token the
     text ends at a limit. Not beside a constraint on the output."""
@@ -126,6 +137,8 @@ class SamplingParams:
     prompt_logprobs: int | None = None
     """Report log-probabilities of the prompt's tokens with this many alternatives, 0 to 100; `None` turns
     them off. The whole prompt is then computed, since cached cells have none."""
+    prompt_progress: bool = False
+    """Report after each step how much of the prompt is computed: deltas with `progress` before the output."""
     cache_prompt: bool = True
     """Reuse the KV cells of an equal prefix, and keep this request's cells for later requests."""
     prefill_step_size: int | None = None
@@ -141,6 +154,7 @@ class SamplingParams:
         for name in ("stop", "samplers", "dry_sequence_breakers"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        object.__setattr__(self, "banned_sequences", tuple(map(tuple, self.banned_sequences)))
         if self.allowed_token_ids is not None:
             object.__setattr__(self, "allowed_token_ids", tuple(self.allowed_token_ids))
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))

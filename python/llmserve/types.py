@@ -23,6 +23,7 @@ __all__ = [
     "ModelConfig",
     "ModelInfo",
     "NextTurn",
+    "PromptProgress",
     "PromptToken",
     "RopeScaling",
     "SamplingParams",
@@ -83,6 +84,18 @@ class PromptToken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptProgress:
+    """How much of a prompt is computed."""
+
+    total_tokens: int
+    """Number of prompt tokens."""
+    cached_tokens: int
+    """Prompt tokens that were taken from the prefix cache."""
+    computed_tokens: int
+    """Prompt tokens whose KV cells are there, including cached ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
     """New output of a stream, from one step or, if the reader was slow, from several."""
 
@@ -92,6 +105,9 @@ class Delta:
     """The new tokens, including the end-of-generation token."""
     prompt: tuple[PromptToken, ...] = ()
     """The next tokens of the prompt, if `prompt_logprobs` is set. Such deltas come first, without output."""
+    progress: PromptProgress | None = None
+    """How much of the prompt is computed, if `prompt_progress` is set. Such deltas come first, without
+    output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +198,8 @@ class ModelInfo:
     """Maximum number of tokens in one sequence on this engine."""
     num_cells: int
     """Total number of KV cells (tokens) of all sequences."""
+    kv_bytes_per_token: int | None
+    """Bytes that each KV cell takes at most; `None` if the cache does not grow with the text."""
     num_slots: int
     """Maximum number of sequences that are computed together."""
     num_threads: int
@@ -195,9 +213,10 @@ class ModelInfo:
     vocabulary_size: int
     """Number of tokens in the vocabulary."""
     embedding_length: int
-    """Width of the hidden state, or of an embedding model's vectors."""
+    """Width of the hidden state, or of an embedding model's vectors; a ranking model's number of scores."""
     pooling: str
-    """How an embedding model pools its vectors: `mean`, `cls` or `last`; empty for other models."""
+    """How an embedding model pools its vectors: `mean`, `cls` or `last`; `rank` if it ranks documents; empty
+    for other models."""
     metadata: Mapping[str, str]
     """The file's metadata as text, without arrays."""
     chat_template: str | None
@@ -214,6 +233,9 @@ class ModelInfo:
     """Text of `eos_token`; empty if there is none."""
     special_tokens: Mapping[str, str]
     """Texts of the special tokens, by Hugging Face's names (`bos_token`, `unk_token`, ...)."""
+    infill_tokens: Mapping[str, int]
+    """Ids of the tokens that frame code to be filled in, as far as the vocabulary has them: `prefix`,
+    `suffix`, `middle`, `repository` and `file`."""
     control_tokens: Sequence[str]
     """Texts of the control tokens."""
     end_tokens: Sequence[str]
@@ -280,6 +302,8 @@ class Stats:
     """Tokens proposed by drafters."""
     accepted_tokens: int
     """Proposed tokens that were accepted."""
+    drafts: int
+    """Drafts that were verified."""
     draft_seconds: float
     """Seconds spent in the draft context."""
     num_draft_users: int

@@ -52,7 +52,7 @@ def test_every_route_wants_the_key(locked: ServerProcess, method: str, path: str
         assert ask(locked.port, method, path, headers).status != 401
 
 
-PROBES = ("/health", "/live", "/ready")
+PROBES = ("/health", "/v1/health", "/healthz", "/live", "/livez", "/ready", "/readyz")
 
 
 def test_every_described_route_wants_the_key(locked: ServerProcess) -> None:

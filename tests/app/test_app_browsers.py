@@ -119,3 +119,12 @@ def test_cors_is_closed_unless_it_is_opened(server: ServerProcess, tmp_path: Pat
         assert "X-Request-ID" in (answer.header("access-control-expose-headers") or "")
         answer = post(opened.port, "/completions", {}, headers={"Origin": "https://b.example"})
         assert answer.status == 403
+
+
+def test_localhost_stands_for_every_port_of_this_machine(tmp_path: Path) -> None:
+    with serve_in_process(tmp_path, env={"LLMSERVE_CORS_ORIGINS": "localhost"}) as opened:
+        for origin in ("http://localhost:3000", "https://127.0.0.1", "http://[::1]:5173"):
+            answer = post(opened.port, "/completions", {}, headers={"Origin": origin})
+            assert (answer.status, answer.header("access-control-allow-origin")) == (400, origin)
+        for origin in ("http://localhost.example", "https://a.example", "null", "file://localhost"):
+            assert post(opened.port, "/completions", {}, headers={"Origin": origin}).status == 403

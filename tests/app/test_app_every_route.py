@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, RawStream, Server, events, post, read_metrics, serve_in_process, wait_until
+from serving import Answer, RawStream, Server, post, read_metrics, serve_in_process, wait_until
 
 PROMPT = "Once upon a time"
 
@@ -28,6 +28,10 @@ class Route:
     """The text of an event."""
     seed: str = "seed"
     prompt: Callable[[str], dict[str, Any]] = lambda prompt: {"prompt": prompt}
+    options: str = ""
+    """The object that all fields about the text are in, if there is one."""
+    mark: str = "data: "
+    """What a line of a stream begins with that has a part of the answer."""
 
     def body(self, prompt: str, num_tokens: int, **fields: Any) -> dict[str, Any]:
         """A request; `seed` is given by that name."""
@@ -35,7 +39,11 @@ class Route:
             fields = {**fields, **_nested(self.seed, fields["seed"])}
             if self.seed != "seed":
                 del fields["seed"]
-        return {**self.prompt(prompt), self.max_tokens: num_tokens, **fields}
+        fields = {self.max_tokens: num_tokens, **fields}
+        if self.options:
+            outside = {"stream": fields.pop("stream", False)}
+            fields = {**outside, self.options: fields}
+        return {**self.prompt(prompt), **fields}
 
     def ask(self, server: Server, prompt: str, num_tokens: int, **fields: Any) -> str:
         """The text of a whole answer or a stream."""
@@ -47,11 +55,11 @@ class Route:
         return answer
 
     def read(self, answer: Answer, is_stream: bool) -> str:
-        return self.joined(events(answer.text)) if is_stream else self.text(answer.json)
+        return self.joined(answer.text.split("\n")) if is_stream else self.text(answer.json)
 
     def joined(self, lines: list[str]) -> str:
-        data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
-        return "".join(self.delta(json.loads(item)) for item in data if item != "[DONE]")
+        data = [line.removeprefix(self.mark) for line in lines if line.startswith(self.mark)]
+        return "".join(self.delta(json.loads(item)) for item in data if item not in ("", "[DONE]"))
 
 
 def _nested(name: str, value: Any) -> dict[str, Any]:
@@ -99,11 +107,36 @@ def routes(model: Path) -> dict[str, Route]:
             lambda event: str(event["delta"]) if event["type"] == "response.output_text.delta" else "",
             prompt=lambda prompt: {"model": model.stem, "input": prompt},
         ),
+        "messages": Route(
+            "/v1/messages",
+            "max_tokens",
+            lambda body: "".join(block["text"] for block in body["content"]),
+            lambda event: str(event["delta"]["text"]) if event["type"] == "content_block_delta" else "",
+            prompt=lambda prompt: {"model": model.stem, "messages": [{"role": "user", "content": prompt}]},
+        ),
         "sie": Route(
             f"/v1/generate/{model.stem}",
             "max_new_tokens",
             lambda body: str(body["text"]),
             lambda event: str(event["text_delta"]),
+        ),
+        "ollama-chat": Route(
+            "/api/chat",
+            "num_predict",
+            lambda body: str(body["message"]["content"]),
+            lambda line: str(line["message"]["content"]),
+            prompt=lambda prompt: {"model": model.stem, "messages": [{"role": "user", "content": prompt}]},
+            options="options",
+            mark="",
+        ),
+        "ollama-generate": Route(
+            "/api/generate",
+            "num_predict",
+            lambda body: str(body["response"]),
+            lambda line: str(line["response"]),
+            prompt=lambda prompt: {"model": model.stem, "prompt": prompt},
+            options="options",
+            mark="",
         ),
     }
 
@@ -114,7 +147,17 @@ def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
-NAMES = ("llamacpp", "completions", "native", "chat", "responses", "sie")
+NAMES = (
+    "llamacpp",
+    "completions",
+    "native",
+    "chat",
+    "responses",
+    "messages",
+    "sie",
+    "ollama-chat",
+    "ollama-generate",
+)
 
 
 @pytest.fixture(params=NAMES)

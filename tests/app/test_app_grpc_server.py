@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from llmserve.server.apis.grpc import llmserver_pb2
+from llmserve.server.apis.grpc.starting import CONVENTIONAL_PORT
 from serving import ServerProcess, free_port, get, post, serve, serve_with_uvicorn, wait_until
 from serving.grpc_client import GrpcClient, connect, failure
 from serving.process import environment
@@ -352,6 +354,32 @@ def test_the_clients_code_in_the_documentation_works(tiny_model: Path, tmp_path:
     assert [line.split()[0] for line in lines[1:]] == [str(number) for number in range(1, 21)]
 
 
+def test_the_service_is_offered_on_its_own_port_where_that_is_free(tiny_model: Path, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", CONVENTIONAL_PORT))
+        except OSError:
+            pytest.skip("another program has the port")
+        with serve(tmp_path, tiny_model, "--grpc") as server:
+            wait_until(lambda: "gRPC is off: " in server.log)
+            assert get(server.port, "/health").status == 200
+    with serve(tmp_path, tiny_model, "--grpc") as server:
+        wait_until(lambda: f"gRPC on 127.0.0.1:{CONVENTIONAL_PORT}" in server.log)
+        with connect(CONVENTIONAL_PORT) as client:
+            client.ping()
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+
+
+def test_the_service_is_not_there_against_the_settings(tiny_model: Path, tmp_path: Path) -> None:
+    with serve(tmp_path, tiny_model, "--no-grpc", "--grpc-port", str(port := free_port())) as server:
+        server.wait_until_ready()
+        assert "gRPC" not in server.log
+        with socket.socket() as sock:
+            assert sock.connect_ex(("127.0.0.1", port)) != 0
+
+
 WITHOUT_GRPC = """
 import sys
 
@@ -367,8 +395,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_without_the_extra_the_start_names_it(tiny_model: Path) -> None:
+def test_without_its_packages_the_start_names_them(tiny_model: Path) -> None:
     done = run("serve", str(tiny_model), "--port", "0", "--grpc-port", "0", code=WITHOUT_GRPC)
     assert done.returncode != 0
-    assert "hint: pip install 'llmserve[grpc]'" in done.stderr
+    assert "hint: pip install grpcio grpcio-health-checking grpcio-reflection" in done.stderr
     assert "Traceback" not in done.stderr

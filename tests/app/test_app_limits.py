@@ -54,6 +54,7 @@ def test_a_body_just_below_the_limit_is_read(server: ServerProcess) -> None:
         f"/v1/generate/{MODEL}",
         "/v1/chat/completions",
         "/v1/responses",
+        "/v1/messages",
         "/v1/completions",
         "/v1/embeddings",
         "/completion",

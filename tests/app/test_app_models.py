@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -150,12 +151,25 @@ def test_models_of_one_file_are_told_apart(listing: Server) -> None:
     post(listing.port, "/v1/generation/shutdown", {})
 
 
+def test_anthropics_clients_get_its_shape(listing: Server) -> None:
+    version = {"anthropic-version": "2023-06-01"}
+    listed = get(listing.port, "/v1/models?limit=1000", headers=version).json
+    ids = [model["id"] for model in get(listing.port, "/v1/models").json["data"]]
+    assert [model["id"] for model in listed["data"]] == ids
+    assert (listed["has_more"], listed["first_id"], listed["last_id"]) == (False, ids[0], ids[-1])
+    model = listed["data"][0]
+    assert (model["type"], model["display_name"], model["lifecycle"]) == ("model", ids[0], "active")
+    assert datetime.fromisoformat(model["created_at"]).year >= 2020
+    assert get(listing.port, f"/v1/models/{ids[0]}", headers=version).json == model
+
+
 def test_the_document_describes_both_routes(listing: Server) -> None:
     document = get(listing.port, "/openapi.json").json
     OpenAPIV31SpecValidator(document).validate()
     assert "/v1/models" in document["paths"]
-    (parameter,) = document["paths"]["/v1/models/{model_id}"]["get"]["parameters"]
+    parameter, version = document["paths"]["/v1/models/{model_id}"]["get"]["parameters"]
     assert (parameter["name"], parameter["in"], parameter["required"]) == ("model_id", "path", True)
+    assert (version["name"], version["in"], version["required"]) == ("anthropic-version", "header", False)
     assert "/v1/images" not in document["paths"]
 
 
@@ -164,8 +178,6 @@ def test_the_document_describes_both_routes(listing: Server) -> None:
     [
         ("POST", "/v1/images/generations"),
         ("POST", "/v1/audio/transcriptions"),
-        ("POST", "/v1/rerank"),
-        ("POST", "/rerank"),
         ("POST", "/v1/moderations"),
         ("GET", "/v1/fine_tuning/jobs"),
         ("GET", "/v1/files"),
@@ -173,9 +185,8 @@ def test_the_document_describes_both_routes(listing: Server) -> None:
         ("POST", "/v1/batches"),
         ("POST", "/v1/assistants"),
         ("GET", "/v1/threads/t/messages"),
-        ("POST", "/infill"),
-        ("GET", "/slots"),
-        ("POST", "/slots/0"),
+        ("POST", "/props"),
+        ("POST", "/lora-adapters"),
     ],
 )
 def test_what_is_not_supported_says_so(listing: Server, method: str, path: str) -> None:

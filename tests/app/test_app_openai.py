@@ -155,7 +155,7 @@ def test_fields_without_effect_are_named(server: ServerProcess) -> None:
         ("completions", {"prompt": [""]}, 400, "empty_prompt"),
         ("completions", {"prompt": []}, 400, "invalid_value"),
         ("completions", {"prompt": "x", "suffix": "y"}, 400, "invalid_value"),
-        ("completions", {"prompt": "x", "best_of": 2}, 400, "invalid_value"),
+        ("completions", {"prompt": "x", "n": 3, "best_of": 2}, 400, "invalid_value"),
         ("completions", {"prompt": "x", "logit_bias": {"99999999": 5}}, 400, "invalid_value"),
         ("completions", {"prompt": [10**6]}, 400, "invalid_value"),
         ("completions", {"prompt": "x " * 3000}, 400, "context_length_exceeded"),
@@ -165,7 +165,7 @@ def test_fields_without_effect_are_named(server: ServerProcess) -> None:
         ("chat/completions", {"messages": []}, 400, "invalid_value"),
         ("chat/completions", {"messages": "hi"}, 400, "invalid_value"),
         ("chat/completions", {}, 400, "invalid_value"),
-        ("responses", {"input": "x", "previous_response_id": "r"}, 400, "invalid_value"),
+        ("responses", {"input": "x", "conversation": {}}, 400, "invalid_value"),
         ("embeddings", {"input": "x"}, 400, "wrong_model_kind"),
     ],
 )

@@ -39,6 +39,11 @@ BODIES: dict[str, dict[str, Any]] = {
         "max_tokens": 12,
     },
     "/v1/responses": {"model": MODEL, "input": CAPITAL, "max_output_tokens": 12},
+    "/v1/messages": {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": CAPITAL}],
+        "max_tokens": 12,
+    },
 }
 
 

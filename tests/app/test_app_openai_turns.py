@@ -305,6 +305,28 @@ def test_reasoning_is_split_from_the_answer(models: Server, opens: bool, is_docu
     assert 5 < choice["usage"]["completion_tokens_details"]["reasoning_tokens"] < 12
 
 
+@pytest.mark.parametrize(
+    ("opens", "field", "reasoning"),
+    [
+        (True, "thinking_budget_tokens", "They ask about... enough."),
+        # The model draws the line end behind the tag, too.
+        (False, "thinking_token_budget", "They ask... enough."),
+    ],
+)
+def test_reasoning_is_closed_at_its_limit(models: Server, opens: bool, field: str, reasoning: str) -> None:
+    body = {field: 3, "chat_template_kwargs": {"opens": opens}, "reasoning_budget_message": "... enough."}
+    choice = chat(models, "thinking", thinking(), **body)
+    assert shown(choice) == ("Paris is a city.", reasoning, [], "stop")
+    assert choice["usage"]["completion_tokens_details"]["reasoning_tokens"] == 3
+
+
+def test_reasoning_is_closed_at_once(models: Server) -> None:
+    body = {"thinking_budget_tokens": 0, "chat_template_kwargs": {"opens": True}}
+    choice = chat(models, "thinking", thinking(), **body)
+    content, *rest = shown(choice)
+    assert ("Paris is a city." in content, rest) == (True, ["", [], "stop"])
+
+
 @pytest.mark.parametrize("opens", [True, False])
 def test_reasoning_between_its_tags(models: Server, opens: bool) -> None:
     body = {"chat_template_kwargs": {"opens": opens}}
@@ -438,3 +460,60 @@ def test_reasoning_is_an_item_of_a_response(models: Server) -> None:
     assert answer["output"][0]["content"][0]["text"] == "They ask about Paris."
     assert answer["output"][1]["content"][0]["text"] == "Paris is a city."
     assert answer["usage"]["output_tokens_details"]["reasoning_tokens"] > 5
+
+
+def blocks_of(message: Any) -> list[dict[str, Any]]:
+    """The content of a message as Anthropic's API has it."""
+    if message["role"] == "tool":
+        return [
+            {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+        ]
+    thought = message.get("reasoning_content")
+    shown = [{"type": "thinking", "thinking": thought, "signature": ""}] if thought else []
+    words = [{"type": "text", "text": message["content"]}] if message["content"] else []
+    calls = [(call["id"], call["function"]) for call in message.get("tool_calls", ())]
+    return [
+        *shown,
+        *words,
+        *(
+            {"type": "tool_use", "id": id_, "name": made["name"], "input": json.loads(made["arguments"])}
+            for id_, made in calls
+        ),
+    ]
+
+
+def anthropic(server: Server, model: str, messages: list[Any], **body: Any) -> Any:
+    """The content of a message of Anthropic's dialect, without what differs in each, and why it ended."""
+    turns = [
+        {"role": "assistant" if message["role"] == "assistant" else "user", "content": blocks_of(message)}
+        for message in messages
+    ]
+    request = {"model": model, "messages": turns, "temperature": 0, "max_tokens": 80, **body}
+    answer = post(server.port, "/v1/messages", request)
+    assert answer.status == 200, answer.text
+    blocks = [{**block, "id": ""} for block in answer.json["content"]]
+    return blocks, answer.json["stop_reason"]
+
+
+def test_reasoning_in_anthropics_dialect(models: Server) -> None:
+    words = {"type": "text", "text": "Paris is a city.", "id": ""}
+    thought = {"type": "thinking", "thinking": "They ask about Paris.", "signature": "llmserve", "id": ""}
+    asked = {"type": "enabled", "budget_tokens": 1024}
+    assert anthropic(models, "thinking", thinking(), thinking=asked) == ([thought, words], "end_turn")
+    hidden = [{**thought, "thinking": ""}, words]
+    assert anthropic(models, "thinking", thinking(), thinking={**asked, "display": "omitted"})[0] == hidden
+    (short, answer), _ = anthropic(models, "thinking", thinking(), thinking={**asked, "budget_tokens": 3})
+    assert (short["thinking"], answer["type"]) == ("They ask", "text")
+    blocks, _ = anthropic(models, "thinking", thinking())
+    assert [block["type"] for block in blocks] == ["text"]
+
+
+@pytest.mark.parametrize("is_parallel", [True, False])
+def test_calls_in_anthropics_dialect(models: Server, is_parallel: bool) -> None:
+    tools = [{"name": name, "input_schema": SCHEMA} for name in ("get_weather", "get_time")]
+    choice = {"type": "auto", "disable_parallel_tool_use": not is_parallel}
+    call = {"type": "tool_use", "id": "", "name": "get_weather", "input": {"city": "Paris"}}
+    # Otherwise the template writes empty reasoning, which this model has not seen before.
+    body = {"tools": tools, "tool_choice": choice, "thinking": {"type": "adaptive"}}
+    made = anthropic(models, "qwen-3", calling(2), **body)
+    assert made == ([call] * (2 if is_parallel else 1), "tool_use")

@@ -266,24 +266,39 @@ DEAD = """
     import asyncio, os, sys
     from pathlib import Path
     from llmserve import ModelConfig
-    from llmserve.server.models import Registry
+    from llmserve.server.models import Registry, Revival
+    from llmserve.server.models.revival import MAX_LOADS
 
-    async def main():
-        registry = Registry(ModelConfig(context_length=512, max_sequences=1, threads=1))
-        with registry.load(Path(sys.argv[1]), "a") as ticket:
+    path, config = Path(sys.argv[1]), ModelConfig(context_length=512, max_sequences=1, threads=1)
+    registry = Registry(config)
+    revival = Revival(registry)
+
+    async def load():
+        with registry.load(path, "a") as ticket:
             await ticket.wait()
-        assert not registry.has_dead_engine
-        if (child := os.fork()) == 0:
-            dead, states = registry.has_dead_engine, [report.state for report in registry.states()]
-            os._exit(0 if dead and states == ["failed"] else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        await registry.close()
+        await revival.look()  # finds nothing to do
 
-    asyncio.run(main())
+    async def look():
+        dead, states = registry.has_dead_engine, [report.state for report in registry.states()]
+        assert dead and states == ["failed"], states
+        await revival.look()
+        (model,) = registry.models
+        assert model.pins == {"a"}
+        if not model.is_dead:
+            assert len((await model.engine.generate([30, 31], max_tokens=3)).tokens) == 3
+        return model.is_dead
+
+    asyncio.run(load())
+    for generation in range(MAX_LOADS + 1):
+        if (child := os.fork()) != 0:
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        stays_dead = asyncio.run(look())
+        assert stays_dead == (generation == MAX_LOADS), generation
+    os._exit(0)
 """
 
 
-def test_a_dead_engine_shows(tiny_model: Path) -> None:
+def test_a_dead_engine_shows_and_is_loaded_again_a_few_times(tiny_model: Path) -> None:
     # In a forked child engines are dead, which is the one way to die that can be had on purpose.
     command = [sys.executable, "-c", textwrap.dedent(DEAD), str(tiny_model)]
     subprocess.run(command, check=True, timeout=60)

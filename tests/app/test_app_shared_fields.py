@@ -257,3 +257,41 @@ def test_a_full_context_is_not_blamed_on_the_token_limit(ask: Ask, more: dict[st
 def test_a_token_limit_is_blamed_where_it_is_the_limit(ask: Ask) -> None:
     error = ask(json_schema={"type": "string", "minLength": 200}, n_predict=5).json["error"]
     assert (error["code"], error["param"]) == ("budget_too_small", "n_predict")
+
+
+def mean_logprob(choice: Any) -> float:
+    scores = choice["logprobs"]["token_logprobs"]
+    return float(sum(scores) / len(scores))
+
+
+def test_the_best_of_several_texts(complete: Ask) -> None:
+    body = {"seed": 7, "temperature": 1.5, "logprobs": 0, "max_tokens": 6, "ignore_eos": True}
+    prompts = ["sea", "land"]
+    drawn = complete(prompts, n=5, **body).json["choices"]
+    answer = complete(prompts, n=2, best_of=5, **body).json
+    expected = []
+    for index in range(2):
+        ranked = sorted(drawn[5 * index : 5 * index + 5], key=mean_logprob, reverse=True)
+        expected += [choice["text"] for choice in ranked[:2]]
+    assert [choice["text"] for choice in answer["choices"]] == expected
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
+    # All that were generated count.
+    assert answer["usage"]["completion_tokens"] == 60
+    unscored = complete(prompts, n=2, best_of=5, **{**body, "logprobs": None}).json["choices"]
+    shown = [(choice["text"], choice["logprobs"]) for choice in unscored]
+    assert shown == [(text, None) for text in expected]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"n": 2, "best_of": 1}, "best_of"),
+        ({"best_of": 2, "stream": True}, "best_of"),
+        ({"best_of": 129}, "best_of"),
+        ({"best_of": 0}, "best_of"),
+    ],
+)
+def test_a_best_of_that_cannot_be(complete: Ask, body: dict[str, Any], field: str) -> None:
+    refused = complete(max_tokens=1, **body)
+    assert (refused.status, refused.json["error"]["param"]) == (400, field)
+    assert complete(max_tokens=1, best_of=1, stream=True).status == 200

@@ -17,7 +17,7 @@ from llmserve.server.services import Services
 from llmserve.server.settings import parse_settings
 from llmserve.server.web.bodies import Bodies
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.sse import StreamLimits
+from llmserve.server.web.streams import StreamLimits
 
 
 @pytest.mark.parametrize("is_stream", [True, False])

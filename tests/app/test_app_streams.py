@@ -67,25 +67,27 @@ def held_session(server: ServerProcess) -> Iterator[RawStream]:
     [
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]}, "data: [DONE]"),
         ("/v1/responses", {"input": "Hi"}, "response.incomplete"),
+        ("/v1/messages", {"messages": [{"role": "user", "content": "Hi"}]}, "message_stop"),
         ("/v1/completions", {"prompt": "Hi"}, "data: [DONE]"),
         ("/completion", {"prompt": "Hi"}, '"stop":true'),
         (f"/v1/generate/{MODEL}", {"prompt": "Hi", "max_new_tokens": 2}, "data: [DONE]"),
     ],
 )
-def test_streams_that_wait_for_their_session_get_comments(
+def test_streams_that_wait_for_their_session_get_pings(
     pinging: ServerProcess, path: str, fields: dict[str, Any], last: str
 ) -> None:
     limit = {} if "max_new_tokens" in fields else {LIMITS.get(path, "max_tokens"): 2}
     model = {} if path.startswith("/v1/generate") else {"model": MODEL}
     body = {**model, **fields, **limit, "stream": True}
+    ping = "event: ping" if path == "/v1/messages" else ": ping"
     with held_session(pinging) as running, RawStream(pinging.port, path, body, headers=SESSION) as waiting:
         assert waiting.read_head()[0] == 200
         lines = waiting.lines()
-        while next(lines) != ": ping":
-            pass
-        assert next(lines) == ": ping"
+        for _ in range(2):
+            while next(lines) != ping:
+                pass
         running.close()
-        rest = [line for line in lines if line != ": ping"]
+        rest = [line for line in lines if line != ping]
     assert last in rest[-1]
 
 

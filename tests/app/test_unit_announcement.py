@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -15,17 +15,9 @@ GIB = 1 << 30
 
 
 class Info:
-    """30 layers with 3 heads of 64 values for keys and values: 23,040 bytes a token."""
+    """30 layers with 3 heads of 64 values for keys and values."""
 
-    architecture = "llama"
-    metadata: ClassVar = {
-        "llama.block_count": "30",
-        "llama.attention.head_count": "9",
-        "llama.attention.head_count_kv": "3",
-    }
-    embedding_length = 576
-    is_recurrent = False
-    kv_type_k = kv_type_v = "f16"
+    kv_bytes_per_token = 23_040
     trained_context_length = 8192
 
     def __init__(self, context_length: int = 8192, num_slots: int = 8) -> None:

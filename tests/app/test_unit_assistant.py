@@ -198,6 +198,10 @@ def test_tools_of_a_model_without_tools_are_text() -> None:
     parts = [{"type": "text", "text": "S"}]
     assert len(with_tools([{"role": "system", "content": parts}], [TOOL])[0]["content"]) == 2
     assert with_tools(messages, ())[0] == messages[0]
+    for content in ("u", [{"type": "text", "text": "u"}]):
+        (first,) = with_tools([{"role": "user", "content": content}], [TOOL], has_system=False)
+        assert (first["role"], '"name": "f"' in str(first["content"])) == ("user", True)
+        assert str(first["content"]).count("u") > str(content).count("u")
 
 
 def test_arguments_can_be_nested_to_any_depth() -> None:
@@ -211,6 +215,10 @@ def test_arguments_can_be_nested_to_any_depth() -> None:
 def test_a_tool_without_parameters_takes_none() -> None:
     assert Tool(name="f").schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert Tool(name="f", parameters={}).schema == {"type": "object"}
+    empty = {"type": "object", "properties": {}}
+    assert Tool(name="f", parameters={"title": "F", "required": [], **empty}).schema == Tool(name="f").schema
+    opened = {**empty, "additionalProperties": True}
+    assert Tool(name="f", parameters=opened).schema == opened
     assert "additionalProperties" not in TOOL.schema
 
 

@@ -183,7 +183,7 @@ def test_a_prompt_is_refused_by_the_limit_that_it_exceeds(
 
 def test_the_messages_of_loads_and_completions() -> None:
     malformed = fault_of(MalformedBodyError("the body is not valid JSON"), "llamacpp")
-    assert convert.render_load_fault(malformed) == {"error": "the body is not valid JSON"}
+    assert convert.render_load_fault(malformed) == {"error": "path is required: the body is not valid JSON"}
     assert convert.render_completion_fault(malformed) == {"error": "the body is not valid JSON"}
     internal = fault_of(RuntimeError("x"), "llamacpp")
     assert convert.render_load_fault(internal) == {"error": "internal error (request -)"}

@@ -12,7 +12,7 @@ from llmserve.server.refusals import RouteNotFoundError
 from llmserve.server.web.bodies import Bodies
 from llmserve.server.web.errors import PLAIN, fault_of, send_fault
 from llmserve.server.web.exchange import Exchange
-from llmserve.server.web.sse import StreamLimits
+from llmserve.server.web.streams import StreamLimits
 from llmserve.server.web.uploads import Upload
 from llmserve.server.web.writing import ClientStalledError
 

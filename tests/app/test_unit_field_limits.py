@@ -10,6 +10,7 @@ import pytest
 
 from llmserve import BudgetTooSmallError, Drafting, InvalidParameterError, SamplingParams
 from llmserve.drafting import DraftingOptions
+from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamatik.schema import ParamsFields, PromptRequest
 from llmserve.server.apis.openai.chat_schema import ChatRequest
@@ -28,6 +29,7 @@ REQUESTS = (
     ChatRequest,
     CompletionRequest,
     GenerateRequest,
+    MessagesRequest,
     OpenAiCompletionRequest,
     ParamsFields,
     PromptRequest,

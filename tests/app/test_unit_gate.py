@@ -152,11 +152,24 @@ def test_what_the_server_declares() -> None:
     assert len(shown) == len(set(shown))
     described = [found.operation_id for found in served if found.operation_id]
     assert len(described) == len(set(described))
-    assert {found.path for found in served if found.is_probe} == {"/live", "/ready", "/health", "/metrics"}
+    assert {found.path for found in served if found.is_probe} == {
+        "/live",
+        "/livez",
+        "/ready",
+        "/readyz",
+        "/health",
+        "/healthz",
+        "/v1/health",
+        "/metrics",
+    }
     assert {found.path for found in served if found.access == "open"} == {
         "/live",
+        "/livez",
         "/ready",
+        "/readyz",
         "/health",
+        "/healthz",
+        "/v1/health",
         "/openapi.json",
         "/",
         "/docs",

@@ -141,7 +141,7 @@ def test_unknown_fields_are_named_by_number_and_bounded() -> None:
     ):
         schema.read_predict(data + b"\x98\x06\x01" * 10_000)
     long = pb.PredictRequest(model="m", prompt="é" * 100_000).SerializeToString()
-    assert len(schema.read_predict(long).value.prompt) == 100_000
+    assert schema.read_predict(long).value.prompt == "é" * 100_000
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llmserve import InvalidParameterError, SamplingParams, Token
-from llmserve.server.apis.openai import answers, conversations, logprobs
+from llmserve.server.apis.openai import answers, conversations, logprobs, responses_input
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.native_schema import NativeCompletionRequest
@@ -18,9 +18,11 @@ from llmserve.server.apis.openai.prompt_logprobs import Offsets
 from llmserve.server.apis.openai.sampling import ignored_fields
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.fields.sampling import MAX_COUNT
+from llmserve.server.generation.logprobs import ShownTokens
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.schema import read
+from llmserve.server.web.token_kinds import MixedPrompt
 from llmserve.server.web.wire_names import in_wire_names
 from llmserve.types import Timings, TokenLogprobs, Usage
 from serving.openai_wire import USER, chat, completion, responses
@@ -178,7 +180,6 @@ def test_random_seeds_are_drawn() -> None:
         ({"grammar": {"type": "gbnf"}}, "grammar must be a string, got an object"),
         ({"top_logprobs": 21}, "top_logprobs must be at most 20, got 21"),
         ({"functions": [{}]}, "functions is not supported: it is the old form of tools"),
-        ({"model": ""}, "model is required"),
         ({"model": 5}, "model must be a string, got the number 5"),
     ],
 )
@@ -257,13 +258,16 @@ def test_wrong_requests_are_refused(body: dict[str, Any], message: str) -> None:
         ([[1], [2, 3]], ([1], [2, 3])),
         (["a", [1]], ("a", [1])),
         ("", ("",)),
+        ([1, "a"], (MixedPrompt((1, "a")),)),
+        (["a", [1, "b"]], ("a", MixedPrompt((1, "b")))),
+        ({"prompt_string": "a"}, ("a",)),
     ],
 )
 def test_prompts(prompt: Any, expected: Any) -> None:
     assert completion(prompt=prompt).prompt == expected
 
 
-@pytest.mark.parametrize("prompt", [5, [], {}, [1.5], [[1, "a"]], [[-1]], [[2**31]], [True], [None]])
+@pytest.mark.parametrize("prompt", [5, [], {}, [1.5], [[-1]], [[2**31]], [True], [None]])
 def test_wrong_prompts(prompt: Any) -> None:
     with pytest.raises(FieldError, match=r"^prompt"):
         completion(prompt=prompt)
@@ -306,7 +310,7 @@ def token(number: int, data: bytes, text: str, logprob: float = -1.0) -> Token:
 
 
 def test_tokens_are_shown_with_their_text() -> None:
-    shown = logprobs.ShownTokens()
+    shown = ShownTokens()
     first, second = token(1, b"\xf0\x9f", ""), token(2, b"\x98\x80", "😀")
     assert shown.push("", [first]) == []
     assert shown.push("😀", [second]) == [first, second]
@@ -314,7 +318,7 @@ def test_tokens_are_shown_with_their_text() -> None:
     assert shown.push("", [stop]) == []
     assert shown.push("", [end]) == []
     assert shown.flush("ST") == []
-    rest = logprobs.ShownTokens()
+    rest = ShownTokens()
     assert rest.push("", [end]) == [end]
     assert rest.push("", [stop]) == []
     assert rest.flush(None) == [stop]
@@ -368,7 +372,28 @@ def test_usage_counts_each_prompt_once() -> None:
     }
     small = Usage(prompt_tokens=12, cached_tokens=2, completion_tokens=5)
     timed = answers.timings(small, Timings(decode_s=0.5))
-    assert (timed["prompt_n"], timed["cache_n"], timed["predicted_per_second"]) == (10, 2, 10.0)
+    assert (timed["prompt_n"], timed["cache_n"], timed["predicted_per_second"]) == (10, 2, 8.0)
     assert "draft_n" not in timed
     drafted = answers.timings(counts(10), Timings())
     assert (drafted["draft_n"], drafted["draft_n_accepted"]) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ({}, None),
+        ({"thinking_budget_tokens": -1}, None),
+        ({"thinking_budget_tokens": 3, "thinking_budget": 4}, 3),
+        ({"thinking_budget_tokens": -1, "reasoning_budget_tokens": 5}, 5),
+        ({"reasoning_budget": 0}, 0),
+        ({"thinking_token_budget": 6}, 6),
+    ],
+)
+def test_the_limit_on_reasoning_by_any_name(body: dict[str, Any], limit: int | None) -> None:
+    found = [
+        conversations.conversation_of(chat(**body)).reasoning_limit,
+        responses_input.conversation_of(responses(**body)).reasoning_limit,
+    ]
+    assert [given.max_tokens for given in found] == [limit, limit]
+    message = {"reasoning_budget_message": "Enough."}
+    assert conversations.conversation_of(chat(**message)).reasoning_limit.message == "Enough."

@@ -51,12 +51,7 @@ def test_input_items_are_messages() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (
-            {"previous_response_id": "r"},
-            "previous_response_id is not supported, because responses are not stored",
-        ),
-        ({"conversation": "c"}, "conversation is not supported, because responses are not stored"),
-        ({"background": True}, "background must be false"),
+        ({"prompt": {"id": "p"}}, "prompt is not supported, because templates are not stored"),
         ({"input": []}, "input must have at least one item"),
         ({"input": [{"type": "item_reference"}]}, "input[0].type must be message"),
         (

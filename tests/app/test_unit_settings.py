@@ -117,6 +117,11 @@ def test_options_win_over_the_environment() -> None:
             "LLMSERVE_MAX_BODIES_BYTES must be at least LLMSERVE_MAX_BODY_BYTES (5000), got 4000",
         ),
         ({"LLMSERVE_DRAFT_LEN": "9"}, "LLMSERVE_DRAFT_LEN must be from 1 to 8, got 9"),
+        (
+            {"LLMSERVE_CORS_ORIGINS": "https://a.example/chat"},
+            "LLMSERVE_CORS_ORIGINS must be origins such as https://app.example, without a path, localhost or "
+            "*, got 'https://a.example/chat'",
+        ),
         ({"LLMSERVE_METADATA_OVERRIDES": "[]"}, "LLMSERVE_METADATA_OVERRIDES must be a JSON object"),
         (
             {"LLMSERVE_CONTEXT_LENGHT": "1"},

@@ -6,21 +6,16 @@ from collections.abc import AsyncGenerator
 import pytest
 from starlette.types import Message
 
-from llmserve.server.web.sse import (
-    DONE,
-    PING,
-    AnswerFailedError,
-    StreamLimits,
-    data_frame,
-    error_frame,
-    write_events,
-)
+from llmserve.server.web.sse import DONE, EVENT_STREAM, PING, data_frame, error_frame
+from llmserve.server.web.streams import AnswerFailedError, StreamLimits, write_stream
 from llmserve.server.web.writing import ClientStalledError, Writer
 
 # Ends a hanging test, times nothing.
 PATIENCE_S = 120
 
 PATIENT = StreamLimits(ping_s=60, stall_s=60)
+PINGING = StreamLimits(ping_s=0.01, stall_s=60)
+HASTY = StreamLimits(ping_s=0.01, stall_s=0.05)
 
 
 class Wire:
@@ -54,7 +49,7 @@ def test_frames_go_out_one_by_one_and_the_body_ends_once() -> None:
 
     async def main() -> Wire:
         wire = Wire()
-        await write_events(wire.send, PATIENT, frames(), [(b"x-a", b"b")], render)
+        await write_stream(wire.send, PATIENT, EVENT_STREAM, frames(), [(b"x-a", b"b")], render)
         return wire
 
     wire = asyncio.run(main())
@@ -74,7 +69,7 @@ def test_a_fault_becomes_the_last_frame() -> None:
     async def main() -> Wire:
         wire = Wire()
         with pytest.raises(AnswerFailedError, match="broken") as failed:
-            await write_events(wire.send, PATIENT, frames(), [], render)
+            await write_stream(wire.send, PATIENT, EVENT_STREAM, frames(), [], render)
         assert isinstance(failed.value.error, ValueError)
         return wire
 
@@ -91,7 +86,7 @@ def test_quiet_streams_get_comments_and_no_more_once_frames_flow() -> None:
             await wire.has_ping.wait()
             yield DONE
 
-        await write_events(wire.send, StreamLimits(ping_s=0.01, stall_s=60), frames(), [], render)
+        await write_stream(wire.send, PINGING, EVENT_STREAM, frames(), [], render)
         return wire
 
     wire = asyncio.run(main())
@@ -120,7 +115,7 @@ def test_a_client_that_stops_reading_is_cut_off_and_its_frames_are_closed() -> N
             await wire.send(message)
 
         with pytest.raises(ClientStalledError):
-            await write_events(send, StreamLimits(ping_s=0.01, stall_s=0.05), frames(), [], render)
+            await write_stream(send, HASTY, EVENT_STREAM, frames(), [], render)
         return wire
 
     wire = asyncio.run(main())
@@ -142,7 +137,7 @@ def test_a_stalled_client_is_noticed_however_rare_comments_are() -> None:
             await wire.send(message)
 
         limits = StreamLimits(ping_s=10_000, stall_s=0.01)
-        writing = asyncio.create_task(write_events(send, limits, frames(), [], render))
+        writing = asyncio.create_task(write_stream(send, limits, EVENT_STREAM, frames(), [], render))
         done, _ = await asyncio.wait({writing}, timeout=PATIENCE_S)
         assert done, "not noticed"
         with pytest.raises(ClientStalledError):
@@ -162,7 +157,7 @@ def test_a_fault_of_a_comment_ends_the_stream() -> None:
                 raise OSError("broken pipe")
 
         with pytest.raises(OSError, match="broken pipe"):
-            await write_events(send, StreamLimits(ping_s=0.01, stall_s=60), frames(), [], render)
+            await write_stream(send, PINGING, EVENT_STREAM, frames(), [], render)
 
     asyncio.run(main())
 
@@ -199,7 +194,7 @@ def test_a_quiet_stream_to_a_client_that_does_not_take_its_comment_is_cut_off() 
             await wire.send(message)
 
         with pytest.raises(ClientStalledError):
-            await write_events(send, StreamLimits(ping_s=0.01, stall_s=0.05), frames(), [], render)
+            await write_stream(send, HASTY, EVENT_STREAM, frames(), [], render)
 
     asyncio.run(main())
 
@@ -218,7 +213,7 @@ def test_cancelling_closes_the_frames() -> None:
             finally:
                 is_closed.set()
 
-        writing = asyncio.create_task(write_events(Wire().send, PATIENT, frames(), [], render))
+        writing = asyncio.create_task(write_stream(Wire().send, PATIENT, EVENT_STREAM, frames(), [], render))
         await has_begun.wait()
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):

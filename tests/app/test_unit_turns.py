@@ -15,6 +15,7 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import CallBegin, Piece, Reasoning, Tag, Tool, Turn, TurnPlan, Words
 from llmserve.server.conversation.call_price import CallPrice, affordable
 from llmserve.server.conversation.reasoning import ReasoningTags
+from llmserve.server.conversation.reasoning_limit import ReasoningLimit
 from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat
 from llmserve.server.conversation.turn_plan import Reserve
 from serving.scripted import PROMPT, scripted
@@ -270,3 +271,49 @@ def test_a_tool_that_was_chosen_is_shown_without_its_arguments() -> None:
     assert [piece for piece in pieces if not isinstance(piece, Words)] == [CallBegin(0, mock.ANY, name)]
     assert (turn.end.finish_reason, turn.end.num_calls) == ("length", 1)
     assert turn.end.usage.completion_tokens == num_tokens
+
+
+def limited(max_tokens: int, message: str | None = None) -> dict[str, Any]:
+    return {"reasoning_limit": ReasoningLimit(max_tokens, message)}
+
+
+def test_reasoning_is_closed_at_its_limit_and_the_answer_comes() -> None:
+    # The script goes on behind what the turn has inserted.
+    closing = "</think>\n\n"
+    pieces, turn = run("ab", "cd", closing, "e", "f", opens=True, **limited(2))
+    assert parts(pieces) == [("Reasoning", "abcd"), ("Words", "ef")]
+    assert [piece.text for piece in pieces if isinstance(piece, Tag)] == ["</think>"]
+    end = turn.end
+    assert (end.finish_reason, end.reasoning_tokens, end.usage.completion_tokens) == ("stop", 2, 5)
+
+
+def test_reasoning_that_ends_before_its_limit_is_as_it_would_be_without() -> None:
+    script = ("a", "</think>", "b")
+    free, _ = run(*script, opens=True)
+    pieces, turn = run(*script, opens=True, **limited(2))
+    assert pieces == free
+    assert turn.end.reasoning_tokens == 2
+
+
+def test_the_token_limit_ends_a_turn_whose_reasoning_has_reached_its_own_limit_too() -> None:
+    pieces, turn = run("a", "b", "c", opens=True, params={"max_tokens": 2}, **limited(2))
+    assert (parts(pieces), turn.end.finish_reason) == ([("Reasoning", "ab")], "length")
+
+
+def test_the_limit_holds_for_all_blocks_of_reasoning_together() -> None:
+    pieces, turn = run("<think>", "a", "</think>", "<think>", "</think>\n\n", "b", **limited(2))
+    assert parts(pieces) == [("Reasoning", "a"), ("Words", "b")]
+    assert turn.end.reasoning_tokens == 2
+
+
+def test_the_last_words_of_reasoning_are_inserted_once_and_told() -> None:
+    inserted = "Enough.</think>\n\n"
+    pieces, turn = run("a", inserted, "b", opens=True, **limited(1, "Enough."))
+    assert parts(pieces) == [("Reasoning", "aEnough."), ("Words", "b")]
+    assert turn.end.reasoning_tokens == 1
+
+
+def test_no_reasoning_at_all_before_a_document() -> None:
+    pieces, turn = run("</think>\n\n", '{"b":1}', opens=True, params={"json_schema": {}}, **limited(0))
+    assert parts(pieces) == [("Words", '{"b":1}')]
+    assert turn.end.reasoning_tokens == 0

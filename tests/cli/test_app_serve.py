@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -194,3 +197,34 @@ def test_under_a_path_of_a_proxy(tiny_model: Path, tmp_path: Path) -> None:
         wait_until(lambda: all(f"GET {path} 200" in server.log for path in paths))
         assert get(server.port, "/llm/nope").status == 404
         assert get(server.port, "/llmv1/models").status == 404
+
+
+def child_of(process: subprocess.Popen[bytes]) -> int:
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return int(child)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the child below /proc")
+def test_a_supervised_server_is_there_again_after_it_was_killed(tiny_model: Path, tmp_path: Path) -> None:
+    with serve(tmp_path, tiny_model, "--supervise") as server:
+        server.wait_until_ready()
+        first = child_of(server.process)
+        os.kill(first, signal.SIGKILL)
+        # The connection waits until somebody serves again.
+        assert get(server.port, "/live").status == 200
+        assert "killed by SIGKILL" in server.log
+        server.wait_until_ready()
+        second = child_of(server.process)
+        assert second != first
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+        with pytest.raises(ProcessLookupError):
+            os.kill(second, 0)
+
+
+def test_a_supervised_server_that_cannot_start_is_not_started_again(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF")
+    with serve(tmp_path, broken, "--supervise") as server:
+        assert server.wait() == 1
+        assert server.log.count("cannot load") == 1

@@ -13,8 +13,7 @@ import pytest
 
 from llmserve import SyncEngine
 from llmserve.cli import main
-from llmserve.cli.errors import CommandError
-from llmserve.cli.gguf_header import read_header
+from llmserve.server.model_header import HeaderError, read_header
 from llmserve.server.models.memory import kv_bytes
 from synthetic import main_file
 
@@ -61,7 +60,7 @@ def test_no_cut_of_a_header_is_read(tiny_model: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.gguf"
     for length in range(4, end_of_header, 97):
         path.write_bytes(content[:length])
-        with pytest.raises(CommandError, match=r"cut\.gguf (ends inside|is damaged)"):
+        with pytest.raises(HeaderError, match=r"cut\.gguf (ends inside|is damaged)"):
             read_header(path)
 
 
@@ -75,7 +74,7 @@ def test_what_is_not_a_model(tmp_path: Path, content: bytes, cache: Path) -> Non
     path = tmp_path / "a.gguf"
     path.write_bytes(content)
     assert main(["show", str(path)]) == 1
-    with pytest.raises(CommandError, match=r"is not a GGUF file|the version 0 is unknown"):
+    with pytest.raises(HeaderError, match=r"is not a GGUF file|the version 0 is unknown"):
         read_header(path)
 
 

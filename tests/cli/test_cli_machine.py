@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -53,8 +54,37 @@ def test_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert 1 <= found["usable_cores"] <= found["cores"]
     assert found["available_bytes"] < found["memory_bytes"] + 1
+    devices = [device for backend in found["backends"] for device in backend["devices"]]
+    [cpu] = [device for device in devices if device["kind"] == "cpu"]
+    assert 0 < cpu["free_bytes"] <= cpu["total_bytes"]
     assert main(["devices"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[0] == "processor"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[0] == "processor"
+    assert "CPU" in [line.split()[0] for line in lines[lines.index("") + 2 :]]
+
+
+def test_backends_without_a_device(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu = {"name": "CUDA0", "description": "A Chip", "kind": "integrated_gpu"}
+    backends = [
+        {"name": "CUDA", "module": None, "failure": None, "devices": []},
+        {"name": "VULKAN", "module": "libggml-vulkan.so", "failure": "no libvulkan.so.1", "devices": []},
+        {
+            "name": "CUDA",
+            "module": "libggml-cuda.so",
+            "failure": None,
+            "devices": [{**gpu, "total_bytes": 8 << 30, "free_bytes": 4 << 30}],
+        },
+    ]
+    monkeypatch.setattr("llmserve._core.backends", lambda: backends)
+    assert main(["devices"]) == 0
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert [re.split(" {2,}", line) for line in lines] == [
+        ["CUDA", "no device", "built in"],
+        ["VULKAN", "no libvulkan.so.1", "libggml-vulkan.so"],
+        ["CUDA", "CUDA0: A Chip", "integrated gpu", "8.0 GiB", "4.0 GiB", "libggml-cuda.so"],
+    ]
 
 
 def test_a_processor_by_its_description() -> None:
@@ -95,7 +125,7 @@ def test_bash_completes_commands_options_choices_and_files(scripts: Path, tmp_pa
     (tmp_path / "notes.txt").touch()
     assert completed(scripts, tmp_path, "") == [*commands.NAMES, "--help", "--version", "model.gguf"]
     assert completed(scripts, tmp_path, "be") == ["bench"]
-    assert completed(scripts, tmp_path, "serve", "--grpc") == ["--grpc-port", "--grpc-host"]
+    assert completed(scripts, tmp_path, "serve", "--grpc-") == ["--grpc-port", "--grpc-host"]
     assert completed(scripts, tmp_path, "serve", "--kv-layout", "") == ["auto", "per_sequence", "unified"]
     assert completed(scripts, tmp_path, "completion", "") == ["bash", "fish", "zsh"]
     assert completed(scripts, tmp_path, "show", "mo") == ["model.gguf"]

@@ -44,6 +44,15 @@ def test_all_addresses_of_a_name_have_one_port() -> None:
         assert len({sock.getsockname()[1] for sock in sockets}) == 1
 
 
+def test_several_hosts_have_one_port() -> None:
+    with contextlib.ExitStack() as stack:
+        taken = take_address(settings(host="127.0.0.1, 127.0.0.2"))
+        sockets = [stack.enter_context(sock) for sock in taken]
+        hosts, ports = zip(*(sock.getsockname()[:2] for sock in sockets), strict=True)
+        assert (hosts, len(set(ports))) == (("127.0.0.1", "127.0.0.2"), 1)
+    assert refusal(host="127.0.0.1,192.0.2.1").startswith("192.0.2.1 is not an address of this machine")
+
+
 def test_addresses_of_others() -> None:
     assert refusal(host="192.0.2.1").startswith("192.0.2.1 is not an address of this machine\nhint: ")
     assert refusal(host="none.invalid").startswith("the host 'none.invalid' is unknown\nhint: ")

@@ -101,7 +101,7 @@ def test_hints(settings: Settings) -> None:
     ("files", "message"),
     [
         (["model.safetensors"], "is a folder with a model in safetensors, and llmserve needs a GGUF file"),
-        (["a.gguf"], "is a folder, not a GGUF file\nhint: name a file in it, or serve all of them"),
+        (["a.gguf", "b.gguf"], "is a folder, not a GGUF file\nhint: name a file in it, or serve all of them"),
         ([], "is a folder, not a GGUF file"),
     ],
 )
@@ -113,6 +113,14 @@ def test_folders(settings: Settings, tmp_path: Path, files: list[str], message: 
     with pytest.raises(CommandError) as caught:
         find_model(folder, settings)
     assert str(caught.value).startswith(f"{folder} {message}")
+
+
+def test_a_folder_with_one_model_stands_for_it(settings: Settings, tmp_path: Path) -> None:
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    for file in ("model-00001-of-00002.gguf", "model-00002-of-00002.gguf", "config.json"):
+        (folder / file).touch()
+    assert find_model(folder, settings) == folder / "model-00001-of-00002.gguf"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

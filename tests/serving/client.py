@@ -49,10 +49,12 @@ def get(port: int, path: str, *, method: str = "GET", headers: Mapping[str, str]
     return _request(port, method, path, None, headers or {})
 
 
-def post(port: int, path: str, body: object, *, headers: Mapping[str, str] | None = None) -> Answer:
+def post(
+    port: int, path: str, body: object, *, method: str = "POST", headers: Mapping[str, str] | None = None
+) -> Answer:
     """Posts JSON, or bytes as they are."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return _request(port, "POST", path, raw, headers or {})
+    return _request(port, method, path, raw, headers or {})
 
 
 class RawStream:

@@ -84,6 +84,9 @@ def _running(
     command: Sequence[str], env: Mapping[str, str], port: int, folder: Path, pass_fds: Sequence[int] = ()
 ) -> Iterator[ServerProcess]:
     log_file = folder / f"server-{port}.log"
+    if not any("grpc" in word.lower() for word in (*command, *env)):
+        # Its import would take longer than many a test.
+        env = {**env, "LLMSERVE_GRPC": "false"}
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             command, env=environment(env), stdout=log, stderr=log, cwd=folder, pass_fds=pass_fds

@@ -1,4 +1,7 @@
-"""Tiny embedding models: a BERT with mean and with CLS pooling, and a decoder that takes the last token."""
+"""Tiny embedding models: a BERT with mean and with CLS pooling, and a decoder that takes the last token.
+
+Two rank documents: the BERT, and a Qwen 3 with a template of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from types import MappingProxyType
 import gguf
 
 from . import vocabulary
-from .architectures import Model, build
+from .architectures import HEAD_SIZE, Model, build
+from .architectures import NUM_LAYERS as LLAMA_LAYERS
+from .architectures import WIDTH as LLAMA_WIDTH
 from .weights import Array, Weights
 
 WIDTH = 32
@@ -67,6 +72,15 @@ def _norm(weights: Weights, name: str) -> dict[str, Array]:
     }
 
 
+def rank_tensors() -> dict[str, Array]:
+    """The head by which the BERT ranks."""
+    weights = Weights(12)
+    return {
+        **_linear(weights, "cls", WIDTH, WIDTH),
+        **_linear(weights, "cls.output", 1, WIDTH),
+    }
+
+
 def _begin_bert(pooling: gguf.PoolingType) -> Callable[[Path], gguf.GGUFWriter]:
     def begin(path: Path) -> gguf.GGUFWriter:
         writer = gguf.GGUFWriter(path, "bert")
@@ -82,7 +96,8 @@ def _begin_bert(pooling: gguf.PoolingType) -> Callable[[Path], gguf.GGUFWriter]:
         writer.add_pooling_type(pooling)
         writer.add_vocab_size(len(TOKENS))
         _describe_word_pieces(writer)
-        for name, tensor in bert_tensors().items():
+        head = rank_tensors() if pooling == gguf.PoolingType.RANK else {}
+        for name, tensor in (bert_tensors() | head).items():
             writer.add_tensor(name, tensor)
         return writer
 
@@ -119,11 +134,40 @@ def _begin_last(path: Path) -> gguf.GGUFWriter:
     return writer
 
 
+RERANK_TEMPLATE = "<|im_start|>Is it so?\nQuery: {query}\nDocument: {document}<|im_end|>\n<|im_start|>"
+"""Text around a pair, as Qwen3-Reranker has it."""
+
+
+def _begin_template(path: Path) -> gguf.GGUFWriter:
+    """The `llama` model with the norms of Qwen 3, which says yes or no to a pair."""
+    model: Model = build("llama")
+    weights = Weights(13)
+    writer = gguf.GGUFWriter(path, "qwen3")
+    writer.add_name("synthetic qwen3 for ranking")
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    model.describe(writer)
+    writer.add_pooling_type(gguf.PoolingType.RANK)
+    writer.add_classifier_output_labels(["yes", "no"])
+    writer.add_string("tokenizer.chat_template.rerank", RERANK_TEMPLATE)
+    vocabulary.describe(writer)
+    norms = {
+        f"blk.{layer}.attn_{part}_norm.weight": weights.ones(HEAD_SIZE)
+        for layer in range(LLAMA_LAYERS)
+        for part in "qk"
+    }
+    head = {"cls.output.weight": weights.linear(2, LLAMA_WIDTH, 1.0)}
+    for name, tensor in (model.tensors | norms | head).items():
+        writer.add_tensor(name, tensor)
+    return writer
+
+
 EMBEDDING_FILES: Mapping[str, Callable[[Path], gguf.GGUFWriter]] = MappingProxyType(
     {
         "bert-mean.gguf": _begin_bert(gguf.PoolingType.MEAN),
         "bert-cls.gguf": _begin_bert(gguf.PoolingType.CLS),
         "embed-last.gguf": _begin_last,
+        "rank-bert.gguf": _begin_bert(gguf.PoolingType.RANK),
+        "rank-template.gguf": _begin_template,
     }
 )
 """File names, and what begins to write each: all but flushing is done."""

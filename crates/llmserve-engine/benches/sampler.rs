@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use llmserve_engine::sampler::{Bans, Sampled, Sampler, Scratch};
+use llmserve_engine::sampler::{Bans, Sampled, Sampler, Scratch, Words};
 use llmserve_engine::{DryParams, MirostatParams, MirostatVersion, SamplingParams, TokenId};
 
 /// Vocabulary sizes of `SmolLM2` and `Qwen2.5`.
@@ -77,7 +77,7 @@ fn sampler(criterion: &mut Criterion) {
                 bencher.iter(|| {
                     // Another position each time: draws fall on likely and on unlikely tokens.
                     sampler.accept(&Sampled::forced(TokenId(0)), &[]);
-                    sampler.sample(black_box(&logits), Bans::default(), &mut scratch)
+                    sampler.sample(black_box(&logits), Bans::default(), Words::default(), &mut scratch)
                 });
             });
         }

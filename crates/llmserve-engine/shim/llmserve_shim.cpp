@@ -2,9 +2,7 @@
 // end the process. Only forward declarations: the sys crate passes no include path on, and the
 // linker checks the symbols.
 
-#ifdef LLMSERVE_PORTABLE
 #include <dlfcn.h>
-#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -61,14 +59,28 @@ template <typename T, typename F> T guarded(fault out, T failed, F && call) {
 
 extern "C" {
 
-#ifdef LLMSERVE_PORTABLE
-// Loads the best of ggml's backends in `_native`, beside the library that has this function.
-void llmserve_load_backends() {
+// The path of the library that has this address, by default the address of this function; empty if it is in none.
+void llmserve_library_of(const void * address, char * path, size_t size) {
     Dl_info library;
-    if (dladdr(reinterpret_cast<void *>(llmserve_load_backends), &library) != 0) {
-        const std::string path = library.dli_fname;
-        ggml_backend_load_all_from_path((path.substr(0, path.rfind('/') + 1) + "_native").c_str());
+    const void * wanted = address ? address : reinterpret_cast<const void *>(llmserve_library_of);
+    snprintf(path, size, "%s", dladdr(wanted, &library) != 0 ? library.dli_fname : "");
+}
+
+#ifdef LLMSERVE_PORTABLE
+// Loads the best of ggml's backends in a folder.
+void llmserve_load_backends(const char * folder) {
+    ggml_backend_load_all_from_path(folder);
+}
+
+// Whether a library can be loaded, with what it needs; else `err` says why not.
+bool llmserve_can_load(const char * path, char * err, size_t err_size) {
+    void * library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        snprintf(err, err_size, "%s", dlerror());
+        return false;
     }
+    dlclose(library);
+    return true;
 }
 #endif
 

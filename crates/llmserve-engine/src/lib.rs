@@ -60,10 +60,20 @@ use types::{config, error, event, ids, model_info, request, sampling, stats};
 use worker::{job, lock, notify, outbox, process, queue, shared};
 
 pub use draft::{Drafter, Head};
-pub use embed::{Embedder, EmbedderParts, EmbeddingRequest, Embeddings, OpenEmbedding};
+pub use embed::{
+    Embedder, EmbedderParts, EmbeddingRequest, Embeddings, OpenEmbedding, RankingInput, RankingRequest,
+};
 pub use engine::{Engine, EngineParts, OpenContext, RequestHandle, Submission};
-pub use gguf::ModelKind;
-pub use load::{LoadEvent, LoadHandle, LoadOptions, Wanted, join_loads, load, model_kind, probe_model};
+pub use gguf::{EmbeddingKind, ModelKind};
+pub use load::{
+    LoadEvent, LoadHandle, LoadOptions, Wanted, join_loads, kv_bytes_per_token, load, model_kind, probe_model,
+};
 pub use session::{NextTurn, Session, SessionInfo, SessionMode, SessionUse, inspect_session};
 pub use types::*;
 pub use worker::{Handle, Job, Listener, Notify, OwnedByProcess, Owner, PerProcess, Service};
+
+/// The backends that this build computes with, and their devices. The first call loads them.
+#[must_use]
+pub fn backends() -> Vec<Backend> {
+    model::llama::backends()
+}

@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use crate::draft::{Drafter, Head, SequenceDrafts};
 use crate::error::Error;
-use crate::event::{Delta, Timings, Usage};
+use crate::event::{Delta, Event, Timings, Usage};
 use crate::ids::{RequestId, SlotId, TokenId};
 use crate::kv::{SessionKey, Suspended};
 use crate::model::{DraftRequest, Vocabulary};
+use crate::notify::PendingFlush;
 use crate::outbox::Outbox;
 use crate::output::{Output, PromptScores, Text};
 use crate::request::GenerationRequest;
@@ -57,6 +58,8 @@ pub(crate) struct Sequence {
     pub(crate) output: Output,
     /// If the prompt's log-probabilities are requested.
     pub(crate) scores: Option<PromptScores>,
+    /// How much of the prompt has been reported as computed.
+    reported: Option<usize>,
     pub(crate) drafts: Option<SequenceDrafts>,
     turn: Option<SessionTurn>,
     /// Keeps the draft context open.
@@ -89,6 +92,7 @@ impl Sequence {
             checkpoint_at: None,
             seed,
             output,
+            reported: None,
             drafts,
             turn,
             _head: head,
@@ -157,6 +161,18 @@ impl Sequence {
         self.clock.admitted = Some(Instant::now());
         self.usage.num_cached_tokens = num_cached;
         true
+    }
+
+    /// Reports how much of the prompt is computed, if that is requested. One that is computed again is reported once
+    /// it is beyond the last report.
+    pub(crate) fn report_progress(&mut self, pending: &mut PendingFlush) {
+        let num_computed_tokens = self.num_computed;
+        let is_news =
+            self.num_generated() == 0 && self.reported.is_none_or(|last| num_computed_tokens > last);
+        if self.request.prompt_progress && is_news {
+            self.reported = Some(num_computed_tokens);
+            self.outbox.push(Event::Progress { num_computed_tokens }, pending);
+        }
     }
 
     /// How many tokens after the next one may be generated: more need not be drafted.

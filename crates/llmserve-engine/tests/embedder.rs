@@ -150,6 +150,7 @@ impl Rig {
             open: Box::new(move || Ok(Box::new(context) as Box<dyn EmbeddingContext>)),
             vocabulary: Arc::new(TestVocabulary(Arc::clone(&barrier))),
             info: ModelInfo::default(),
+            is_ranking: false,
             scheduler,
         });
         Self { embedder: embedder.unwrap(), barrier, batches, begun: is_begun, go }

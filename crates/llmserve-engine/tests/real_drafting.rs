@@ -48,7 +48,10 @@ fn run(engine: &Engine, sampling: &SamplingParams, drafts: bool) -> (Vec<Vec<Ste
         let mut steps = Vec::new();
         while let Some(event) = handle.recv() {
             match event {
-                Event::Accepted { .. } | Event::Started { .. } | Event::Prompt(_) => {}
+                Event::Accepted { .. }
+                | Event::Started { .. }
+                | Event::Progress { .. }
+                | Event::Prompt(_) => {}
                 Event::Delta(delta) => {
                     let step = |record: TokenRecord| (record.id, record.logprobs.expect("asked for").top);
                     steps.extend(delta.tokens.into_iter().map(step));

@@ -62,7 +62,7 @@ fn collect_watched(handle: &RequestHandle) -> Watched {
     let (mut tokens, mut margins) = (Vec::new(), Vec::new());
     loop {
         match handle.recv().expect("a terminal event comes first") {
-            Event::Accepted { .. } | Event::Started { .. } | Event::Prompt(_) => {}
+            Event::Accepted { .. } | Event::Started { .. } | Event::Progress { .. } | Event::Prompt(_) => {}
             Event::Delta(delta) => {
                 for record in delta.tokens {
                     let top = record.logprobs.expect("asked for").top;

@@ -1,6 +1,6 @@
 //! A regular expression as a table that knows how far each state is from a match.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use regex_automata::dfa::{Automaton as _, StartKind, dense};
 use regex_automata::nfa::thompson;
@@ -13,6 +13,8 @@ use super::pattern::search_expression;
 const NFA_BYTES: usize = 1 << 20;
 const DFA_BYTES: usize = 1 << 20;
 const DETERMINIZE_BYTES: usize = 4 << 20;
+/// Maximum number of pairs of states that a comparison looks at.
+const MAX_PAIRS: usize = 500;
 /// The distance of a state from which no match can be reached.
 pub(super) const FAR: u32 = u32::MAX;
 const DEAD: u32 = u32::MAX;
@@ -46,6 +48,8 @@ impl Automaton {
                     .match_kind(MatchKind::All)
                     .start_kind(StartKind::Anchored)
                     .accelerate(false)
+                    // Beside a word boundary there are ASCII's characters only.
+                    .unicode_word_boundary(true)
                     .dfa_size_limit(Some(DFA_BYTES))
                     .determinize_size_limit(Some(DETERMINIZE_BYTES)),
             )
@@ -124,6 +128,25 @@ impl Automaton {
         &self.moves[state as usize]
     }
 
+    /// Whether no text matches both; false if that would take too long to find out.
+    pub(super) fn excludes(&self, other: &Self) -> bool {
+        let mut seen = HashSet::from([(Self::START, Self::START)]);
+        let mut open = vec![(Self::START, Self::START)];
+        while let Some((one, two)) = open.pop() {
+            if self.accepts(one) && other.accepts(two) || seen.len() > MAX_PAIRS {
+                return false;
+            }
+            for byte in 0..=u8::MAX {
+                if let Some(pair) = self.step(one, byte).zip(other.step(two, byte))
+                    && seen.insert(pair)
+                {
+                    open.push(pair);
+                }
+            }
+        }
+        true
+    }
+
     /// Size of the tables in bytes.
     pub(super) fn memory(&self) -> usize {
         4 * self.next.len() + 8 * self.moves.iter().map(Vec::len).sum::<usize>()
@@ -188,7 +211,7 @@ fn distances(next: &[State], accepts: &[bool], num_classes: usize) -> Vec<u32> {
 fn moves(next: &[State], distance: &[u32], bytes: &[u8]) -> Vec<Vec<(u8, State)>> {
     let row = |row: &[State]| {
         let mut moves: Vec<(u8, State)> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for (&byte, &target) in bytes.iter().zip(row) {
             if target != DEAD && distance[target as usize] != FAR && seen.insert(target) {
                 moves.push((byte, target));
@@ -211,6 +234,16 @@ mod tests {
         assert!(!automaton.accepts(state));
         assert!(automaton.matches("abbc"));
         assert_eq!(automaton.run(Automaton::START, b"x"), None);
+    }
+
+    #[test]
+    fn what_excludes_each_other() {
+        let excludes = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|pattern| Automaton::of_search(pattern).unwrap());
+            one.excludes(&other)
+        };
+        assert!(excludes("^a", "^b") && excludes("^[a-z]+$", "[0-9]"));
+        assert!(!excludes("^a", "b$") && !excludes("", "^$"));
     }
 
     #[test]

@@ -11,14 +11,19 @@
 //! 3. The caller's matcher judges the guesses. If it accepts none, a [`Search`] asks it byte by byte
 //!    ([`ByteJudge`]), and `nearest` the shortest texts first. For grammars other than JSON there is only the search.
 //!
-//! [`for_grammar`] gives the schema that such a matcher should compile.
+//! [`Outline::grammar`] gives the schema that such a matcher should compile: `cells` tells apart the patterns of names.
 
+mod apart;
 mod automaton;
-mod bounds;
+mod budget;
+mod cells;
 mod close;
+mod combination;
 mod combine;
+mod ecma;
 mod error;
 mod format;
+mod grammar;
 mod judge;
 mod keywords;
 mod language;
@@ -51,7 +56,7 @@ pub use judge::ByteJudge;
 pub use keywords::{escape, for_each_subschema};
 pub use normalize::{Normal, Objects};
 pub use outline::Outline;
-pub use rewrite::{for_grammar, for_validator};
+pub use rewrite::for_validator;
 pub use scan::numbers;
 pub use search::{Progress, Search, find_tail};
 pub use walk::Walk;

@@ -7,15 +7,21 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::combine::{Budget, Combination, combinations};
+use super::apart::Apart;
+use super::budget::Budget;
+use super::cells::{Cell, cells};
+use super::combination::Combination;
+use super::combine::combinations;
 use super::error::SchemaError;
 use super::number::NumberRule;
-use super::pattern::Patterns;
+use super::pattern::{PatternId, Patterns};
 use super::read::Schema;
 use super::shape::{Extra, List, Name, NodeId, Record, Shape};
 use super::source::{Link, RecordRule, Rules, Source, SourceId, Types};
 use super::text::TextRule;
 
+/// What a member's name costs.
+const UNITS_OF_NAME: usize = 8;
 /// Maximum number of places in a schema.
 const MAX_NODES: usize = 20_000;
 
@@ -25,27 +31,43 @@ pub(super) struct Nodes {
     pub(super) shapes: Vec<Vec<Shape>>,
     /// The subschemas of each place.
     pub(super) keys: Vec<Vec<SourceId>>,
+    /// Whether some place has more ways to choose among branches than its shapes.
+    pub(super) is_cut: bool,
 }
 
 impl Nodes {
     /// # Errors
     /// The schema is too large.
-    pub(super) fn new(schema: &Schema) -> Result<Self, SchemaError> {
-        let mut builder = Builder { schema, ids: HashMap::new(), keys: Vec::new(), budget: Budget::new() };
+    pub(super) fn new(schema: &Schema, patterns: &mut Patterns) -> Result<Self, SchemaError> {
+        let mut builder = Builder {
+            schema,
+            patterns,
+            ids: HashMap::new(),
+            keys: Vec::new(),
+            cells: HashMap::new(),
+            apart: Apart::default(),
+            budget: Budget::new(),
+            is_cut: false,
+        };
         builder.node(vec![0]);
         let mut shapes = Vec::new();
         while shapes.len() < builder.keys.len() {
             shapes.push(builder.expand(shapes.len())?);
         }
-        Ok(Self { shapes, keys: builder.keys })
+        Ok(Self { shapes, keys: builder.keys, is_cut: builder.is_cut })
     }
 }
 
 struct Builder<'s> {
     schema: &'s Schema,
+    patterns: &'s mut Patterns,
     ids: HashMap<Vec<SourceId>, NodeId>,
     keys: Vec<Vec<SourceId>>,
+    /// Of patterns that may match the same names.
+    cells: HashMap<Vec<PatternId>, Option<Vec<Cell>>>,
+    apart: Apart,
     budget: Budget,
+    is_cut: bool,
 }
 
 impl Builder<'_> {
@@ -76,14 +98,16 @@ impl Builder<'_> {
 
     fn expand(&mut self, node: NodeId) -> Result<Vec<Shape>, SchemaError> {
         let key = self.keys[node].clone();
-        let combinations = combinations(self.schema, &key, &mut self.budget)?;
+        let found = combinations(self.schema, &key, self.patterns, (&mut self.apart, &mut self.budget))?;
         let path = key.first().map_or("", |&id| self.schema.paths[id].as_str());
         let mut shapes = Vec::new();
-        for combination in combinations {
+        self.is_cut |= found.is_cut;
+        for combination in found.ways {
             let before = shapes.len();
             self.add_shapes(&combination, &mut shapes);
             let cost = shapes[before..].iter().map(size).sum::<usize>();
-            self.budget.pay(cost.saturating_mul(combination.num_sources().max(1)), path)?;
+            self.budget.write(cost, path)?;
+            self.budget.pay(cost.saturating_mul(combination.num_sources()) / UNITS_OF_NAME, path)?;
         }
         if self.keys.len() > MAX_NODES {
             let reason = format!("is too large: it has more than {MAX_NODES} different places");
@@ -107,10 +131,11 @@ impl Builder<'_> {
             for rules in &rules {
                 number.merge(&rules.number);
             }
+            number.settle();
             shapes.push(Shape::Number(number));
         }
         if types.has(Types::STRING) {
-            shapes.push(Shape::Text(text(&rules, &self.schema.patterns)));
+            shapes.push(Shape::Text(text(&rules, self.patterns)));
         }
         if types.has(Types::ARRAY) {
             shapes.extend(self.list(&rules).map(Arc::new).map(Shape::List));
@@ -134,7 +159,7 @@ impl Builder<'_> {
         let items = rules.iter().filter_map(|rule| rule.items).collect();
         let prefix = prefix.into_iter().map(|sources| self.node(sources)).collect();
         let unique = rules.iter().any(|rule| rule.unique);
-        Some(List { prefix, items: self.node(items), min, unique })
+        Some(List { prefix, items: self.node(items), min, max, unique })
     }
 
     /// `None` if no number of members is allowed.
@@ -154,14 +179,15 @@ impl Builder<'_> {
             names.push(Name { quoted, node, required: required.contains(name) });
         }
         let extras = self.extras(&rules);
-        Some(Record { min, ..Record::new(names, extras) })
+        Some(Record { min, max, ..Record::new(names, extras) })
     }
 
     /// What one object schema says about the member `name`.
     fn member(&self, rule: &RecordRule, name: &str) -> Vec<SourceId> {
-        let matching = rule.patterns.iter().filter(|(pattern, _)| {
-            self.schema.patterns.table(*pattern).is_some_and(|table| table.matches(name))
-        });
+        let matching = rule
+            .patterns
+            .iter()
+            .filter(|(pattern, _)| self.patterns.table(*pattern).is_some_and(|table| table.matches(name)));
         let mut sources: Vec<SourceId> = rule.named.get(name).copied().into_iter().collect();
         sources.extend(matching.map(|(_, source)| *source));
         if sources.is_empty() {
@@ -178,17 +204,31 @@ impl Builder<'_> {
             }
         }
         let mut extras = Vec::new();
-        for pattern in patterns {
-            let source = |rule: &&RecordRule| {
-                let own = rule.patterns.iter().find(|(id, _)| *id == pattern);
-                own.map(|(_, source)| *source).or(rule.additional)
+        for (pattern, of) in self.apart(&patterns) {
+            let sources = |rule: &&RecordRule| {
+                let own = rule.patterns.iter().filter(|(id, _)| of.contains(id)).map(|(_, source)| *source);
+                let own: Vec<SourceId> = own.collect();
+                if own.is_empty() { rule.additional.into_iter().collect() } else { own }
             };
-            let sources = rules.iter().filter_map(source).collect();
+            let sources = rules.iter().flat_map(sources).collect();
             extras.push(Extra { pattern: Some(pattern), node: self.node(sources) });
         }
         let additional = rules.iter().filter_map(|rule| rule.additional).collect();
         extras.push(Extra { pattern: None, node: self.node(additional) });
         extras
+    }
+
+    /// Patterns that exclude each other, as far as that is known, and which of `patterns` apply to their names.
+    fn apart(&mut self, patterns: &[PatternId]) -> Vec<(PatternId, Vec<PatternId>)> {
+        let all = &*self.patterns;
+        let find = || cells(&patterns.iter().map(|&id| all.sent(id)).collect::<Vec<_>>());
+        let cells = self.cells.entry(patterns.to_vec()).or_insert_with(find).clone();
+        let Some(cells) = cells else { return patterns.iter().map(|&id| (id, vec![id])).collect() };
+        let apart = cells.into_iter().filter_map(|cell| {
+            let id = self.patterns.search(&cell.pattern).ok()?;
+            Some((id, cell.of.into_iter().map(|place| patterns[place]).collect()))
+        });
+        apart.collect()
     }
 }
 
@@ -199,7 +239,7 @@ fn size(shape: &Shape) -> usize {
         Shape::Number(rule) => 4 + 2 * rule.literals.as_ref().map_or(0, Vec::len),
         Shape::Text(rule) => 4 + 2 * rule.literals.as_ref().map_or(0, Vec::len),
         Shape::List(list) => 1 + list.prefix.len(),
-        Shape::Record(record) => 1 + 8 * record.names.len() + record.extras.len(),
+        Shape::Record(record) => 1 + UNITS_OF_NAME * record.names.len() + record.extras.len(),
     }
 }
 

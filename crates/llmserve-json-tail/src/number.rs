@@ -7,6 +7,9 @@ const EXACT_DIGITS: usize = 15;
 /// Maximum number of endings for one number.
 const MAX_ENDINGS: usize = 4;
 
+/// Beyond it, bounds are not exact.
+const LARGE: f64 = 1e15;
+
 /// `digits` x 10^-`exponent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decimal {
@@ -30,6 +33,10 @@ impl Decimal {
 
     pub(super) fn whole(digits: i128) -> Self {
         Self { digits, exponent: 0 }
+    }
+
+    pub(super) fn to_f64(self) -> f64 {
+        format!("{}e-{}", self.digits, self.exponent).parse().unwrap_or_default()
     }
 
     /// Units of 10^-`scale`, rounded down; and whether that is exact. `None` beyond the range.
@@ -94,6 +101,21 @@ impl NumberRule {
             }
             (own, others) => own.or_else(|| others.clone()),
         };
+    }
+
+    /// Removes the literals that break the other rules.
+    pub(super) fn settle(&mut self) {
+        let literals = self.literals.take();
+        self.literals = literals.map(|mut literals| {
+            literals.retain(|literal| self.admits(literal));
+            literals
+        });
+    }
+
+    /// Whether a bound is too large to compute with.
+    pub(super) fn is_large(&self) -> bool {
+        let is_large = |bound: Bound| bound.value.abs() >= LARGE;
+        self.literals.is_none() && (self.min.is_some_and(is_large) || self.max.is_some_and(is_large))
     }
 
     /// Whether the text of a complete number is within the range and of the kind.

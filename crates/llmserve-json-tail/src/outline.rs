@@ -3,12 +3,15 @@
 use serde_json::Value;
 
 use super::error::SchemaError;
+use super::grammar::{self, Schemas};
+use super::keywords::for_each_subschema;
 use super::nodes::Nodes;
-use super::normalize::Normal;
+use super::normalize::{NARROW, Normal};
 use super::pattern::Patterns;
 use super::read::{self, Schema};
 use super::shape::{NodeId, Shape};
-use super::witness::{self, MAX_BYTES, Witnesses, Writer, children};
+use super::source::SourceId;
+use super::witness::{self, MAX_BYTES, UNKNOWN, Witnesses, Writer, children};
 
 /// What a JSON schema says about the shape of its documents.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub struct Outline {
     /// Some array's items are unique.
     has_unique: bool,
     dearest_frame: usize,
+    /// JSON pointers of the places in the schema that was read.
+    paths: Vec<String>,
 }
 
 impl Outline {
@@ -35,18 +40,52 @@ impl Outline {
     }
 
     fn read(schema: &Value) -> Result<Self, SchemaError> {
-        let schema = read::read(schema)?;
-        let nodes = Nodes::new(&schema)?;
-        let witnesses = Witnesses::new(&nodes, &schema.patterns);
-        refuse_impossible(&schema, &nodes, &witnesses)?;
+        let mut is_narrow = false;
+        for_each_subschema(schema, |_, map| is_narrow |= map.contains_key(NARROW));
+        let (schema, mut patterns) = read::read(schema)?;
+        let nodes = Nodes::new(&schema, &mut patterns)?;
+        let witnesses = Witnesses::new(&nodes, &patterns);
+        refuse_impossible(&schema, &nodes, &witnesses, is_narrow)?;
         let shapes = || nodes.shapes.iter().flatten();
         let has_multiples =
             shapes().any(|shape| matches!(shape, Shape::Number(rule) if !rule.multiples.is_empty()));
         let has_minimum = shapes().any(|shape| matches!(shape, Shape::Record(record) if record.min > 0));
         let has_unique = shapes().any(|shape| matches!(shape, Shape::List(list) if list.unique));
-        let dearest_frame = witnesses.dearest(&nodes, &schema.patterns);
-        let patterns = schema.patterns;
-        Ok(Self { nodes, patterns, witnesses, has_multiples, has_minimum, has_unique, dearest_frame })
+        let dearest_frame = witnesses.dearest(&nodes, &patterns);
+        let path = |key: &Vec<SourceId>| key.first().map(|&id| schema.paths[id].clone()).unwrap_or_default();
+        let paths = nodes.keys.iter().map(path).collect();
+        Ok(Self { nodes, patterns, witnesses, has_multiples, has_minimum, has_unique, dearest_frame, paths })
+    }
+
+    /// The schema that a matcher should compile: it has the same documents, without white space between tokens and
+    /// without some numbers at the very ends of their ranges.
+    ///
+    /// # Errors
+    /// The number of an object's members is bounded, and there are too many choices of them.
+    pub fn grammar(&self) -> Result<Value, SchemaError> {
+        let schemas = Schemas::new(&self.nodes, &self.patterns, &self.witnesses);
+        schemas.root().map_err(|(node, keyword)| {
+            SchemaError::new(
+                keyword,
+                &self.paths[node],
+                "it is not supported beside that many optional properties",
+            )
+        })
+    }
+
+    /// The place in the schema that was compiled from which a subschema of [`Self::grammar`] stems.
+    #[must_use]
+    pub fn origin(&self, pointer: &str) -> String {
+        let (name, rest) = match pointer.strip_prefix("/$defs/") {
+            Some(inner) => inner.find('/').map_or((inner, ""), |end| inner.split_at(end)),
+            None => ("", pointer),
+        };
+        // The shapes of a place are alternatives there.
+        let rest = rest
+            .strip_prefix("/anyOf/")
+            .map_or(rest, |inner| inner.find('/').map_or("", |end| &inner[end..]));
+        let path = grammar::node_of(name).and_then(|node| self.paths.get(node));
+        format!("{}{rest}", path.map_or("", String::as_str))
     }
 
     /// Whether there is a `multipleOf` anywhere.
@@ -77,24 +116,32 @@ impl Outline {
     }
 }
 
+const CONTRADICTION: &str = "no value can match it: its keywords contradict each other";
+const NOT_FOUND: &str = "no value was found that matches it among those that can be written: it has too many alternatives, \
+                         or excludes what is not supported";
+
 /// Refuses schemas without a document, or with none of a length that could be written.
-fn refuse_impossible(schema: &Schema, nodes: &Nodes, witnesses: &Witnesses) -> Result<(), SchemaError> {
+fn refuse_impossible(
+    schema: &Schema,
+    nodes: &Nodes,
+    witnesses: &Witnesses,
+    is_narrow: bool,
+) -> Result<(), SchemaError> {
     let length = witnesses.length(0);
     if length <= MAX_BYTES {
+        return Ok(());
+    }
+    if length >= UNKNOWN && length != witness::NONE {
         return Ok(());
     }
     if length != witness::NONE {
         let reason = format!("its shortest document has {length} bytes; the limit is {MAX_BYTES}");
         return Err(SchemaError::new("schema", "", reason));
     }
-    let is_unknown = |shape: &Shape| match shape {
-        Shape::Text(rule) => rule.patterns.iter().any(|&id| schema.patterns.table(id).is_none()),
-        Shape::Word(_) | Shape::Number(_) | Shape::List(_) | Shape::Record(_) => false,
-    };
-    if nodes.shapes.iter().flatten().any(is_unknown) {
-        return Ok(());
+    let (node, mut reason) = culprit(nodes, witnesses);
+    if reason == CONTRADICTION && (is_narrow || nodes.is_cut) {
+        reason = NOT_FOUND;
     }
-    let (node, reason) = culprit(nodes, witnesses);
     let path = nodes.keys[node].first().map_or("", |&id| schema.paths[id].as_str());
     Err(SchemaError::new("schema", path, reason))
 }
@@ -111,7 +158,7 @@ fn culprit(nodes: &Nodes, witnesses: &Witnesses) -> (NodeId, &'static str) {
         let next = shapes.flat_map(needed).find(|&child| witnesses.length(child) == witness::NONE);
         match next {
             Some(child) => node = child,
-            None => return (node, "no value can match it: its keywords contradict each other"),
+            None => return (node, CONTRADICTION),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use jsonschema_regex::to_rust_regex;
 use regex_automata::util::syntax;
-use regex_syntax::hir::Hir;
+use regex_syntax::hir::{Hir, HirKind, Look};
 
 use super::automaton::Automaton;
 use super::format;
@@ -19,11 +19,20 @@ const TABLE_BYTES: usize = 16 << 20;
 /// Patterns too large for a table cost the most time: after this many no more are tried.
 const MAX_FAILURES: usize = 8;
 
+#[derive(Debug)]
+struct Pattern {
+    /// As it was sent (ECMA-262); a format has none.
+    sent: String,
+    /// In the syntax of Rust's parser, for a search.
+    written: String,
+    table: Option<Automaton>,
+}
+
 /// The compiled patterns of a schema.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     ids: HashMap<String, PatternId>,
-    tables: Vec<Option<Automaton>>,
+    known: Vec<Pattern>,
     examples: HashMap<PatternId, &'static str>,
     bytes: usize,
     failures: usize,
@@ -35,13 +44,15 @@ impl Patterns {
     /// # Errors
     /// The parser's message about an ill-formed expression.
     pub(super) fn search(&mut self, pattern: &str) -> Result<PatternId, String> {
-        Ok(self.add(search_expression(pattern)?))
+        let expression = search_expression(pattern)?;
+        Ok(self.add(expression, pattern.to_owned(), for_search(pattern)?))
     }
 
     /// A `format`; `None` if it asks for nothing.
     pub(super) fn format(&mut self, name: &str) -> Option<PatternId> {
         let expression = format::expression(name).filter(|expression| !expression.is_empty())?;
-        let id = self.add(expression);
+        let written = format!("^(?:{expression})$");
+        let id = self.add(expression, String::new(), written);
         self.examples.extend(format::example(name).map(|example| (id, example)));
         Some(id)
     }
@@ -53,10 +64,20 @@ impl Patterns {
 
     /// The table; `None` if the pattern is too large for one.
     pub(super) fn table(&self, id: PatternId) -> Option<&Automaton> {
-        self.tables[id].as_ref()
+        self.known[id].table.as_ref()
     }
 
-    fn add(&mut self, expression: String) -> PatternId {
+    /// The pattern as it was sent.
+    pub(super) fn sent(&self, id: PatternId) -> &str {
+        &self.known[id].sent
+    }
+
+    /// The pattern for a search in the syntax of Rust's parser.
+    pub(super) fn written(&self, id: PatternId) -> &str {
+        &self.known[id].written
+    }
+
+    fn add(&mut self, expression: String, sent: String, written: String) -> PatternId {
         if let Some(&id) = self.ids.get(&expression) {
             return id;
         }
@@ -64,9 +85,9 @@ impl Patterns {
         let table = if open { Automaton::new(&expression) } else { None };
         self.bytes += table.as_ref().map_or(0, Automaton::memory);
         self.failures += usize::from(open && table.is_none());
-        self.tables.push(table);
-        self.ids.insert(expression, self.tables.len() - 1);
-        self.tables.len() - 1
+        self.known.push(Pattern { sent, written, table });
+        self.ids.insert(expression, self.known.len() - 1);
+        self.known.len() - 1
     }
 }
 
@@ -86,6 +107,37 @@ pub(super) fn parse(pattern: &str) -> Result<Hir, String> {
         return Err("a quantifier follows `^` or `$`, which cannot be repeated".to_owned());
     }
     syntax::parse(&from_ecma(pattern)).map_err(|error| reason(&error.to_string()))
+}
+
+/// A pattern in the syntax of Rust's parser, with `^` only at its beginning, `$` only at its end and without word
+/// boundaries, where that is known: llguidance understands no others.
+fn for_search(pattern: &str) -> Result<String, String> {
+    if looks_inside(&parse(pattern)?)
+        && let Some(Written::Pattern(plain)) = Language::of(pattern).written()
+    {
+        return Ok(from_ecma(&plain));
+    }
+    Ok(from_ecma(pattern))
+}
+
+/// Whether a pattern looks around elsewhere than at its ends.
+fn looks_inside(expression: &Hir) -> bool {
+    let looks = |part: &Hir| !part.properties().look_set().is_empty();
+    match expression.kind() {
+        HirKind::Look(look) => !matches!(look, Look::Start | Look::End),
+        HirKind::Capture(capture) => looks_inside(&capture.sub),
+        HirKind::Alternation(branches) => branches.iter().any(looks_inside),
+        HirKind::Concat(parts) => {
+            let last = parts.len() - 1;
+            let is_end = |place: usize, part: &Hir| {
+                place == 0 && matches!(part.kind(), HirKind::Look(Look::Start))
+                    || place == last && matches!(part.kind(), HirKind::Look(Look::End))
+            };
+            parts.iter().enumerate().any(|(place, part)| looks(part) && !is_end(place, part))
+        }
+        HirKind::Repetition(_) => looks(expression),
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) => false,
+    }
 }
 
 /// A JSON Schema pattern (ECMA-262) in the syntax of Rust's parser, in which `.`, `\d`, `\w` and `\s` have other

@@ -26,6 +26,7 @@ pub(super) struct List {
     pub(super) prefix: Vec<NodeId>,
     pub(super) items: NodeId,
     pub(super) min: usize,
+    pub(super) max: Option<usize>,
     /// No item comes twice.
     pub(super) unique: bool,
 }
@@ -46,6 +47,7 @@ pub(super) struct Record {
     pub(super) next_required: Vec<usize>,
     pub(super) extras: Vec<Extra>,
     pub(super) min: usize,
+    pub(super) max: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -71,7 +73,7 @@ impl Record {
         for (place, name) in names.iter().enumerate().rev() {
             next_required[place] = if name.required { place } else { next_required[place + 1] };
         }
-        Self { names, index, next_required, extras, min: 0 }
+        Self { names, index, next_required, extras, min: 0, max: None }
     }
 
     /// Whether the named member at `place` may be the next one if all before `at` are done.

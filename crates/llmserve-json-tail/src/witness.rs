@@ -11,11 +11,34 @@ use super::shape::{NodeId, Record, Shape};
 
 /// The length if no document is known.
 pub(super) const NONE: u64 = u64::MAX;
+/// The length if there may be documents, but none is known.
+pub(super) const UNKNOWN: u64 = 1 << 41;
+/// Longer lengths are not told apart.
+const TOO_LONG: u64 = 1 << 40;
 /// Maximum length of a document that is written out, in bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
 
 /// Bytes by which an item that differs from the others is longer than the shortest: an estimate.
 const BYTES_OF_DIFFERENCE: u64 = 2;
+
+/// The length of two parts together.
+pub(super) fn together(one: u64, other: u64) -> u64 {
+    if one == NONE || other == NONE {
+        NONE
+    } else if one >= UNKNOWN || other >= UNKNOWN {
+        UNKNOWN
+    } else {
+        (one + other).min(TOO_LONG)
+    }
+}
+
+fn times(count: u64, length: u64) -> u64 {
+    match length {
+        _ if count == 0 => 0,
+        NONE | UNKNOWN => length,
+        _ => count.saturating_mul(length).min(TOO_LONG),
+    }
+}
 
 /// The shortest known documents.
 #[derive(Debug)]
@@ -74,6 +97,8 @@ impl Witnesses {
                 if let Some(leaf) = leaf {
                     self.lengths[node][index] = leaf.len() as u64;
                     self.leaves.insert((node, index), leaf);
+                } else if is_unknown(shape, patterns) {
+                    self.lengths[node][index] = UNKNOWN;
                 }
             }
         }
@@ -86,12 +111,12 @@ impl Witnesses {
             let length = match shape {
                 Shape::List(list) => {
                     let first = (0..list.min.min(list.prefix.len())).map(|at| list.item(at));
-                    let first = first.fold(2, |sum: u64, item| sum.saturating_add(self.length(item)));
+                    let first = first.fold(2, |sum, item| together(sum, self.length(item)));
                     let more = list.min.saturating_sub(list.prefix.len()) as u64;
-                    let rest = if more == 0 { 0 } else { more.saturating_mul(self.length(list.items)) };
+                    let rest = times(more, self.length(list.items));
                     let commas = (list.min as u64).saturating_sub(1);
                     let different = if list.unique { commas.saturating_mul(BYTES_OF_DIFFERENCE) } else { 0 };
-                    first.saturating_add(rest).saturating_add(commas).saturating_add(different)
+                    together(together(first, rest), commas + different)
                 }
                 Shape::Record(record) => self.record_length(record, patterns),
                 Shape::Word(_) | Shape::Number(_) | Shape::Text(_) => continue,
@@ -109,7 +134,7 @@ impl Witnesses {
             return NONE;
         };
         let member = |sum: u64, member: &Member| {
-            sum.saturating_add(member.key.len() as u64 + 2).saturating_add(self.length(member.node))
+            together(together(sum, member.key.len() as u64 + 2), self.length(member.node))
         };
         members.iter().fold(2 - u64::from(!members.is_empty()), member)
     }
@@ -117,6 +142,11 @@ impl Witnesses {
     /// Bytes of the shortest document of a place, or [`NONE`].
     pub(super) fn length(&self, node: NodeId) -> u64 {
         self.best[node].map_or(NONE, |index| self.lengths[node][index])
+    }
+
+    /// Bytes of the shortest document of one of its shapes, or [`NONE`].
+    pub(super) fn length_of(&self, node: NodeId, shape: usize) -> u64 {
+        self.lengths[node][shape]
     }
 
     /// The shortest documents of a place's shapes, shortest first, at most `count`.
@@ -241,6 +271,18 @@ impl Writer<'_> {
             }
         }
         parts[start..].reverse();
+    }
+}
+
+/// Whether a scalar may have values though none was found: its pattern has no table, or its bounds are too large to
+/// compute with.
+fn is_unknown(shape: &Shape, patterns: &Patterns) -> bool {
+    match shape {
+        Shape::Text(rule) => {
+            rule.literals.is_none() && rule.patterns.iter().any(|&id| patterns.table(id).is_none())
+        }
+        Shape::Number(rule) => rule.is_large(),
+        Shape::Word(_) | Shape::List(_) | Shape::Record(_) => false,
     }
 }
 

@@ -3,7 +3,10 @@
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use llmserve_engine::{Embedder, EmbeddingRequest, Embeddings, Job, OwnedByProcess, Prompt};
+use llmserve_engine::{
+    Embedder, EmbeddingRequest, Embeddings, Job, OwnedByProcess, Prompt, RankingInput, RankingRequest,
+    Special,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
@@ -46,6 +49,24 @@ impl PyEmbedder {
             normalize: Field::new("normalize", normalize.clone(), invalid_parameter).bool()?,
         };
         let job = embedder.embed(request, Some(listener.0.clone()));
+        Ok(EmbedJob { job: OwnedByProcess::new(job), _embedder: slf.clone().unbind() })
+    }
+
+    /// Submits pairs, which are taken out of the buffer. The answer has one value for each: its score.
+    fn rank(
+        slf: &Bound<'_, Self>,
+        pairs: &PairBuffer,
+        truncate: &Bound<'_, PyAny>,
+        raw_scores: &Bound<'_, PyAny>,
+        listener: &PyListener,
+    ) -> PyResult<EmbedJob> {
+        let embedder = slf.get().held.open(slf.py())?;
+        let request = RankingRequest {
+            pairs: std::mem::take(&mut *pairs.lock()),
+            truncate: Field::new("truncate", truncate.clone(), invalid_parameter).bool()?,
+            raw_scores: Field::new("raw_scores", raw_scores.clone(), invalid_parameter).bool()?,
+        };
+        let job = embedder.rank(request, Some(listener.0.clone()));
         Ok(EmbedJob { job: OwnedByProcess::new(job), _embedder: slf.clone().unbind() })
     }
 
@@ -140,6 +161,44 @@ impl InputBuffer {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Prompt>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Pairs that are gathered piece by piece, as an [`InputBuffer`] gathers inputs.
+#[pyclass(frozen, module = "llmserve._core")]
+pub(crate) struct PairBuffer(Mutex<Vec<RankingInput>>);
+
+#[pymethods]
+impl PairBuffer {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    /// Appends a query and a document.
+    fn append(&self, query: &Bound<'_, PyAny>, document: &Bound<'_, PyAny>) -> PyResult<()> {
+        let text = |name: &str, value: &Bound<'_, PyAny>| {
+            let name = format!("{name}[{}]", self.lock().len());
+            Field::new(&name, value.clone(), invalid_parameter).text()
+        };
+        let pair = RankingInput::Pair { query: text("query", query)?, document: text("input", document)? };
+        self.lock().push(pair);
+        Ok(())
+    }
+
+    /// Appends a text that has both, in which marks break control tokens.
+    fn append_joined(&self, text: String) {
+        self.lock().push(RankingInput::Joined(Prompt::Text {
+            text,
+            add_special: false,
+            special: Special::Marked,
+        }));
+    }
+}
+
+impl PairBuffer {
+    fn lock(&self) -> MutexGuard<'_, Vec<RankingInput>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

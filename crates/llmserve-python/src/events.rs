@@ -54,14 +54,17 @@ impl Pending {
     }
 }
 
-/// `("accepted", prompt tokens)`, `("started", cached tokens)`, `("prompt", tokens)`, `("delta", text, tokens)`,
-/// `("finished", reason, usage, timings, seed, stop, is_complete)` or `("failed", exception)`.
+/// `("accepted", prompt tokens)`, `("started", cached tokens)`, `("progress", computed tokens)`, `("prompt", tokens)`,
+/// `("delta", text, tokens)`, `("finished", reason, usage, timings, seed, stop, is_complete)` or `("failed", exception)`.
 pub(crate) fn event(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyTuple>> {
     match event {
         Event::Accepted { num_prompt_tokens } => {
             (intern!(py, "accepted"), num_prompt_tokens).into_pyobject(py)
         }
         Event::Started { num_cached_tokens } => (intern!(py, "started"), num_cached_tokens).into_pyobject(py),
+        Event::Progress { num_computed_tokens } => {
+            (intern!(py, "progress"), num_computed_tokens).into_pyobject(py)
+        }
         Event::Prompt(tokens) => {
             let tokens = tokens.iter().map(|token| prompt_token(py, token)).collect::<PyResult<Vec<_>>>()?;
             (intern!(py, "prompt"), PyTuple::new(py, tokens)?).into_pyobject(py)

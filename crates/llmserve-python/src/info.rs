@@ -1,6 +1,6 @@
 //! Converts snapshots of an engine to dicts of keyword arguments for `ModelInfo` and `Stats`.
 
-use llmserve_engine::{ModelInfo, SessionInfo, Stats};
+use llmserve_engine::{DeviceKind, ModelInfo, SessionInfo, Stats};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -39,6 +39,7 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
             completion_tokens,
             draft_tokens,
             accepted_tokens,
+            drafts,
             draft_seconds,
             num_draft_users,
             preemptions,
@@ -66,6 +67,7 @@ pub(crate) fn model_info<'py>(py: Python<'py>, info: &ModelInfo) -> PyResult<Bou
             trained_context_length,
             context_length,
             num_cells,
+            kv_bytes_per_token,
             num_slots,
             num_threads,
             backend,
@@ -80,6 +82,7 @@ pub(crate) fn model_info<'py>(py: Python<'py>, info: &ModelInfo) -> PyResult<Bou
             bos_text,
             eos_text,
             special_tokens,
+            infill_tokens,
             control_tokens,
             end_tokens,
             kv_type_k,
@@ -115,4 +118,32 @@ pub(crate) fn session_info<'py>(py: Python<'py>, info: &SessionInfo) -> PyResult
             file_bytes,
         ]
     ))
+}
+
+/// ggml's backends with their devices: a list of dicts. The first call loads them.
+#[pyfunction]
+pub(crate) fn backends(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let found = py.detach(llmserve_engine::backends);
+    found
+        .iter()
+        .map(|backend| {
+            let dict = dict!(py, backend, [name, module, failure]);
+            let devices = backend.devices.iter().map(|device| {
+                let dict = dict!(py, device, [name, description, total_bytes, free_bytes]);
+                dict.set_item("kind", kind_name(device.kind))?;
+                Ok(dict)
+            });
+            dict.set_item("devices", devices.collect::<PyResult<Vec<_>>>()?)?;
+            Ok(dict)
+        })
+        .collect()
+}
+
+fn kind_name(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Cpu => "cpu",
+        DeviceKind::Gpu => "gpu",
+        DeviceKind::IntegratedGpu => "integrated_gpu",
+        DeviceKind::Accelerator => "accelerator",
+    }
 }

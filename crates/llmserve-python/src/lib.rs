@@ -31,13 +31,15 @@ mod _core {
     #[pymodule_export]
     use crate::drafting::{HeadJob, PyHead};
     #[pymodule_export]
-    use crate::embedder::{EmbedJob, InputBuffer, PyEmbedder, json_vectors};
+    use crate::embedder::{EmbedJob, InputBuffer, PairBuffer, PyEmbedder, json_vectors};
     #[pymodule_export]
     use crate::engine::{PyEngine, Request};
     #[pymodule_export]
     use crate::exit::begin_exit;
     #[pymodule_export]
-    use crate::load::{Load, load, model_kind, probe};
+    use crate::info::backends;
+    #[pymodule_export]
+    use crate::load::{Load, kv_bytes_per_token, load, model_kind, probe};
     #[pymodule_export]
     use crate::logging::{set_log_level, take_log_records};
     #[pymodule_export]

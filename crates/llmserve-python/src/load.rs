@@ -49,7 +49,7 @@ pub(crate) fn probe(py: Python<'_>, path: PathBuf, options: &str) -> i32 {
 }
 
 /// What the model in a file would be for with these options, by its header, which is read without the GIL:
-/// `generation` or `embedding`. Raises `LoadError`.
+/// `generation`, `embedding` or `reranking`. Raises `LoadError`.
 #[pyfunction]
 pub(crate) fn model_kind(path: PathBuf, config: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let py = config.py();
@@ -57,8 +57,19 @@ pub(crate) fn model_kind(path: PathBuf, config: &Bound<'_, PyAny>) -> PyResult<&
     let kind = exit::detach(py, move || llmserve_engine::model_kind(&path, &overrides));
     match kind.map_err(|error| load_exception(py, &error))? {
         ModelKind::Generation => Ok("generation"),
+        ModelKind::Embedding(kind) if kind.is_ranking() => Ok("reranking"),
         ModelKind::Embedding(_) => Ok("embedding"),
     }
+}
+
+/// Bytes of KV cache that each token takes at most with these options, by a file's header, which is read
+/// without the GIL; `None` if the cache does not grow by the token. Raises `LoadError`.
+#[pyfunction]
+pub(crate) fn kv_bytes_per_token(path: PathBuf, config: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let py = config.py();
+    let config = model_config(config)?;
+    let bytes = exit::detach(py, move || llmserve_engine::kv_bytes_per_token(&path, &config));
+    bytes.map_err(|error| load_exception(py, &error))
 }
 
 /// A model that is being loaded. Dropping it cancels the load, unless others share it.

@@ -37,6 +37,7 @@ pub(crate) fn generation_request(
         drafting,
         logprobs: fields.optional_uint("logprobs")?,
         prompt_logprobs: fields.optional_uint("prompt_logprobs")?,
+        prompt_progress: fields.bool("prompt_progress")?,
         cache_prompt: fields.bool("cache_prompt")?,
         prefill_step_size: fields.optional_uint("prefill_step_size")?,
         delivery,

@@ -1,7 +1,8 @@
 //! Reads how tokens are drawn from a `SamplingParams`.
 
 use llmserve_engine::{
-    DryParams, DynamicTemperature, MirostatParams, MirostatVersion, SamplerKind, SamplingParams, XtcParams,
+    AdaptiveParams, DryParams, DynamicTemperature, MirostatParams, MirostatVersion, SamplerKind,
+    SamplingParams, XtcParams,
 };
 use pyo3::prelude::*;
 
@@ -9,7 +10,7 @@ use crate::fields::{Field, Fields};
 use crate::request::token_id;
 
 /// llama-server's names of the samplers.
-const SAMPLERS: [(&str, SamplerKind); 9] = [
+const SAMPLERS: [(&str, SamplerKind); 11] = [
     ("penalties", SamplerKind::Penalties),
     ("dry", SamplerKind::Dry),
     ("temperature", SamplerKind::Temperature),
@@ -19,11 +20,14 @@ const SAMPLERS: [(&str, SamplerKind); 9] = [
     ("top_p", SamplerKind::TopP),
     ("min_p", SamplerKind::MinP),
     ("xtc", SamplerKind::Xtc),
+    ("infill", SamplerKind::Infill),
+    ("adaptive_p", SamplerKind::AdaptiveP),
 ];
 
 pub(crate) fn sampling(fields: &Fields<'_>) -> PyResult<SamplingParams> {
     let samplers = fields.get("samplers")?.items()?;
     let bias = fields.get("logit_bias")?.entries()?;
+    let banned = fields.get("banned_sequences")?.items()?;
     let allowed = fields.get("allowed_token_ids")?.optional().map(|tokens| tokens.items()).transpose()?;
     let bias = bias.iter().map(|(token, bias)| Ok((token_id(token)?, bias.float()?)));
     Ok(SamplingParams {
@@ -42,6 +46,10 @@ pub(crate) fn sampling(fields: &Fields<'_>) -> PyResult<SamplingParams> {
             probability: fields.float("xtc_probability")?,
             threshold: fields.float("xtc_threshold")?,
         },
+        adaptive: AdaptiveParams {
+            target: fields.float("adaptive_target")?,
+            decay: fields.float("adaptive_decay")?,
+        },
         mirostat: MirostatParams {
             version: mirostat_version(&fields.get("mirostat")?)?,
             tau: fields.float("mirostat_tau")?,
@@ -55,6 +63,10 @@ pub(crate) fn sampling(fields: &Fields<'_>) -> PyResult<SamplingParams> {
         dry: dry(fields)?,
         no_repeat_ngram_size: fields.uint("no_repeat_ngram_size")?,
         logit_bias: bias.collect::<PyResult<_>>()?,
+        banned_sequences: banned
+            .iter()
+            .map(|sequence| sequence.items()?.iter().map(token_id).collect())
+            .collect::<PyResult<_>>()?,
         allowed_token_ids: allowed
             .map(|tokens| tokens.iter().map(token_id).collect::<PyResult<_>>())
             .transpose()?,

@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from llmserve.errors import BudgetTooSmallError, DocumentTooLongError, LlmserveError
-from llmserve.types import Completion, Delta, PromptToken, Timings, Token, TokenLogprobs, Usage
+from llmserve.types import (
+    Completion,
+    Delta,
+    PromptProgress,
+    PromptToken,
+    Timings,
+    Token,
+    TokenLogprobs,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from llmserve._core import _Event, _Logprobs, _PromptToken, _Token
@@ -26,6 +35,7 @@ class Transcript:
         "_context_length",
         "_deltas",
         "_max_tokens",
+        "_num_cached_tokens",
         "_prompt",
         "_texts",
         "_tokens",
@@ -44,6 +54,7 @@ class Transcript:
         """Known at the end."""
         self.error: LlmserveError | None = None
         """Known at the end of a request that was refused or failed."""
+        self._num_cached_tokens = 0
         self._deltas: deque[Delta] = deque()
         self._prompt: list[PromptToken] = []
         self._texts: list[str] = []
@@ -66,6 +77,10 @@ class Transcript:
                 self._add_prompt(event[1])
             elif event[0] == "accepted":
                 self.num_prompt_tokens = event[1]
+            elif event[0] == "started":
+                self._num_cached_tokens = event[1]
+            elif event[0] == "progress":
+                self._add_progress(event[1])
             elif event[0] == "finished":
                 _, reason, usage, timings, seed, stop, is_complete = event
                 self.completion = Completion(
@@ -110,6 +125,14 @@ class Transcript:
         tokens = tuple([_prompt_token(raw) for raw in raw_tokens])
         self._prompt += tokens
         self._deltas.append(Delta(text="", tokens=(), prompt=tokens))
+
+    def _add_progress(self, num_tokens: int) -> None:
+        progress = PromptProgress(
+            total_tokens=self.num_prompt_tokens or 0,
+            cached_tokens=self._num_cached_tokens,
+            computed_tokens=num_tokens,
+        )
+        self._deltas.append(Delta(text="", tokens=(), progress=progress))
 
     def _add_delta(self, text: str, raw_tokens: tuple[_Token, ...]) -> None:
         tokens = tuple([_token(raw) for raw in raw_tokens])

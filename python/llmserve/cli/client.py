@@ -42,7 +42,8 @@ def client_of(arguments: argparse.Namespace) -> Client:
 
 def local_url(settings: Settings) -> str:
     """The address of a server with these settings, as this machine reaches it."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104
+    first = settings.hosts[0]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(first, first)  # noqa: S104
     scheme = "https" if settings.ssl_certfile is not None else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{settings.port}{settings.root_path}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmserve.errors import LlmserveError, LoadError
 from llmserve.server.download import PullError
 from llmserve.server.load_failures import described
+from llmserve.server.model_header import HeaderError
 from llmserve.server.settings import SettingsError
 from llmserve.server.start_error import StartError
 
@@ -39,7 +40,7 @@ def as_command_error(error: Exception) -> CommandError | None:
         return UsageError(str(error))
     if isinstance(error, LoadError):
         return CommandError(described(error, getattr(error, "path", None)))
-    if isinstance(error, PullError | StartError | LlmserveError):
+    if isinstance(error, PullError | StartError | HeaderError | LlmserveError):
         return CommandError(str(error))
     if isinstance(error, OSError) and error.filename is not None:
         return CommandError(f"{error.filename}: {(error.strerror or str(error)).lower()}")

@@ -16,7 +16,7 @@ from llmserve.server.settings import Settings
 
 
 def take_address(settings: Settings) -> list[socket.socket]:
-    """Sockets with the settings' address; none for a UNIX socket, which is only checked.
+    """Sockets with the settings' addresses; none for a UNIX socket, which is only checked.
 
     Raises:
         CommandError: The address is not available.
@@ -24,7 +24,21 @@ def take_address(settings: Settings) -> list[socket.socket]:
     if settings.uds is not None:
         _check_unix_socket(settings.uds)
         return []
-    host, port = settings.host, settings.port
+    sockets: list[socket.socket] = []
+    try:
+        for host in settings.hosts:
+            # All addresses have one port.
+            port = sockets[0].getsockname()[1] if sockets else settings.port
+            _take(host, port, sockets)
+    except CommandError:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+def _take(host: str, port: int, sockets: list[socket.socket]) -> None:
+    """Adds a socket for each address of a host."""
     try:
         # As text, an address would be encoded by a codec that takes a while to import.
         name = host.encode() if host.isascii() else host
@@ -33,20 +47,16 @@ def take_address(settings: Settings) -> list[socket.socket]:
         raise CommandError(
             f"the host {host!r} is unknown", "give --host an address of this machine"
         ) from None
-    sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             sock = socket.socket(family, kind, protocol)
             sockets.append(sock)
             if port == 0 and len(sockets) > 1:
-                # All addresses of a name have one port.
+                # Those of a name, too.
                 address = (address[0], sockets[0].getsockname()[1], *address[2:])
             _bind(sock, address)
     except OSError as error:
-        for sock in sockets:
-            sock.close()
         raise _failure(error, host, port) from None
-    return sockets
 
 
 def _bind(sock: socket.socket, address: tuple[object, ...]) -> None:

@@ -18,7 +18,8 @@ _NUM_SHOWN = 5
 def find_model(given: str | os.PathLike[str], settings: Settings) -> Path:
     """The file of a model that is given by its path or by a part of its name.
 
-    Names are those of the files in the cache and in ``MODELS_DIR``, in any case; a whole name comes first.
+    Names are those of the files in the cache and in ``MODELS_DIR``, in any case; a whole name comes first. A
+    folder with one model stands for it.
 
     Raises:
         CommandError: There is no such file, or several have the name, or it cannot be a model.
@@ -27,6 +28,8 @@ def find_model(given: str | os.PathLike[str], settings: Settings) -> Path:
     path = Path(text).expanduser()
     if not _is_file(path) and not _is_path(text) and (named := _named(text, settings)) is not None:
         return named
+    if (only := _only_model_in(path)) is not None:
+        return only
     check_file(path, text)
     return path
 
@@ -67,6 +70,14 @@ def check_file(path: Path, shown: str) -> None:
         raise CommandError(f"{shown}: there is no such file", _hint(shown)) from None
     except OSError as error:
         raise CommandError(f"{shown} cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
+def _only_model_in(folder: Path) -> Path | None:
+    try:
+        files, _ = entries(folder)
+    except OSError:  # perhaps not a folder
+        return None
+    return files[0] if len(files) == 1 else None
 
 
 def _is_file(path: Path) -> bool:

@@ -28,7 +28,7 @@ def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False
     size = f"{shown_count(info.num_parameters)} parameters"
     return (
         f"llmserve {__version__} serves {model.id} ({info.architecture}, {size})\n"
-        f"{_embedding_sizes(info) if model.kind == 'embedding' else _generation_sizes(info)}"
+        f"{_generation_sizes(info) if model.embedder is None else _input_sizes(info)}"
         f"{_memory(info)}"
         f"  threads         {info.num_threads}\n"
         f"  computed on     {computed_on(info)}\n{_drafting(model)}"
@@ -61,9 +61,10 @@ def _generation_sizes(info: ModelInfo) -> str:
     )
 
 
-def _embedding_sizes(info: ModelInfo) -> str:
+def _input_sizes(info: ModelInfo) -> str:
+    values = f"{info.embedding_length} values ({info.pooling} pooling)"
     return (
-        f"  embeddings      {info.embedding_length} values ({info.pooling} pooling)\n"
+        f"{'  ranks           documents' if info.pooling == 'rank' else f'  embeddings      {values}'}\n"
         f"  context length  {info.context_length} tokens per input\n"
         f"  inputs          {info.num_slots} at once\n"
     )
@@ -73,6 +74,9 @@ def _first_request(model: Model) -> str:
     body: dict[str, object]
     if model.kind == "embedding":
         path, body = "/v1/embeddings", {"model": model.id, "input": "Once upon a time"}
+    elif model.kind == "reranking":
+        path = "/v1/rerank"
+        body = {"model": model.id, "query": "What is deep?", "documents": ["the sea", "a tree"]}
     else:
         messages = [{"role": "user", "content": "Tell me a story."}]
         body = {"model": model.id, "messages": messages, "max_tokens": 32, "stream": True}

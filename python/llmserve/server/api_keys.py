@@ -25,6 +25,11 @@ class ApiKeys:
     def __repr__(self) -> str:
         return f"<{len(self._digests)} API keys>"
 
+    def owner(self, candidates: Iterable[str | None]) -> bytes:
+        """Who has sent one of the keys, as a name that tells nothing of it; if no key is set, all are one."""
+        digests = [_digest(candidate) for candidate in candidates if candidate is not None]
+        return next((digest for digest in digests if digest in self._digests), b"")
+
     def authorize(self, candidate: str | None) -> bool:
         """Whether a client that sent this as its key may continue; everybody may if no key is set.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 _SUFFIX = ".gguf"
@@ -52,6 +53,21 @@ def model_file(path: str | os.PathLike[str]) -> Path:
 def _in_real_folder(path: Path) -> Path:
     real = path if path.name == ".." else path.parent
     return Path(os.path.realpath(real)) / ("" if real is path else path.name)
+
+
+def remove_model(path: Path, folders: Collection[Path]) -> None:
+    """Removes the files of a model, and its folder if nothing else is in it and it is none of ``folders``.
+
+    A link is removed itself, wherever it leads.
+
+    Raises:
+        OSError: A file cannot be removed.
+    """
+    for file in parts(path):
+        file.unlink(missing_ok=True)
+    folder = path.parent.resolve()
+    if folder not in [known.resolve() for known in folders] and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def is_later_part(name: str) -> bool:

@@ -61,6 +61,14 @@ class AllowedFolder:
             raise PathNotAllowedError(field)
         return path
 
+    def name_for(self, path: Path, scope: Mapping[str, Any]) -> str | None:
+        """How a client with this ASGI scope may name a real path: from the folder on, if it lies there, or
+        else all of it for local requests.
+        """
+        if self.folder is not None and _is_in(path, self.folder):
+            return shown(path.relative_to(os.path.realpath(self.folder)))
+        return shown(path) if is_local(scope) else None
+
 
 def _is_in(path: Path, folder: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

@@ -9,12 +9,14 @@ and no native log lines.
      └── Refusal
           ├── MalformedBodyError, BodyTooLargeError, BodyTimeoutError, BodiesFullError
           ├── FieldError
-          │    └── UnsupportedFieldError, FieldTooLongError
+          │    └── UnsupportedFieldError, FieldTooLongError, ThreadsNotStoredError,
+          │         UnknownPreviousResponseError
           ├── UnsafeModelIdError
-          ├── PathNotAllowedError, PathNotLocalError
+          ├── PathNotAllowedError, PathNotLocalError, ModelsFolderError, DownloadError
           ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError, ModelKeptError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, UnknownSessionError, SessionsFullError, CallCancelledError
+          ├── UnknownResponseError, UnknownConversationError, UnknownItemError, ResponseEndedError
           ├── GenerationTimeoutError, GenerationCancelledError
           ├── UnauthorizedError, ForeignHostError, ForeignOriginError, RepeatedHostError
           ├── RouteNotFoundError, MethodNotAllowedError, NotSupportedError
@@ -23,7 +25,8 @@ and no native log lines.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal, TypeAlias
 
 from llmserve.errors import LlmserveError
 
@@ -71,6 +74,23 @@ class FieldTooLongError(FieldError):
 
     def __init__(self, field: str, limit: int) -> None:
         super().__init__(field, f"must be at most {limit} bytes of UTF-8", limit=limit)
+
+
+class ThreadsNotStoredError(FieldError):
+    """A request begins or continues a conversation that the server would have to store."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field, "is not supported, because conversations are not stored: send all messages")
+
+
+class UnknownPreviousResponseError(FieldError):
+    """The response that a request is to continue is not stored. The words are OpenAI's."""
+
+    code = "previous_response_not_found"
+
+    def __init__(self, field: str, response_id: str) -> None:
+        super().__init__(field, "is unknown")
+        self.args = (f"Previous response with id '{response_id[:MAX_SHOWN_ID]}' not found.",)
 
 
 class BodyTooLargeError(Refusal):
@@ -122,6 +142,18 @@ class PathNotLocalError(Refusal):
         super().__init__(f"paths are accepted from local requests only, unless the server sets {variable}")
 
 
+class ModelsFolderError(Refusal):
+    """The folder of models cannot be changed by this request."""
+
+    code = "models_folder"
+
+
+class DownloadError(Refusal):
+    """A model cannot be downloaded."""
+
+    code = "download_failed"
+
+
 class UnknownModelError(Refusal):
     """No loaded model has this path, or the catalogue has no such id (``model_id``)."""
 
@@ -166,17 +198,35 @@ class ModelNotLoadedError(Refusal):
         )
 
 
+_Kind: TypeAlias = Literal["generation", "embedding", "reranking"]
+
+
 class ModelKindError(Refusal):
-    """The model cannot do what the request asks for, which is ``wanted``."""
+    """The model cannot do what the request asks for, which is ``wanted``.
+
+    ``found`` is what it is for; without it, there is no model of the kind.
+    """
 
     code = "wrong_model_kind"
 
-    def __init__(self, wanted: Literal["generation", "embedding"]) -> None:
-        super().__init__(
-            "the model gives embeddings and does not generate text: use it at /v1/embeddings"
-            if wanted == "generation"
-            else "the model generates text and does not give embeddings"
-        )
+    _WANTED: ClassVar[Mapping[_Kind, str]] = {
+        "generation": "generate text",
+        "embedding": "give embeddings",
+        "reranking": "rank documents",
+    }
+    _FOUND: ClassVar[Mapping[_Kind, tuple[str, str]]] = {
+        "generation": ("generates text", ""),
+        "embedding": ("gives embeddings", ": use it at /v1/embeddings"),
+        "reranking": ("ranks documents", ": use it at /v1/rerank"),
+    }
+
+    def __init__(self, wanted: _Kind, found: _Kind | None = None) -> None:
+        if found is None:
+            message = f"there is no model to {self._WANTED[wanted]}"
+        else:
+            does, hint = self._FOUND[found]
+            message = f"the model {does} and does not {self._WANTED[wanted]}{hint}"
+        super().__init__(message)
         self.wanted = wanted
 
 
@@ -253,6 +303,42 @@ class SessionsFullError(Refusal):
     def __init__(self, limit: int) -> None:
         super().__init__(f"all {limit} sessions are in use")
         self.limit = limit
+
+
+class UnknownResponseError(Refusal):
+    """No response with this id is stored for the client. The words are OpenAI's."""
+
+    code = "response_not_found"
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(f"Response with id '{response_id[:MAX_SHOWN_ID]}' not found.")
+
+
+class UnknownConversationError(Refusal):
+    """No conversation with this id is stored for the client. The words are OpenAI's."""
+
+    code = "conversation_not_found"
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(f"Conversation with id '{conversation_id[:MAX_SHOWN_ID]}' not found.")
+
+
+class UnknownItemError(Refusal):
+    """A conversation has no item with this id."""
+
+    code = "item_not_found"
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(f"Item with id '{item_id[:MAX_SHOWN_ID]}' not found.")
+
+
+class ResponseEndedError(Refusal):
+    """A response that does not run in the background cannot be cancelled. The words are OpenAI's."""
+
+    code = "response_not_cancellable"
+
+    def __init__(self, kind: Literal["synchronous", "completed"]) -> None:
+        super().__init__(f"Cannot cancel a {kind} response.")
 
 
 class CallCancelledError(Refusal):

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmserve.server.conversation import ReasoningLimit
 from llmserve.server.generation import GenerationService
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.metrics import RequestMetrics
 from llmserve.server.model_files import model_file
-from llmserve.server.models import Catalogue, MemoryLimit, OnDemand, Registry, SessionMoves, SessionTable
+from llmserve.server.models import (
+    Catalogue,
+    KeptSessions,
+    MemoryLimit,
+    OnDemand,
+    Registry,
+    SessionMoves,
+    SessionTable,
+)
 from llmserve.server.paths import AllowedFolder
 from llmserve.server.readiness import Readiness
 from llmserve.server.rpc_counters import RpcCounters
@@ -28,6 +37,8 @@ class Services:
     readiness: Readiness
     sessions: SessionTable
     session_moves: SessionMoves
+    kept_sessions: KeptSessions | None
+    """`None` without a folder for sessions."""
     generation: GenerationService
     models_folder: AllowedFolder
     sessions_folder: AllowedFolder
@@ -47,6 +58,8 @@ class Services:
         moves = SessionMoves(registry, sessions)
         registry.on_retire.append(sessions.forget_model)
         registry.on_ready.append(moves.bring_back)
+        folder = settings.sessions_dir
+        kept = None if folder is None else KeptSessions(folder, registry, sessions, moves)
         catalogue = Catalogue(settings, registry)
         registry.drafting_of = catalogue.drafting_of
         registry.name_of = catalogue.id_of
@@ -63,7 +76,18 @@ class Services:
             readiness=Readiness(settings, registry, lifecycle),
             sessions=sessions,
             session_moves=moves,
-            generation=GenerationService(registry, sessions, lifecycle, request_metrics, settings.sse_ping_s),
+            kept_sessions=kept,
+            generation=GenerationService(
+                registry,
+                sessions,
+                lifecycle,
+                request_metrics,
+                settings.sse_ping_s,
+                ReasoningLimit(
+                    None if settings.reasoning_budget < 0 else settings.reasoning_budget,
+                    settings.reasoning_budget_message,
+                ),
+            ),
             sessions_folder=AllowedFolder(settings.sessions_dir, "SESSIONS_DIR"),
             models_folder=AllowedFolder(settings.models_dir, "MODELS_DIR", model_file),
             request_metrics=request_metrics,

@@ -84,7 +84,8 @@ class Announcer:
             return f"unix:{settings.uds}"
         port = (self.server.bound_port if self.server is not None else None) or settings.port
         scheme = "https" if settings.ssl_certfile is not None else "http"
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        first = settings.hosts[0]
+        host = f"[{first}]" if ":" in first else first
         return f"{scheme}://{host}:{port}{settings.root_path}"
 
     def _grpc(self) -> str:
@@ -102,7 +103,7 @@ def serve(settings: Settings, early_load: EarlyLoad | None, sockets: Sequence[so
     """
     configure_uvicorn_logging(settings.log_level, settings.log_format)
     announcer = Announcer(settings, sys.stderr)
-    app = Application(settings, announcer, chains_signals=False)
+    app = Application(settings, announcer, chains_signals=False, offers_grpc=_offers_grpc(settings))
     if early_load is not None:
         app.services.registry.load_model = early_load.load
     config = uvicorn.Config(
@@ -136,8 +137,14 @@ def serve(settings: Settings, early_load: EarlyLoad | None, sockets: Sequence[so
     return server.exit_status
 
 
+def _offers_grpc(settings: Settings) -> bool:
+    """Whether gRPC is there without a port of its own: not beside TLS or a UNIX socket, which it has not."""
+    return settings.grpc and settings.uds is None and settings.ssl_certfile is None
+
+
 def _hosts(settings: Settings) -> list[str]:
+    has_grpc = _offers_grpc(settings) or (settings.grpc and settings.grpc_port is not None)
     return [
-        *([settings.host] if settings.uds is None else []),
-        *([settings.grpc_host] if settings.grpc_port is not None else []),
+        *(settings.hosts if settings.uds is None else []),
+        *([settings.grpc_host] if has_grpc else []),
     ]

@@ -63,6 +63,11 @@ class Capabilities:
         return role not in _ALWAYS_SHOWN and _hides(self.source, role)
 
     @property
+    def shows_systems(self) -> bool:
+        """Whether a conversation may begin with a system message that appears."""
+        return _shows_systems(self.source)
+
+    @property
     def takes_systems(self) -> bool:
         """Whether a conversation may begin with several system messages."""
         return _takes_systems(self.source)
@@ -207,6 +212,13 @@ def _with_role(source: str, role: str, content: str) -> list[_Message]:
     # Tool calls that the template does not show are passed as text.
     call = _call(_arguments(calls[0]), calls[1]) if calls else {"role": "assistant", "content": "b"}
     return [_user("a"), call, _result(content)]
+
+
+@functools.lru_cache(maxsize=64)
+def _shows_systems(source: str) -> bool:
+    with within_limits():
+        texts = [rendered(source, _with_role(source, "system", content)) for content in (_WORD, _OTHER)]
+    return None not in texts and texts[0] != texts[1]
 
 
 @functools.lru_cache(maxsize=64)

@@ -31,11 +31,21 @@ def test_browsers_get_the_page(server: ServerProcess) -> None:
     assert answer.body == (FOLDER / "index.html").read_bytes()
 
 
-@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "application/json, text/*;q=0.5"])
-def test_programs_get_the_index(server: ServerProcess, accept: str | None) -> None:
-    answer = get(server.port, "/", headers={} if accept is None else {"Accept": accept})
+@pytest.mark.parametrize("accept", ["application/json", "application/json, text/*;q=0.5"])
+def test_programs_that_ask_for_json_get_the_index(server: ServerProcess, accept: str) -> None:
+    answer = get(server.port, "/", headers={"Accept": accept})
     assert answer.json["name"] == "llmserve"
     assert answer.header("vary") == "Accept"
+
+
+@pytest.mark.parametrize("accept", [None, "*/*"])
+def test_other_programs_get_what_ollamas_clients_look_for(server: ServerProcess, accept: str | None) -> None:
+    headers = {} if accept is None else {"Accept": accept}
+    answer = get(server.port, "/", headers=headers)
+    assert answer.text == "Ollama is running"
+    assert answer.header("vary") == "Accept"
+    head = get(server.port, "/", method="HEAD", headers=headers)
+    assert (head.status, head.body) == (200, b"")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -136,9 +136,12 @@ impl Workshop {
         let (grammar, rules) = match spec {
             ConstraintSpec::JsonSchema(text) => {
                 let schema = Schema::parse(text)?;
-                let rules = Rules::Json(Box::new(schema.rules()?));
-                let refused = |message: &str| refusal::from_schema(schema.normal(), message);
-                return job(&refused).compile(schema.grammar(), rules, goes_on);
+                let rules = schema.rules()?;
+                let outline = Arc::clone(&rules.outline);
+                let grammar = schema.grammar(&outline)?;
+                let refused = |message: &str| schema.refusal(&outline, &grammar, message);
+                let top = TopLevelGrammar::from_json_schema(grammar.clone());
+                return job(&refused).compile(top, Rules::Json(Box::new(rules)), goes_on);
             }
             ConstraintSpec::Regex(regex) => {
                 check_regex(regex)?;

@@ -1,5 +1,5 @@
-//! The full check of a finished document: it is read by a JSON parser and judged by a JSON Schema
-//! validator, which share no code with the masks' source.
+//! The full check of a finished document: it is read by a JSON parser and judged by a JSON Schema validator, which share
+//! only the rewriting of patterns with the masks' source.
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use llmserve_json_tail::for_each_subschema;

@@ -3,7 +3,7 @@
 
 use llguidance::derivre::{RegexAst, RegexBuilder};
 use llguidance::regex_to_lark;
-use llmserve_json_tail::{Normal, for_each_subschema};
+use llmserve_json_tail::for_each_subschema;
 use serde_json::Value;
 
 use crate::error::Error;
@@ -66,13 +66,14 @@ fn located(message: &str) -> (Option<(u32, u32)>, &str) {
     (position.map(|(position, _)| position), cause.unwrap_or(reason))
 }
 
-/// llguidance's message about a schema, in our words. It names keywords at best; the place is searched for.
-pub(super) fn from_schema(schema: &Normal, message: &str) -> Error {
+/// llguidance's message about a schema, in our words. It names keywords at best; the place is searched for, and
+/// `origin` has it in the schema that was sent.
+pub(super) fn from_schema(schema: &Value, origin: impl Fn(&str) -> String, message: &str) -> Error {
     let message = known(message).unwrap_or_default();
     let reason = REASONS.iter().find(|(part, _)| message.contains(part)).map(|(_, reason)| *reason);
     let reason = reason.unwrap_or("it could not be compiled: the schema is too large or too complex");
-    match locate(schema.schema(), message) {
-        Some((keyword, pointer)) => refuse_at(&keyword, &schema.origin(&pointer), reason),
+    match locate(schema, message) {
+        Some((keyword, pointer)) => refuse_at(&keyword, &origin(&pointer), reason),
         None => refuse(JSON_SCHEMA, reason),
     }
 }

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use llguidance::api::TopLevelGrammar;
-use llmserve_json_tail::{
-    Normal, Objects, Outline, SchemaError, for_each_subschema, for_grammar, for_validator, numbers,
-};
+use llmserve_json_tail::{Normal, Objects, Outline, SchemaError, for_each_subschema, for_validator, numbers};
 use serde_json::{Map, Value};
 
 use super::document;
@@ -20,8 +17,6 @@ const MAX_MIN_LENGTH: u64 = 100_000;
 /// The most members of `properties` of one object. llguidance's time grows with their square; this is what
 /// takes it about a second.
 pub(super) const MAX_PROPERTIES: usize = 1500;
-/// With a bound on the number of members every choice of optional ones is a rule of the grammar.
-const MAX_COUNTED_PROPERTIES: usize = 40;
 /// Patterns are compared with each other.
 const MAX_PATTERN_PROPERTIES: usize = 64;
 /// Number of digits that a double keeps.
@@ -77,10 +72,6 @@ impl Schema {
         Ok(Self { sent: schema, normal })
     }
 
-    pub(super) fn normal(&self) -> &Normal {
-        &self.normal
-    }
-
     /// Reads the schema twice, for the shape of its documents and for their check.
     pub(super) fn rules(&self) -> Result<JsonRules, Error> {
         self.check_size()?;
@@ -89,9 +80,16 @@ impl Schema {
         Ok(JsonRules { outline: Arc::new(outline), validator })
     }
 
-    /// The grammar allows no white space between tokens: a model could write it for ever.
-    pub(super) fn grammar(&self) -> TopLevelGrammar {
-        TopLevelGrammar::from_json_schema(for_grammar(&self.normal))
+    /// The schema that llguidance compiles. It allows no white space between tokens: a model could write it for ever.
+    pub(super) fn grammar(&self, outline: &Outline) -> Result<Value, Error> {
+        outline
+            .grammar()
+            .map_err(|error| refuse_at(&error.keyword, &self.normal.origin(&error.path), &error.reason))
+    }
+
+    /// llguidance's message about `grammar`, in the client's terms.
+    pub(super) fn refusal(&self, outline: &Outline, grammar: &Value, message: &str) -> Error {
+        refusal::from_schema(grammar, |pointer| self.normal.origin(&outline.origin(pointer)), message)
     }
 
     /// Refuses schemas that would take llguidance too long without its noticing.
@@ -118,13 +116,6 @@ fn check_members(schema: &Map<String, Value>) -> Result<(), Refused> {
     let count = |keyword: &str| schema.get(keyword).and_then(Value::as_object).map_or(0, Map::len);
     at_most("properties", "members of an object", count("properties"), MAX_PROPERTIES)?;
     at_most("patternProperties", "patterns", count("patternProperties"), MAX_PATTERN_PROPERTIES)?;
-    for keyword in ["minProperties", "maxProperties"] {
-        let num_required = schema.get("required").and_then(Value::as_array).map_or(0, Vec::len);
-        let num_optional = count("properties").saturating_sub(num_required);
-        if schema.contains_key(keyword) {
-            at_most(keyword, "optional properties beside it", num_optional, MAX_COUNTED_PROPERTIES)?;
-        }
-    }
     check_texts(schema)?;
     let min_length = schema.get("minLength").and_then(Value::as_u64).unwrap_or(0);
     if min_length > MAX_MIN_LENGTH {

@@ -76,6 +76,7 @@ impl Core {
             self.stats.cached_tokens += num_computed as u64;
             let started = Event::Started { num_cached_tokens: num_computed };
             sequence.outbox.push(started, &mut self.pending);
+            sequence.report_progress(&mut self.pending);
         }
         self.running.push(sequence);
     }

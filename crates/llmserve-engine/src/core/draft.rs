@@ -140,6 +140,7 @@ impl Core {
         }
         self.stats.draft_tokens += drafted as u64;
         self.stats.accepted_tokens += accepted as u64;
+        self.stats.drafts += 1;
         let sequence = &mut self.running[index];
         sequence.note_draft(drafted, accepted);
         if has_ended && accepted < drafted {

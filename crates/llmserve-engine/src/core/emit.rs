@@ -21,6 +21,7 @@ impl Core {
     pub(super) fn emit(&mut self, parts: &[Part]) {
         for part in parts {
             self.running[part.index].num_computed += part.num_tokens;
+            self.running[part.index].report_progress(&mut self.pending);
             self.take_checkpoint(part.index);
         }
         let mut ends = self.score_prompts(parts);

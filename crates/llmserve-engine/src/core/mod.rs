@@ -287,7 +287,7 @@ impl Core {
         self.stats.num_running_cells = self.num_running_cells();
         self.stats.num_used_cells = self.stats.num_running_cells + self.kv.num_idle_cells();
         self.stats.parked_bytes = self.kv.num_parked_bytes();
-        self.shared.publish(self.stats);
+        self.shared.publish(&self.stats);
         let num_arrived = std::mem::take(&mut self.num_arrived);
         self.shared.num_preparing.fetch_sub(num_arrived, Ordering::Relaxed);
     }

@@ -164,10 +164,10 @@ impl Core {
         let mut vectors = self.vectors.chunks_exact(dimensions.max(1));
         for pick in picks {
             let active = &mut self.active[pick.request];
-            let (kept, normalize) = (active.prepared.dimensions, active.prepared.normalize);
+            let (kept, how) = (active.prepared.dimensions, active.prepared.finish);
             active.next = pick.input + 1;
             let vector = vectors.next().unwrap_or_default();
-            if finish(vector, kept, normalize, &mut active.values).is_none() {
+            if finish(vector, kept, how, &mut active.values).is_none() {
                 failed.push(*pick);
             }
         }
@@ -222,7 +222,7 @@ impl Core {
         let num_started = self.active.iter().filter(|active| active.next > 0).count();
         self.stats.num_running = num_started;
         self.stats.num_waiting = self.active.len() - num_started;
-        self.shared.publish(self.stats);
+        self.shared.publish(&self.stats);
         self.shared.num_preparing.fetch_sub(std::mem::take(&mut self.num_arrived), Ordering::Relaxed);
     }
 }

@@ -8,8 +8,8 @@ use std::time::Instant;
 use crossbeam_channel::{Sender, unbounded};
 
 use super::core::{Command, Core};
-use super::prepare::{NewRequest, Preparer};
-use super::request::{EmbeddingRequest, Embeddings};
+use super::prepare::{NewRequest, Preparer, Ranker, Request};
+use super::request::{EmbeddingRequest, Embeddings, RankingInput, RankingRequest};
 use crate::config::SchedulerConfig;
 use crate::error::LoadError;
 use crate::ids::TokenId;
@@ -18,17 +18,20 @@ use crate::model::{EmbeddingContext, EmbeddingLimits, Vocabulary};
 use crate::model_info::ModelInfo;
 use crate::notify::Listener;
 use crate::queue::Queue;
-use crate::request::Special;
+use crate::request::{Prompt, Special};
 use crate::shared::Shared;
-use crate::tokenizer::{MAX_SMALL_JOBS, Texts, pace_of, pool_options};
+use crate::tokenizer::{MAX_SMALL_JOBS, Texts, pace_of, pace_of_bytes, pool_options};
 use crate::worker::Handle;
-use crate::worker::pool::TaskPool;
+use crate::worker::pool::{Pace, TaskPool};
 use crate::worker::thread::{self, no_thread};
 use crate::worker::ticket::Preparing;
 
 /// Tokenizers under whose vocabularies a long text may have few tokens: they drop white space, or have one
 /// token for any word that they do not know.
 const LOSSY_TOKENIZERS: [&str; 2] = ["bert", "t5"];
+
+/// Architectures whose scores llama.cpp turns into probabilities.
+const WITH_SOFTMAX: [&str; 2] = ["qwen3", "qwen3vl"];
 
 /// Makes the context, on the thread that will use it.
 pub type OpenEmbedding = Box<dyn FnOnce() -> Result<Box<dyn EmbeddingContext>, LoadError> + Send>;
@@ -41,6 +44,8 @@ pub struct EmbedderParts {
     pub vocabulary: Arc<dyn Vocabulary>,
     /// What is known about the model; the context's limits are filled in.
     pub info: ModelInfo,
+    /// Whether the model ranks documents, and gives no vectors.
+    pub is_ranking: bool,
     /// Limits of the queue; the rest is ignored here.
     pub scheduler: SchedulerConfig,
 }
@@ -60,7 +65,7 @@ impl Embedder {
     /// # Errors
     /// Those of [`EmbedderParts::open`], or a thread that cannot be started.
     pub fn start(parts: EmbedderParts) -> Result<Self, LoadError> {
-        let EmbedderParts { open, vocabulary, mut info, scheduler } = parts;
+        let EmbedderParts { open, vocabulary, mut info, is_ranking, scheduler } = parts;
         let queue = Queue::new(scheduler.max_queued_requests, scheduler.max_queued_tokens);
         let max_waiting = scheduler.max_queued_requests.max(1) + MAX_SMALL_JOBS;
         let shared = Arc::new(Shared::new(queue));
@@ -74,9 +79,14 @@ impl Embedder {
         describe(&mut info, &limits, &*vocabulary);
         let tokenizer = info.metadata.get("tokenizer.ggml.model").map(String::as_str);
         let bounds_texts = !tokenizer.is_some_and(|name| LOSSY_TOKENIZERS.contains(&name));
+        let ranker = is_ranking.then(|| Ranker {
+            frame: vocabulary.pair_frame(),
+            gives_probabilities: WITH_SOFTMAX.contains(&info.architecture.as_str()),
+        });
         let preparer = Preparer {
             vocabulary,
             limits,
+            ranker,
             bounds_texts,
             shared: Arc::clone(&shared),
             commands: commands.clone(),
@@ -91,13 +101,23 @@ impl Embedder {
     /// not computed of it never is.
     #[must_use]
     pub fn embed(&self, request: EmbeddingRequest, listener: Option<Listener>) -> Job<Embeddings> {
+        self.submit(Request::Embed(request), listener)
+    }
+
+    /// Submits a request for scores, under the rules of [`Self::embed`]. The answer has one value for each pair.
+    #[must_use]
+    pub fn rank(&self, request: RankingRequest, listener: Option<Listener>) -> Job<Embeddings> {
+        self.submit(Request::Rank(request), listener)
+    }
+
+    fn submit(&self, request: Request, listener: Option<Listener>) -> Job<Embeddings> {
         let (reply, job) = job(self.handle.shared(), listener);
         self.enter(request, reply);
         job
     }
 
     /// Has a request prepared, if there is a place for it.
-    fn enter(&self, request: EmbeddingRequest, reply: JobSender<Embeddings>) {
+    fn enter(&self, request: Request, reply: JobSender<Embeddings>) {
         let shared = self.handle.shared();
         // A reply that is dropped says why it is.
         if shared.refusal().is_some() {
@@ -107,7 +127,7 @@ impl Embedder {
             Ok(place) => {
                 let preparing = Preparing::new(shared);
                 let new = NewRequest { request, place, preparing, reply, submitted: Instant::now() };
-                self.texts.pool.push(pace_of(&new.request.inputs), move |preparer| preparer.run(new));
+                self.texts.pool.push(pace(&new.request), move |preparer| preparer.run(new));
             }
             Err(error) => {
                 shared.num_refused.fetch_add(1, Ordering::Relaxed);
@@ -145,6 +165,22 @@ impl Deref for Embedder {
 
     fn deref(&self) -> &Handle {
         &self.handle
+    }
+}
+
+/// How long a request takes to tokenize.
+fn pace(request: &Request) -> Pace {
+    match request {
+        Request::Embed(request) => pace_of(&request.inputs),
+        Request::Rank(request) => pace_of_bytes(request.pairs.iter().map(num_bytes).sum()),
+    }
+}
+
+fn num_bytes(input: &RankingInput) -> usize {
+    match input {
+        RankingInput::Pair { document, .. } => document.len(),
+        RankingInput::Joined(Prompt::Text { text, .. }) => text.len(),
+        RankingInput::Joined(Prompt::Tokens(_)) => 0,
     }
 }
 

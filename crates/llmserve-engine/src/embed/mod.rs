@@ -1,4 +1,4 @@
-//! Embedding models turn texts into vectors, with many inputs of many requests in one batch.
+//! Embedding models turn texts into vectors, or rank documents by a query, with many inputs of many requests in one batch.
 //!
 //! An [`Embedder`] is to an embedding model what [`crate::Engine`] is to a generation model: the handle of
 //! one thread that owns the model's context. Inputs are tokenized on threads of their own; the embed thread
@@ -7,8 +7,9 @@
 mod batch;
 mod core;
 mod embedder;
+mod pair;
 mod prepare;
 mod request;
 
 pub use embedder::{Embedder, EmbedderParts, OpenEmbedding};
-pub use request::{EmbeddingRequest, Embeddings};
+pub use request::{EmbeddingRequest, Embeddings, RankingInput, RankingRequest};

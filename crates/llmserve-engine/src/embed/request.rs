@@ -32,7 +32,32 @@ impl EmbeddingRequest {
     }
 }
 
-/// The vectors of a request's inputs.
+/// A request for the scores of some pairs of a query and a document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankingRequest {
+    /// The pairs, one at least. Each must have no more tokens than the context length.
+    pub pairs: Vec<RankingInput>,
+    /// Cut a document that is too long, instead of refusing the request.
+    pub truncate: bool,
+    /// The scores as the model's head gives them; by default from 0 to 1, by the logistic function.
+    pub raw_scores: bool,
+}
+
+/// What is scored.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RankingInput {
+    /// Two texts, which are joined as the vocabulary joins them.
+    Pair {
+        /// What is asked.
+        query: String,
+        /// What may answer it.
+        document: String,
+    },
+    /// Both in one, as a model's own template joins them.
+    Joined(Prompt),
+}
+
+/// The vectors of a request's inputs; of a [`RankingRequest`], a score each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embeddings {
     /// Values of one vector.
@@ -50,21 +75,34 @@ impl Embeddings {
     }
 }
 
-/// Cuts a vector and scales it as a request wants it; `None` if it has no usable numbers. A vector of
-/// zeros has no direction and is left unchanged.
-pub(super) fn finish(
-    vector: &[f32],
-    dimensions: usize,
-    normalize: bool,
-    values: &mut Vec<f32>,
-) -> Option<()> {
+/// What a model's values for an input become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Finish {
+    /// They stay as they are.
+    Raw,
+    /// A vector of length 1. One of zeros has no direction and is left unchanged.
+    Normalized,
+    /// Scores from 0 to 1.
+    Logistic,
+}
+
+/// Cuts a vector and makes of it what a request wants; `None` if it has no usable numbers.
+pub(super) fn finish(vector: &[f32], dimensions: usize, how: Finish, values: &mut Vec<f32>) -> Option<()> {
     let vector = vector.get(..dimensions)?;
     let square: f64 = vector.iter().map(|value| f64::from(*value) * f64::from(*value)).sum();
     if !square.is_finite() {
         return None;
     }
-    let scale = if normalize && square > 0.0 { 1.0 / square.sqrt() } else { 1.0 };
-    values.extend(vector.iter().map(|value| (f64::from(*value) * scale) as f32));
+    match how {
+        Finish::Raw => values.extend_from_slice(vector),
+        Finish::Normalized => {
+            let scale = if square > 0.0 { 1.0 / square.sqrt() } else { 1.0 };
+            values.extend(vector.iter().map(|value| (f64::from(*value) * scale) as f32));
+        }
+        Finish::Logistic => {
+            values.extend(vector.iter().map(|value| (1.0 / (1.0 + f64::from(-*value).exp())) as f32));
+        }
+    }
     Some(())
 }
 
@@ -72,29 +110,39 @@ pub(super) fn finish(
 mod tests {
     use super::*;
 
-    fn finished(vector: &[f32], dimensions: usize, normalize: bool) -> Option<Vec<f32>> {
+    fn finished(vector: &[f32], dimensions: usize, how: Finish) -> Option<Vec<f32>> {
         let mut values = Vec::new();
-        finish(vector, dimensions, normalize, &mut values).map(|()| values)
+        finish(vector, dimensions, how, &mut values).map(|()| values)
     }
 
     #[test]
     fn vectors_are_cut_and_then_scaled() {
-        assert_eq!(finished(&[3.0, 4.0, 12.0], 3, false), Some(vec![3.0, 4.0, 12.0]));
-        assert_eq!(finished(&[3.0, 4.0, 12.0], 2, true), Some(vec![0.6, 0.8]));
-        assert_eq!(finished(&[0.0, 0.0], 2, true), Some(vec![0.0, 0.0]));
+        assert_eq!(finished(&[3.0, 4.0, 12.0], 3, Finish::Raw), Some(vec![3.0, 4.0, 12.0]));
+        assert_eq!(finished(&[3.0, 4.0, 12.0], 2, Finish::Normalized), Some(vec![0.6, 0.8]));
+        assert_eq!(finished(&[0.0, 0.0], 2, Finish::Normalized), Some(vec![0.0, 0.0]));
     }
 
     #[test]
     fn sizes_that_f32_cannot_square_are_scaled_too() {
-        assert_eq!(finished(&[1e30, 0.0], 2, true), Some(vec![1.0, 0.0]));
-        assert_eq!(finished(&[1e-30, 0.0], 2, true), Some(vec![1.0, 0.0]));
+        assert_eq!(finished(&[1e30, 0.0], 2, Finish::Normalized), Some(vec![1.0, 0.0]));
+        assert_eq!(finished(&[1e-30, 0.0], 2, Finish::Normalized), Some(vec![1.0, 0.0]));
+    }
+
+    #[test]
+    fn scores_are_from_0_to_1() {
+        let scores = [-1000.0, -2.0, 0.0, 2.0, 1000.0];
+        assert_eq!(
+            finished(&scores, 5, Finish::Logistic),
+            Some(vec![0.0, 0.119_202_92, 0.5, 0.880_797_1, 1.0])
+        );
+        assert_eq!(finished(&scores, 1, Finish::Raw), Some(vec![-1000.0]));
     }
 
     #[test]
     fn what_is_no_number_is_none() {
-        assert_eq!(finished(&[f32::NAN, 1.0], 2, true), None);
-        assert_eq!(finished(&[f32::INFINITY, 1.0], 2, false), None);
+        assert_eq!(finished(&[f32::NAN, 1.0], 2, Finish::Normalized), None);
+        assert_eq!(finished(&[f32::INFINITY, 1.0], 2, Finish::Raw), None);
         // Cut off, it does no harm.
-        assert_eq!(finished(&[2.0, f32::NAN], 1, true), Some(vec![1.0]));
+        assert_eq!(finished(&[2.0, f32::NAN], 1, Finish::Normalized), Some(vec![1.0]));
     }
 }

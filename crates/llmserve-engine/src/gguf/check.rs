@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::header::Header;
 use super::identity::FileIdentity;
+use super::kind::RANK_HEAD;
 use super::metadata::{Metadata, Value};
 use super::reader::{Reader, unreadable};
 use super::split::{Split, check_part, wrong_part};
@@ -22,6 +23,7 @@ pub struct ModelFile {
     /// The files, one or more, in order.
     pub parts: Vec<ModelPart>,
     has_draft_head: bool,
+    pub(super) has_rank_head: bool,
 }
 
 /// One file of a model.
@@ -40,6 +42,10 @@ pub struct ModelPart {
 }
 
 impl ModelFile {
+    fn without_parts(metadata: &Metadata) -> Self {
+        Self { metadata: metadata.clone(), parts: Vec::new(), has_draft_head: false, has_rank_head: false }
+    }
+
     /// The file to load: the only or the first part.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -99,6 +105,7 @@ impl ModelFile {
                 )));
             }
             self.has_draft_head |= Some(&tensor.name) == draft_head.as_ref();
+            self.has_rank_head |= tensor.name == RANK_HEAD;
         }
         self.parts.push(ModelPart {
             path: part.path.clone(),
@@ -124,8 +131,7 @@ pub fn check(path: &Path) -> Result<ModelFile, LoadError> {
     let split = Split::of_first_part(&first.header.metadata)?;
     check_kind(&first.header.metadata)?;
     let mut names = HashSet::new();
-    let mut model =
-        ModelFile { metadata: first.header.metadata.clone(), parts: Vec::new(), has_draft_head: false };
+    let mut model = ModelFile::without_parts(&first.header.metadata);
     model.add_part(&first, &mut names)?;
     if let Some(split) = split {
         add_parts(&mut model, split, &mut names)?;
@@ -147,7 +153,7 @@ pub fn check_adapter(path: &Path) -> Result<ModelFile, LoadError> {
     if metadata.text("general.type") != Some("adapter") || metadata.text("adapter.type") != Some("lora") {
         return Err(unsupported("the file is not a LoRA adapter"));
     }
-    let mut model = ModelFile { metadata: metadata.clone(), parts: Vec::new(), has_draft_head: false };
+    let mut model = ModelFile::without_parts(metadata);
     model.add_part(&part, &mut HashSet::new())?;
     Ok(model)
 }

@@ -17,6 +17,8 @@ pub enum Pooling {
     Cls,
     /// The vector of the last token.
     Last,
+    /// A score, by a head for ranking on top of one token's vector, or of their mean.
+    Rank,
 }
 
 impl Pooling {
@@ -27,6 +29,7 @@ impl Pooling {
             Self::Mean => "mean",
             Self::Cls => "cls",
             Self::Last => "last",
+            Self::Rank => "rank",
         }
     }
 }
@@ -58,7 +61,14 @@ impl EmbeddingKind {
     /// vector is taken and the former parts do not see the later ones.
     #[must_use]
     pub fn is_splittable(&self) -> bool {
-        self.has_cache && self.is_causal && self.pooling == Pooling::Last
+        // A causal model ranks by its last token.
+        self.has_cache && self.is_causal && matches!(self.pooling, Pooling::Last | Pooling::Rank)
+    }
+
+    /// Whether the model gives scores of pairs, and no vectors.
+    #[must_use]
+    pub fn is_ranking(&self) -> bool {
+        self.pooling == Pooling::Rank
     }
 }
 
@@ -80,6 +90,9 @@ const HEADLESS_DECODER: &str = "llama-embed";
 const NEITHER: [&str; 2] = ["clef", "wavtokenizer-dec"];
 const WITH_ENCODER: [&str; 2] = ["t5", "t5encoder"];
 
+/// The tensor that gives a score.
+pub(super) const RANK_HEAD: &str = "cls.output.weight";
+
 const POOLING_NONE: u32 = 0;
 const POOLING_MEAN: u32 = 1;
 const POOLING_CLS: u32 = 2;
@@ -90,10 +103,18 @@ impl ModelFile {
     /// What the model is for.
     ///
     /// # Errors
-    /// `Unsupported` for models that rank documents, encoder-decoder models, and models of other things
-    /// than text; `Damaged` for an unknown pooling type.
+    /// `Unsupported` for models that are to rank without a head for it, encoder-decoder models, and models of
+    /// other things than text; `Damaged` for an unknown pooling type.
     pub fn kind(&self) -> Result<ModelKind, LoadError> {
-        kind_of(&self.metadata)
+        let kind = kind_of(&self.metadata)?;
+        // llama.cpp would take parts of a vector for scores.
+        let is_ranking = matches!(kind, ModelKind::Embedding(kind) if kind.is_ranking());
+        if is_ranking && !self.has_rank_head {
+            return Err(unsupported(format!(
+                "the model is to rank documents (pooling type RANK), but the file has no {RANK_HEAD}"
+            )));
+        }
+        Ok(kind)
     }
 }
 
@@ -130,9 +151,7 @@ fn pooling(metadata: &Metadata, only_embeds: bool) -> Result<Option<Pooling>, Lo
         Some(Value::U32(POOLING_MEAN)) => Ok(Some(Pooling::Mean)),
         Some(Value::U32(POOLING_CLS)) => Ok(Some(Pooling::Cls)),
         Some(Value::U32(POOLING_LAST)) => Ok(Some(Pooling::Last)),
-        Some(Value::U32(POOLING_RANK)) => {
-            Err(unsupported("the model ranks documents (pooling type RANK), which llmserve does not serve"))
-        }
+        Some(Value::U32(POOLING_RANK)) => Ok(Some(Pooling::Rank)),
         // llama.cpp accepts any number and ends the process when it is to pool.
         Some(Value::U32(other)) if *other > POOLING_RANK => {
             Err(damaged(format!("{} is {other}, but must be 0 to {POOLING_RANK}", quoted(&key))))
@@ -184,11 +203,18 @@ mod tests {
     }
 
     #[test]
+    fn rankers_are_known_by_their_pooling() {
+        let rank = [("pooling_type", Value::U32(4))];
+        assert!(embedding("bert", &rank).is_ranking());
+        assert!(!embedding("bert", &rank).is_splittable());
+        assert!(embedding("qwen3", &rank).is_splittable());
+        assert!(!embedding("bert", &[]).is_ranking());
+    }
+
+    #[test]
     fn what_is_neither_is_refused() {
-        for (architecture, keys) in
-            [("bert", vec![("pooling_type", Value::U32(4))]), ("t5", vec![]), ("clef", vec![])]
-        {
-            let error = kind(architecture, &keys).unwrap_err();
+        for architecture in ["t5", "clef"] {
+            let error = kind(architecture, &[]).unwrap_err();
             assert_eq!(error.reason, LoadErrorReason::Unsupported, "{architecture}: {error}");
         }
         let unknown = kind("qwen3", &[("pooling_type", Value::U32(5))]).unwrap_err();

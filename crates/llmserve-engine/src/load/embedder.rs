@@ -28,11 +28,13 @@ pub(super) fn open(
         return Err(LoadError::invalid_option("lora", "adapters are for models that generate text"));
     }
     ensure_probed(file, &[], config, options, loading)?;
-    let shape = embedding_shape::choose(&config.context, file, kind, &facts(config, file)?)?;
+    let facts = facts(config, file)?;
+    let shape = embedding_shape::choose(&config.context, file, kind, &facts)?;
     let weights = shared_weights(file, &config.weights, loading)?;
     let info = ModelInfo {
         fingerprint: fingerprint(file, &[], &[])?,
         pooling: kind.pooling.as_str(),
+        kv_bytes_per_token: facts.bytes_per_token.filter(|_| kind.has_cache),
         kv_type_k: config.context.kv_type_k.as_str(),
         kv_type_v: config.context.kv_type_v.as_str(),
         kv_layout: "unified",
@@ -66,6 +68,7 @@ fn start(
         }),
         vocabulary,
         info,
+        is_ranking: shape.kind.is_ranking(),
         scheduler: config.scheduler.clone(),
     })
 }
@@ -73,7 +76,7 @@ fn start(
 fn log_loaded(embedder: &Embedder) {
     let info = embedder.info();
     log::info!(
-        "loaded {}: embeddings of {} values ({} pooling), context length {}, {} inputs at once, {} threads",
+        "loaded {}: {} values for each input ({} pooling), context length {}, {} inputs at once, {} threads",
         info.description,
         info.embedding_length,
         info.pooling,

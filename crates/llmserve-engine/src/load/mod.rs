@@ -86,6 +86,21 @@ pub fn model_kind(path: &Path, overrides: &[(String, MetadataValue)]) -> Result<
     gguf::check(path)?.with_overrides(overrides)?.kind()
 }
 
+/// Bytes of KV cache that each token of a sequence takes at most, by the file's header and the options with
+/// which it would be loaded: `None` if the cache does not grow by the token, or there is none.
+///
+/// # Errors
+/// The file is wrong, or its model is of a kind that is not served at all.
+pub fn kv_bytes_per_token(path: &Path, config: &ModelConfig) -> Result<Option<u64>, LoadError> {
+    let file = gguf::check(path)?.with_overrides(&config.weights.metadata_overrides)?;
+    Ok(match file.kind()? {
+        ModelKind::Embedding(kind) if !kind.has_cache => None,
+        ModelKind::Embedding(_) | ModelKind::Generation => {
+            gguf::bytes_per_token(&file, config.context.kv_type_k, config.context.kv_type_v)
+        }
+    })
+}
+
 /// Starts loading a model, or joins a load of the same file with the same options. Never blocks.
 #[must_use]
 pub fn load(

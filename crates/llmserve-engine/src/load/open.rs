@@ -75,7 +75,8 @@ fn open_engine(
         adapters.push(gguf::check_adapter(&adapter.path).map_err(|error| in_adapter(&error))?);
     }
     ensure_probed(file, &adapters, config, options, loading)?;
-    let shape = sizing::choose(&config.context, &facts(config, file)?)?;
+    let facts = facts(config, file)?;
+    let shape = sizing::choose(&config.context, &facts)?;
     let weights = shared_weights(file, &config.weights, loading)?;
     if !weights.can_generate() {
         let message = "the model does not generate text (diffusion models are not served)";
@@ -84,6 +85,7 @@ fn open_engine(
     let info = ModelInfo {
         fingerprint: fingerprint(file, &adapters, &config.context.lora)?,
         state_layout: state_layout(config, &shape, file.has_draft_head()),
+        kv_bytes_per_token: facts.bytes_per_token,
         kv_type_k: config.context.kv_type_k.as_str(),
         kv_type_v: config.context.kv_type_v.as_str(),
         ..weights.info()

@@ -12,7 +12,7 @@ pub struct EmbeddingLimits {
     pub batch_rows: usize,
     /// Maximum number of inputs that are computed together.
     pub max_sequences: usize,
-    /// Size of a vector.
+    /// Size of a vector, or number of scores.
     pub dimensions: usize,
     /// KV cells; 0 for models without a cache.
     pub num_cells: usize,

@@ -189,6 +189,17 @@ pub struct SpecialToken {
     pub strips_right: bool,
 }
 
+/// The tokens that join two texts to one, which a model was trained to judge together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PairFrame {
+    /// Before the first text.
+    pub before: Vec<TokenId>,
+    /// Between the texts.
+    pub between: Vec<TokenId>,
+    /// Behind the second text.
+    pub after: Vec<TokenId>,
+}
+
 /// A model's vocabulary.
 pub trait Vocabulary: Send + Sync {
     /// Number of tokens.
@@ -205,6 +216,11 @@ pub trait Vocabulary: Send + Sync {
     /// # Errors
     /// [`Error::Tokenize`] if llama.cpp refuses the text.
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<TokenId>, Error>;
+
+    /// The tokens that join two texts to one.
+    fn pair_frame(&self) -> PairFrame {
+        PairFrame::default()
+    }
 
     /// The bytes of a token; a control token has none unless `render_special`, and an unknown id has
     /// none at all.

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::event::{Delta, FinishReason, TokenRecord};
 use crate::ids::TokenId;
 use crate::model::Vocabulary;
-use crate::sampler::{Bans, Sampled, Scratch};
+use crate::sampler::{Bans, Sampled, Scratch, Words};
 
 /// The rows of logits that a sequence draws from in a step.
 pub(crate) struct Rows<'a> {
@@ -87,12 +87,15 @@ impl Output {
         let bans_end = self.stops.bans_end(self.num_generated(text.tokens));
         let tokens = if bans_end { text.vocabulary.end_of_generation() } else { &[] };
         let left = self.num_left(text.tokens);
+        let vocabulary = text.vocabulary;
+        let piece = |token| vocabulary.piece(token, false);
+        let words = Words { piece: &piece, ends: vocabulary.end_of_generation() };
         let Some(constraint) = present(&mut self.constraint)? else {
-            let sampled = self.sampler.sample(logits, Bans { tokens, allowed: None }, scratch)?;
+            let sampled = self.sampler.sample(logits, Bans { tokens, allowed: None }, words, scratch)?;
             return Ok(self.append(sampled, None, text, delta));
         };
         let allowed = Some(constraint.mask()?.words());
-        let sampled = self.sampler.sample(logits, Bans { tokens, allowed }, scratch)?;
+        let sampled = self.sampler.sample(logits, Bans { tokens, allowed }, words, scratch)?;
         let settled = constraint.settle(sampled.token, left)?;
         self.take(sampled, settled, text, delta)
     }

@@ -145,7 +145,7 @@ pub(crate) fn pace_of<'a>(prompts: impl IntoIterator<Item = &'a Prompt>) -> Pace
     pace_of_bytes(bytes.sum())
 }
 
-fn pace_of_bytes(bytes: usize) -> Pace {
+pub(crate) fn pace_of_bytes(bytes: usize) -> Pace {
     if bytes > MAX_QUICK_BYTES { Pace::Slow } else { Pace::Quick }
 }
 

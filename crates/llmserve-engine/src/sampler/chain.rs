@@ -3,6 +3,7 @@
 use super::draw::DrawKey;
 use super::dry;
 use super::history::{Adjuster, History};
+use super::infill::{self, Words};
 use super::pool::Pool;
 use super::temperature::Temperature;
 use super::{top_n_sigma, typical, xtc};
@@ -31,14 +32,17 @@ enum Step {
     /// With the number that keys the draws of this step.
     Xtc(XtcParams, u32),
     Mirostat,
+    Infill,
+    Adaptive,
 }
 
 /// What the samplers look at beside the candidates.
 #[derive(Clone, Copy)]
-pub(super) struct Position<'a> {
+pub(super) struct Position<'a, 'w> {
     pub(super) history: &'a History,
     pub(super) key: DrawKey,
     pub(super) num_generated: usize,
+    pub(super) words: Words<'w>,
 }
 
 impl Chain {
@@ -53,6 +57,9 @@ impl Chain {
         if params.mirostat.version == MirostatVersion::Off {
             let kinds = params.samplers.iter().enumerate();
             steps.extend(kinds.filter_map(|(place, &kind)| Step::new(kind, place as u32, params, keep)));
+            if history.adaptive.is_some() && params.samplers.contains(&SamplerKind::AdaptiveP) {
+                steps.push(Step::Adaptive);
+            }
         } else {
             let kinds = params.samplers.iter().filter(|kind| is_adjuster(kind));
             steps.extend(kinds.filter_map(|&kind| Step::new(kind, 0, params, keep)));
@@ -74,7 +81,12 @@ impl Chain {
                 // These keep the best one the best.
                 Step::Temperature(_) | Step::TopNSigma(_) | Step::TopK(_) | Step::TopP(_) | Step::MinP(_) => {
                 }
-                Step::Adjust(_) | Step::TypicalP(_) | Step::Xtc(..) | Step::Mirostat => return false,
+                Step::Adjust(_)
+                | Step::TypicalP(_)
+                | Step::Xtc(..)
+                | Step::Mirostat
+                | Step::Infill
+                | Step::Adaptive => return false,
             }
         }
         false
@@ -96,7 +108,7 @@ impl Chain {
     }
 
     /// Applies the samplers that come after the head.
-    pub(super) fn apply(&self, pool: &mut Pool<'_>, position: Position<'_>, memory: &mut dry::Memory) {
+    pub(super) fn apply(&self, pool: &mut Pool<'_>, position: Position<'_, '_>, memory: &mut dry::Memory) {
         for step in &self.steps {
             step.apply(pool, position, memory);
         }
@@ -115,6 +127,9 @@ impl Step {
             SamplerKind::TypicalP => (Self::TypicalP(params.typical_p), params.typical_p < 1.0),
             SamplerKind::TopP => (Self::TopP(params.top_p), params.top_p < 1.0),
             SamplerKind::MinP => (Self::MinP(params.min_p), params.min_p > 0.0),
+            SamplerKind::Infill => (Self::Infill, true),
+            // Added behind all others.
+            SamplerKind::AdaptiveP => return None,
             SamplerKind::Xtc => {
                 let XtcParams { probability, threshold } = params.xtc;
                 // No two tokens have more than half of the probability each.
@@ -128,8 +143,8 @@ impl Step {
         if let Self::Adjust(adjuster) = self { Some(adjuster) } else { None }
     }
 
-    fn apply(&self, pool: &mut Pool<'_>, position: Position<'_>, memory: &mut dry::Memory) {
-        let Position { history, key, num_generated } = position;
+    fn apply(&self, pool: &mut Pool<'_>, position: Position<'_, '_>, memory: &mut dry::Memory) {
+        let Position { history, key, num_generated, words } = position;
         match *self {
             Self::Adjust(adjuster) => history.adjust_pool(adjuster, pool, memory),
             Self::Temperature(temperature) => temperature.apply(pool),
@@ -146,6 +161,12 @@ impl Step {
             Self::Xtc(params, place) => {
                 if xtc::hits(params, key.beside(place), num_generated) {
                     pool.cut(|candidates, _, keep| xtc::cut(candidates, keep, params.threshold));
+                }
+            }
+            Self::Infill => infill::cut(pool, words),
+            Self::Adaptive => {
+                if let Some(adaptive) = &history.adaptive {
+                    adaptive.apply(pool);
                 }
             }
             Self::Mirostat => {

@@ -1,11 +1,13 @@
 //! What the samplers keep of a sequence's text.
 
+use super::adaptive::Adaptive;
 use super::dry::{self, Dry};
 use super::mirostat::Mirostat;
 use super::ngram::NgramBans;
 use super::penalties::Penalties;
 use super::pool::Pool;
 use super::select::Candidate;
+use super::sequences::SequenceBans;
 use crate::ids::TokenId;
 use crate::sampling::SamplingParams;
 
@@ -22,7 +24,9 @@ pub(super) struct History {
     penalties: Option<Penalties>,
     dry: Option<Dry>,
     pub(super) ngrams: Option<NgramBans>,
+    pub(super) sequences: Option<SequenceBans>,
     pub(super) mirostat: Option<Mirostat>,
+    pub(super) adaptive: Option<Adaptive>,
 }
 
 impl History {
@@ -33,11 +37,14 @@ impl History {
         piece: impl Fn(TokenId) -> &'a [u8],
     ) -> Self {
         let size = params.no_repeat_ngram_size;
+        let sequences = params.banned_sequences.iter().map(Vec::as_slice);
         Self {
             penalties: Penalties::new(params, prompt),
             dry: Dry::new(params, prompt, piece),
             ngrams: (size > 0).then(|| NgramBans::new(size, prompt)),
+            sequences: SequenceBans::new(sequences.filter(|sequence| sequence.len() > 1)),
             mirostat: Mirostat::new(params.mirostat),
+            adaptive: Adaptive::new(params.adaptive),
         }
     }
 
@@ -89,8 +96,14 @@ impl History {
         if let Some(ngrams) = &mut self.ngrams {
             ngrams.push(token);
         }
+        if let Some(sequences) = &mut self.sequences {
+            sequences.push(token);
+        }
         if let (Some(mirostat), Some(surprise)) = (&mut self.mirostat, surprise) {
             mirostat.learn(surprise);
+        }
+        if let (Some(adaptive), Some(surprise)) = (&mut self.adaptive, surprise) {
+            adaptive.learn(surprise);
         }
     }
 }

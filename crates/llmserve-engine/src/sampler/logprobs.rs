@@ -30,7 +30,7 @@ pub(super) fn of_token(
     num_top: u32,
     memory: &mut Memory,
 ) -> Option<TokenLogprobs> {
-    let Memory { maxima, candidates } = memory;
+    let Memory { maxima, candidates, .. } = memory;
     let (_, max) = row.best()?;
     let log_sum = (row.mass(Softmax::new(max, 1.0)) as f64 / ONE as f64).ln();
     let logprob = |id: usize| {

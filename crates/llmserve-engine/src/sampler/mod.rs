@@ -5,7 +5,8 @@
 //! chain looks at candidates.
 //!
 //! - `chain`: the order. `history`: what it keeps of a text. `pool`: the candidates. A sampler is a module with its
-//!   formula: `penalties`, `dry`, `temperature`, `top_n_sigma`, `typical`, `xtc`, `mirostat`; those that only cut the
+//!   formula: `penalties`, `dry`, `temperature`, `top_n_sigma`, `typical`, `xtc`, `mirostat`, `infill`,
+//!   `adaptive`; those that only cut the
 //!   order of the candidates (`top_k`, `top_p`, `min_p`) are methods of the pool.
 //! - `row`, `select`, `weight`: finding and weighing the best of a vocabulary. `draw`: random numbers.
 //!
@@ -13,12 +14,14 @@
 //! index, number of generated tokens), and on nothing else: neither on the batch it ran in, nor on the
 //! thread.
 
+mod adaptive;
 mod bans;
 mod chain;
 mod draw;
 mod dry;
 mod entropy;
 mod history;
+mod infill;
 mod logprobs;
 mod mirostat;
 mod ngram;
@@ -26,6 +29,7 @@ mod penalties;
 mod pool;
 mod row;
 mod select;
+mod sequences;
 mod temperature;
 #[cfg(test)]
 mod tests;
@@ -38,11 +42,13 @@ pub use self::bans::Bans;
 use self::chain::{Chain, Position};
 use self::draw::DrawKey;
 use self::history::History;
+pub use self::infill::Words;
 pub(crate) use self::logprobs::score;
 use self::ngram::NgramBans;
 use self::pool::{Memory, Pool};
 use self::row::Row;
 pub(crate) use self::select::argmax;
+use self::sequences::SequenceBans;
 use crate::error::Error;
 use crate::event::TokenLogprobs;
 use crate::ids::TokenId;
@@ -71,6 +77,7 @@ struct RowMemory {
     maxima: Vec<f32>,
     undo: Vec<(TokenId, f32)>,
     repeats: Vec<TokenId>,
+    sequences: Vec<TokenId>,
 }
 
 /// A drawn token.
@@ -80,7 +87,8 @@ pub struct Sampled {
     pub token: TokenId,
     /// The token's log-probability and alternatives, if they were requested.
     pub logprobs: Option<TokenLogprobs>,
-    /// How surprising it was among the tokens that were left, in bits. `None` for a token that was not drawn.
+    /// How surprising it was among the tokens that were left, in bits, and before adaptive-p changed them. `None` for
+    /// a token that was not drawn.
     pub surprise: Option<f64>,
 }
 
@@ -101,7 +109,7 @@ pub struct Sampler {
     num_top_logprobs: Option<u32>,
     /// Finite biases.
     bias: Vec<(TokenId, f32)>,
-    /// Tokens with a bias of minus infinity.
+    /// Tokens with a bias of minus infinity, and banned sequences of one token.
     banned: Vec<TokenId>,
     /// Bits of the only tokens that may be drawn, as in [`Bans::allowed`].
     allowed: Option<Vec<u32>>,
@@ -124,6 +132,11 @@ impl Sampler {
     ) -> Self {
         let (banned, bias): (Vec<_>, Vec<_>) =
             params.logit_bias.iter().copied().partition(|(_, amount)| *amount <= f32::NEG_INFINITY);
+        let single = params.banned_sequences.iter().filter_map(|sequence| match sequence[..] {
+            [token] => Some(token),
+            _ => None,
+        });
+        let banned = banned.into_iter().map(|(token, _)| token).chain(single).collect();
         let history = History::new(params, prompt, piece);
         Self {
             chain: Chain::new(params, &history),
@@ -131,7 +144,7 @@ impl Sampler {
             key: DrawKey::new(seed, params.choice_index),
             num_top_logprobs: logprobs,
             bias,
-            banned: banned.into_iter().map(|(token, _)| token).collect(),
+            banned,
             allowed: params.allowed_token_ids.as_deref().map(bans::mask_of),
             num_generated: 0,
         }
@@ -141,13 +154,19 @@ impl Sampler {
     /// gives the same token until [`Sampler::accept`].
     ///
     /// NaN logits count as minus infinity. Bans that would leave nothing are lifted for this
-    /// token: first those of the n-gram rule, then biases of minus infinity, then `bans.tokens`. A
-    /// constraint's mask (`bans.allowed`) and the list of allowed tokens are never lifted.
+    /// token: first those of the n-gram rule, then those of sequences, then biases of minus infinity, then
+    /// `bans.tokens`. A constraint's mask (`bans.allowed`) and the list of allowed tokens are never lifted.
     ///
     /// # Errors
     /// [`Error::InvalidLogits`] if every logit that may be drawn is NaN or minus infinity.
-    pub fn sample(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Result<Sampled, Error> {
-        let (id, surprise) = self.draw(logits, bans, scratch).ok_or(Error::InvalidLogits)?;
+    pub fn sample(
+        &self,
+        logits: &[f32],
+        bans: Bans<'_>,
+        words: Words<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Sampled, Error> {
+        let (id, surprise) = self.draw(logits, bans, words, scratch).ok_or(Error::InvalidLogits)?;
         let logprobs = self.num_top_logprobs.and_then(|num_top| {
             let Scratch { row, memory, .. } = scratch;
             logprobs::of_token(Row::new(logits, &mut row.maxima), id, num_top, memory)
@@ -156,7 +175,13 @@ impl Sampler {
     }
 
     /// The token and its surprise.
-    fn draw(&self, logits: &[f32], bans: Bans<'_>, scratch: &mut Scratch) -> Option<(usize, f64)> {
+    fn draw(
+        &self,
+        logits: &[f32],
+        bans: Bans<'_>,
+        words: Words<'_>,
+        scratch: &mut Scratch,
+    ) -> Option<(usize, f64)> {
         let is_free = self.leaves_logits_alone();
         let is_greedy = self.chain.is_greedy();
         if is_free && is_greedy {
@@ -178,7 +203,7 @@ impl Sampler {
         }
         let mut pool = Pool::new(row, max, self.chain.keep, memory);
         let Self { history, key, num_generated, .. } = self;
-        let position = Position { history, key: *key, num_generated: *num_generated };
+        let position = Position { history, key: *key, num_generated: *num_generated, words };
         self.chain.apply(&mut pool, position, repetitions);
         let hit = pool.draw(key.bits(*num_generated));
         Some((hit.id, hit.surprise))
@@ -192,7 +217,7 @@ impl Sampler {
         memory: &'s mut RowMemory,
         repetitions: &mut dry::Memory,
     ) -> Option<(Row<'s>, (usize, f32))> {
-        let RowMemory { changed, maxima, undo, repeats } = memory;
+        let RowMemory { changed, maxima, undo, repeats, sequences } = memory;
         changed.clear();
         changed.extend_from_slice(logits);
         for &adjuster in &self.chain.head {
@@ -204,7 +229,9 @@ impl Sampler {
         }
         repeats.clear();
         repeats.extend(self.history.ngrams.iter().flat_map(NgramBans::banned));
-        bans::apply([bans.tokens, &self.banned, repeats], changed, undo, maxima)
+        sequences.clear();
+        sequences.extend(self.history.sequences.iter().flat_map(SequenceBans::banned));
+        bans::apply([bans.tokens, &self.banned, sequences, repeats], changed, undo, maxima)
     }
 
     /// The cost of a draw, in passes for the largest logit of a row.
@@ -217,6 +244,7 @@ impl Sampler {
     fn leaves_logits_alone(&self) -> bool {
         self.chain.head.is_empty()
             && self.history.ngrams.is_none()
+            && self.history.sequences.as_ref().is_none_or(|sequences| sequences.banned().next().is_none())
             && self.bias.is_empty()
             && self.banned.is_empty()
             && self.allowed.is_none()

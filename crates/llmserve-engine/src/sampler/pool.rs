@@ -7,6 +7,7 @@ use super::draw;
 use super::row::Row;
 use super::select::{self, Candidate};
 use super::weight::{ONE, Softmax};
+use crate::ids::TokenId;
 
 /// Octaves below the likeliest token within which candidates are looked for, narrow to wide. The
 /// first band nearly always holds what is needed. The result does not depend on the bands.
@@ -17,6 +18,8 @@ const BANDS: [f32; 3] = [8.0, 14.0, f32::INFINITY];
 pub(super) struct Memory {
     pub(super) maxima: Vec<f32>,
     pub(super) candidates: Vec<Candidate>,
+    /// Candidates as they were before a change that does not count for their surprise.
+    before: Vec<Candidate>,
 }
 
 /// What a draw hit.
@@ -35,6 +38,8 @@ pub(super) struct Pool<'a> {
     is_gathered: bool,
     temperature: f32,
     softmax: Softmax,
+    /// What weighs the candidates before the change, if there was one.
+    softmax_before: Option<Softmax>,
     /// How many candidates every cut keeps at least: 1 or more.
     keep: usize,
 }
@@ -44,7 +49,7 @@ impl<'a> Pool<'a> {
     pub(super) fn new(row: Row<'a>, max: f32, keep: usize, memory: &'a mut Memory) -> Self {
         let temperature = 1.0;
         let softmax = Softmax::new(max, temperature);
-        Self { row, memory, is_gathered: false, temperature, softmax, keep }
+        Self { row, memory, is_gathered: false, temperature, softmax, softmax_before: None, keep }
     }
 
     /// Divides the logits by a temperature. 0 keeps only the likeliest token.
@@ -62,7 +67,7 @@ impl<'a> Pool<'a> {
         if self.is_gathered {
             select::keep_best(&mut self.memory.candidates, k);
         } else if k < self.row.logits.len() {
-            let Memory { maxima, candidates } = &mut *self.memory;
+            let Memory { maxima, candidates, .. } = &mut *self.memory;
             select::top_k(self.row, k, maxima, candidates);
             self.is_gathered = true;
             self.weigh();
@@ -148,6 +153,20 @@ impl<'a> Pool<'a> {
         self.weigh();
     }
 
+    /// Changes logits by the probabilities, which are those that a draw's surprise is measured by. The last change.
+    pub(super) fn change_by_probability(&mut self, change: impl Fn(f64) -> f32) {
+        self.gather_all();
+        let mass = self.mass() as f64;
+        let Memory { candidates, before, .. } = &mut *self.memory;
+        before.clone_from(candidates);
+        self.softmax_before = Some(self.softmax);
+        for candidate in candidates {
+            *candidate = candidate.with_logit(change(candidate.weight as f64 / mass));
+        }
+        self.temperature = 1.0;
+        self.weigh();
+    }
+
     /// All candidates, with what weighs them.
     pub(super) fn all(&mut self) -> (&[Candidate], Softmax) {
         self.gather_all();
@@ -163,7 +182,7 @@ impl<'a> Pool<'a> {
 
     /// At most `count` of the best, in order, with what weighs them.
     pub(super) fn best(&mut self, count: usize) -> (&[Candidate], Softmax) {
-        let Memory { maxima, candidates } = &mut *self.memory;
+        let Memory { maxima, candidates, .. } = &mut *self.memory;
         if !self.is_gathered {
             select::top_k(self.row, count, maxima, candidates);
         }
@@ -174,6 +193,14 @@ impl<'a> Pool<'a> {
     /// The number of tokens in the vocabulary.
     pub(super) fn vocabulary_size(&self) -> usize {
         self.row.logits.len()
+    }
+
+    /// The likeliest of some tokens by the row, whatever has been cut of it; `None` if all are banned.
+    pub(super) fn best_of(&self, tokens: &[TokenId]) -> Option<Candidate> {
+        let ids = tokens.iter().filter_map(|token| usize::try_from(token.0).ok());
+        let logits = ids.filter_map(|id| Some((id, *self.row.logits.get(id)?)));
+        let allowed = logits.filter(|(_, logit)| *logit > f32::NEG_INFINITY);
+        allowed.map(|(id, logit)| Candidate::new(id, logit, 0)).min_by_key(|candidate| candidate.key)
     }
 
     /// The largest logit that is left.
@@ -197,8 +224,19 @@ impl<'a> Pool<'a> {
         }
         let candidates = &mut self.memory.candidates;
         let index = select::partition_at(candidates, target);
-        let octaves = f64::from(self.softmax.octaves(candidates[index].logit()));
-        Hit { id: candidates[index].id(), surprise: octaves + log2_of(mass) }
+        let hit = candidates[index];
+        let surprise = self
+            .surprise_before(hit)
+            .unwrap_or_else(|| f64::from(self.softmax.octaves(hit.logit())) + log2_of(mass));
+        Hit { id: hit.id(), surprise }
+    }
+
+    /// The surprise of a candidate before the change that does not count; `None` without one.
+    fn surprise_before(&self, hit: Candidate) -> Option<f64> {
+        let softmax = self.softmax_before?;
+        let before = &self.memory.before;
+        let known = before.iter().find(|candidate| candidate.id() == hit.id())?;
+        Some(f64::from(softmax.octaves(known.logit())) + log2_of(select::total(before)))
     }
 
     /// Gathers the narrowest band that has a sum of weights and a number of candidates. The last band is

@@ -21,7 +21,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    fn new(id: usize, logit: f32, weight: u64) -> Self {
+    pub(super) fn new(id: usize, logit: f32, weight: u64) -> Self {
         // The bits of a float, made to order like the float; adding 0 makes -0 equal to 0.
         let bits = (logit + 0.0).to_bits();
         let ascending = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };

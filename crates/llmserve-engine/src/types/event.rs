@@ -18,6 +18,12 @@ pub enum Event {
         /// Number of prompt tokens whose cells were reused.
         num_cached_tokens: usize,
     },
+    /// The prompt is computed up to here, if such reports were requested; the first follows `Started`, and all
+    /// come before the output.
+    Progress {
+        /// Number of prompt tokens with cells.
+        num_computed_tokens: usize,
+    },
     /// The next tokens of the prompt, if their log-probabilities were requested; all come before the output.
     Prompt(Vec<PromptToken>),
     /// New output.

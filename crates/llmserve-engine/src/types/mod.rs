@@ -1,5 +1,6 @@
 //! Plain data: requests, results, and how a model is loaded. It imports nothing above it.
 
+mod backend;
 pub(crate) mod config;
 pub(crate) mod drafting;
 pub(crate) mod error;
@@ -12,6 +13,7 @@ pub(crate) mod sampling;
 pub(crate) mod session_error;
 pub(crate) mod stats;
 
+pub use backend::{Backend, Device, DeviceKind};
 pub use config::*;
 pub use drafting::*;
 pub use error::*;

@@ -21,6 +21,8 @@ pub struct ModelInfo {
     pub context_length: u32,
     /// Total number of KV cells of all sequences.
     pub num_cells: u32,
+    /// Bytes of KV cache per cell, at most: `None` if the cache does not grow by the token, or there is none.
+    pub kv_bytes_per_token: Option<u64>,
     /// Maximum number of sequences in the context at once.
     pub num_slots: u32,
     /// Number of compute threads.
@@ -53,6 +55,9 @@ pub struct ModelInfo {
     pub eos_text: String,
     /// Texts of the tokens that have a role, by Hugging Face's names (`bos_token`, `unk_token`, ...).
     pub special_tokens: BTreeMap<String, String>,
+    /// Tokens that frame code to be filled in: `prefix`, `suffix`, `middle`, `repository` and `file`, as far as
+    /// the vocabulary has them.
+    pub infill_tokens: BTreeMap<String, u32>,
     /// Texts of the control tokens.
     pub control_tokens: Vec<String>,
     /// Texts of the tokens that end a generation.

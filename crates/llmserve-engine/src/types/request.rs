@@ -110,6 +110,8 @@ pub struct RequestParts {
     /// Report log-probabilities of the prompt's tokens with this many alternatives. The prompt is then computed
     /// again, since cached cells have no logits.
     pub prompt_logprobs: Option<u32>,
+    /// Report after each step how much of the prompt is computed.
+    pub prompt_progress: bool,
     /// Reuse cached cells of an equal prefix, and leave this request's cells to others.
     pub cache_prompt: bool,
     /// Maximum number of tokens in a prompt chunk of this request.
@@ -143,6 +145,7 @@ impl RequestParts {
             drafting: None,
             logprobs: None,
             prompt_logprobs: None,
+            prompt_progress: false,
             cache_prompt: true,
             prefill_step_size: None,
             delivery: Delivery::Streaming,

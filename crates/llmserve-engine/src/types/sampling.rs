@@ -8,6 +8,10 @@ use super::ranges::{above_zero, at_least, between, invalid, too_many};
 pub const MAX_LOGIT_BIAS: usize = 4096;
 /// Maximum number of tokens in a list of allowed ones.
 pub const MAX_ALLOWED_TOKENS: usize = 4096;
+/// Maximum number of banned sequences.
+pub const MAX_BANNED_SEQUENCES: usize = 8192;
+/// Maximum number of tokens in all banned sequences together.
+pub const MAX_BANNED_TOKENS: usize = 65_536;
 /// Maximum number of samplers in a chain.
 pub const MAX_SAMPLERS: usize = 32;
 /// Maximum number of sequence breakers.
@@ -36,6 +40,11 @@ pub enum SamplerKind {
     MinP,
     /// `xtc`.
     Xtc,
+    /// Ends the text as soon as an end is plausible, and leaves few other tokens (llama.cpp's infill). In no default
+    /// order.
+    Infill,
+    /// `adaptive`, which comes last wherever it stands.
+    AdaptiveP,
 }
 
 impl SamplerKind {
@@ -80,6 +89,8 @@ pub struct SamplingParams {
     pub top_n_sigma: f32,
     /// Leaves out the likeliest tokens.
     pub xtc: XtcParams,
+    /// Draws tokens of a probability, if `samplers` names it.
+    pub adaptive: AdaptiveParams,
     /// Takes the place of all truncation.
     pub mirostat: MirostatParams,
     /// Truncation keeps at least this many tokens.
@@ -100,6 +111,9 @@ pub struct SamplingParams {
     pub no_repeat_ngram_size: u32,
     /// Added to logits.
     pub logit_bias: Vec<(TokenId, f32)>,
+    /// Sequences that do not occur in the output: the last token of one is not drawn where the output ends with
+    /// the others. What the prompt ends with does not count.
+    pub banned_sequences: Vec<Vec<TokenId>>,
     /// The only tokens that may be drawn; `None`: all. Without an end-of-generation token the text ends at a
     /// limit.
     pub allowed_token_ids: Option<Vec<TokenId>>,
@@ -126,6 +140,15 @@ pub struct XtcParams {
     pub probability: f32,
     /// Above 0.5 nothing is left out.
     pub threshold: f32,
+}
+
+/// Adaptive-p (`MrJackSpade`, 2025), which draws tokens whose probability is close to a target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdaptiveParams {
+    /// The probability; negative is off.
+    pub target: f32,
+    /// How much of each token's part in the mean is left after the next one: 0 to 0.99.
+    pub decay: f32,
 }
 
 /// Mirostat (Basu et al. 2021), which steers the surprise of the drawn tokens.
@@ -178,6 +201,7 @@ impl Default for SamplingParams {
             typical_p: 1.0,
             top_n_sigma: 0.0,
             xtc: XtcParams { probability: 0.0, threshold: 0.1 },
+            adaptive: AdaptiveParams { target: -1.0, decay: 0.9 },
             mirostat: MirostatParams { version: MirostatVersion::Off, tau: 5.0, eta: 0.1 },
             min_tokens_to_keep: 1,
             repetition_penalty: 1.0,
@@ -187,6 +211,7 @@ impl Default for SamplingParams {
             dry: DryParams::default(),
             no_repeat_ngram_size: 0,
             logit_bias: Vec::new(),
+            banned_sequences: Vec::new(),
             allowed_token_ids: None,
             seed: None,
             choice_index: 0,
@@ -223,6 +248,8 @@ impl SamplingParams {
         at_least("top_n_sigma", self.top_n_sigma, 0.0)?;
         between("xtc_probability", self.xtc.probability, 0.0, 1.0)?;
         between("xtc_threshold", self.xtc.threshold, 0.0, 1.0)?;
+        between("adaptive_target", self.adaptive.target, -1.0, 1.0)?;
+        between("adaptive_decay", self.adaptive.decay, 0.0, 0.99)?;
         at_least("mirostat_tau", self.mirostat.tau, 0.0)?;
         at_least("mirostat_eta", self.mirostat.eta, 0.0)?;
         above_zero("repetition_penalty", self.repetition_penalty)?;
@@ -230,6 +257,7 @@ impl SamplingParams {
         between("presence_penalty", self.presence_penalty, -100.0, 100.0)?;
         self.dry.check()?;
         self.check_bias()?;
+        self.check_banned()?;
         self.check_allowed()
     }
 
@@ -242,6 +270,24 @@ impl SamplingParams {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    fn check_banned(&self) -> Result<(), Error> {
+        let name = "banned_sequences";
+        let n = self.banned_sequences.len();
+        if n > MAX_BANNED_SEQUENCES {
+            let reason = format!("must have at most {MAX_BANNED_SEQUENCES} entries, got {n}");
+            return Err(too_many(name, MAX_BANNED_SEQUENCES, reason));
+        }
+        if self.banned_sequences.iter().any(Vec::is_empty) {
+            return invalid(name, "must not contain an empty sequence");
+        }
+        let n: usize = self.banned_sequences.iter().map(Vec::len).sum();
+        if n > MAX_BANNED_TOKENS {
+            let reason = format!("must have at most {MAX_BANNED_TOKENS} tokens in all, got {n}");
+            return Err(too_many(name, MAX_BANNED_TOKENS, reason));
+        }
+        Ok(())
     }
 
     fn check_bias(&self) -> Result<(), Error> {
@@ -297,11 +343,12 @@ mod tests {
         params.check().map_err(|error| error.to_string())
     }
 
+    fn refused(change: fn(&mut SamplingParams), message: &str) {
+        assert_eq!(check(change), Err(message.to_owned()));
+    }
+
     #[test]
     fn what_is_out_of_range_is_named_with_limit_and_value() {
-        let refused = |change: fn(&mut SamplingParams), message: &str| {
-            assert_eq!(check(change), Err(message.to_owned()));
-        };
         refused(|p| p.temperature = f32::NAN, "temperature: must be a number of at least 0, got NaN");
         refused(|p| p.temperature = f32::INFINITY, "temperature: must be a number of at least 0, got inf");
         refused(|p| p.top_p = 0.0, "top_p: must be a number above 0, got 0");
@@ -314,6 +361,8 @@ mod tests {
             "dynatemp_exponent: must be a number of at least 0, got -1",
         );
         refused(|p| p.xtc.threshold = 2.0, "xtc_threshold: must be a number from 0 to 1, got 2");
+        refused(|p| p.adaptive.target = 1.5, "adaptive_target: must be a number from -1 to 1, got 1.5");
+        refused(|p| p.adaptive.decay = 1.0, "adaptive_decay: must be a number from 0 to 0.99, got 1");
         refused(|p| p.mirostat.tau = -1.0, "mirostat_tau: must be a number of at least 0, got -1");
         refused(|p| p.repetition_penalty = 0.0, "repetition_penalty: must be a number above 0, got 0");
         refused(
@@ -338,9 +387,25 @@ mod tests {
             |p| p.samplers = vec![SamplerKind::TopK; 33],
             "samplers: must have at most 32 entries, got 33",
         );
+    }
+
+    #[test]
+    fn lists_of_tokens_are_checked() {
         refused(
             |p| p.logit_bias = vec![(TokenId(5), f32::NAN)],
             "logit_bias: must be a number for token 5, got NaN",
+        );
+        refused(
+            |p| p.banned_sequences = vec![vec![TokenId(1)]; 8193],
+            "banned_sequences: must have at most 8192 entries, got 8193",
+        );
+        refused(
+            |p| p.banned_sequences = vec![Vec::new()],
+            "banned_sequences: must not contain an empty sequence",
+        );
+        refused(
+            |p| p.banned_sequences = vec![vec![TokenId(1); 65_537]],
+            "banned_sequences: must have at most 65536 tokens in all, got 65537",
         );
         refused(|p| p.allowed_token_ids = Some(Vec::new()), "allowed_token_ids: must not be empty");
         refused(

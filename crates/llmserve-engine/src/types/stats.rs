@@ -49,6 +49,8 @@ pub struct Stats {
     pub draft_tokens: u64,
     /// Proposed tokens that were accepted.
     pub accepted_tokens: u64,
+    /// Drafts that were verified.
+    pub drafts: u64,
     /// Times that a sequence lost its slot to others and resumed later.
     pub preemptions: u64,
     /// Number of steps.

@@ -86,7 +86,7 @@ impl Outbox {
                 true
             }
             Event::Accepted { .. } => true,
-            Event::Started { .. } | Event::Prompt(_) | Event::Delta(_) => {
+            Event::Started { .. } | Event::Progress { .. } | Event::Prompt(_) | Event::Delta(_) => {
                 self.delivery == Delivery::Streaming
             }
         };

@@ -101,8 +101,8 @@ impl Shared {
         self.load_time.get_or_init(|| took);
     }
 
-    pub(crate) fn publish(&self, stats: Stats) {
-        *lock(&self.stats) = stats;
+    pub(crate) fn publish(&self, stats: &Stats) {
+        *lock(&self.stats) = *stats;
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {

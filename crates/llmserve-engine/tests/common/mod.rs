@@ -25,7 +25,7 @@ pub fn collect(handle: &RequestHandle) -> Result<Output, Error> {
     let mut text = String::new();
     loop {
         match handle.recv().expect("a terminal event comes first") {
-            Event::Accepted { .. } | Event::Started { .. } | Event::Prompt(_) => {}
+            Event::Accepted { .. } | Event::Started { .. } | Event::Progress { .. } | Event::Prompt(_) => {}
             Event::Delta(delta) => {
                 text.push_str(&delta.text());
                 tokens.extend(delta.tokens.iter().map(|record| record.id));

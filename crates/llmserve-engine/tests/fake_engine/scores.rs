@@ -18,7 +18,7 @@ fn read(handle: &RequestHandle) -> (Vec<PromptToken>, Vec<TokenId>, Finished) {
     let (mut prompt, mut tokens) = (Vec::new(), Vec::new());
     loop {
         match handle.recv().expect("a terminal event comes first") {
-            Event::Accepted { .. } | Event::Started { .. } => {}
+            Event::Accepted { .. } | Event::Started { .. } | Event::Progress { .. } => {}
             Event::Prompt(more) => {
                 assert!(tokens.is_empty(), "the prompt comes before the output");
                 prompt.extend(more);

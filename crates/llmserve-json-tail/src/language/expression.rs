@@ -4,7 +4,7 @@
 use super::product::{Minimal, Span, after};
 
 /// Maximum number of states, and of bytes on one edge.
-const MAX_STATES: usize = 80;
+const MAX_STATES: usize = 160;
 const MAX_BYTES: usize = 8 << 10;
 
 pub(super) enum Outcome {

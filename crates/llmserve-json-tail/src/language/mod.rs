@@ -8,10 +8,17 @@ mod lookahead;
 mod product;
 
 use super::automaton::Automaton;
+use super::pattern::parse;
 use product::Product;
 
 /// Maximum number of patterns in one language.
 const MAX_PATTERNS: usize = 8;
+
+const ASCII: &str = "^[\\x00-\\x7F]*$";
+
+fn has_word_boundary(pattern: &str) -> bool {
+    parse(pattern).is_ok_and(|hir| hir.properties().look_set().contains_word())
+}
 
 /// A set of texts.
 #[derive(Debug, Clone)]
@@ -47,6 +54,16 @@ impl Language {
 
     /// `None` if a pattern cannot be an automaton, or the result would be too large.
     pub(super) fn written(&self) -> Option<Written> {
+        let mut patterns = Vec::new();
+        self.collect(&mut patterns);
+        if patterns.iter().any(|pattern| has_word_boundary(pattern)) {
+            // Of other texts the tables know nothing.
+            return Self::All(vec![self.clone(), Self::of(ASCII)]).written_whole();
+        }
+        self.written_whole()
+    }
+
+    fn written_whole(&self) -> Option<Written> {
         let mut patterns = Vec::new();
         self.collect(&mut patterns);
         if patterns.len() > MAX_PATTERNS {
@@ -170,8 +187,22 @@ mod tests {
     }
 
     #[test]
+    fn words_end_at_ascii_characters() {
+        let written = |language: Language| match language.written() {
+            Some(Written::Pattern(pattern)) => Automaton::of_search(&pattern).unwrap(),
+            _ => unreachable!("there are such texts"),
+        };
+        let word = Language::of(r"\bword\b");
+        let (is, not) = (written(word.clone()), written(Language::not(word)));
+        for (text, matches) in [("word", true), ("a word.", true), ("words", false), ("", false)] {
+            assert_eq!((is.matches(text), not.matches(text)), (matches, !matches), "{text}");
+        }
+        assert!(!is.matches("é word") && !not.matches("é"));
+    }
+
+    #[test]
     fn what_is_too_large_is_not_written() {
-        for pattern in [r"^\p{L}+$", "a[a-c]{12}$", r"\bword\b", "(?<=a)b", "["] {
+        for pattern in [r"^\p{L}+$", "a[a-c]{12}$", "(?<=a)b", "["] {
             assert_eq!(Language::not(Language::of(pattern)).written(), None, "{pattern}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use regex_syntax::hir::{Class, Hir, HirKind};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use super::super::automaton::{Automaton, State};
 use super::super::pattern::parse;
@@ -134,6 +134,12 @@ fn boundaries(expression: &Hir, out: &mut Vec<char>) {
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
             for part in parts {
                 boundaries(part, out);
+            }
+        }
+        HirKind::Look(Look::WordUnicode | Look::WordUnicodeNegate) => {
+            add('\0', '\x7f');
+            for (first, last) in [('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')] {
+                add(first, last);
             }
         }
         HirKind::Empty | HirKind::Look(_) => {}

@@ -6,10 +6,18 @@ use serde_json::{Value, json};
 
 use super::super::error::SchemaError;
 use super::disjoint::are_disjoint;
-use super::{Place, Rewriter, Sent, Sign, all_of, any_of};
+use super::{Place, Rewriter, Sent, Sign, all_of, any_of, never};
+
+/// Nesting to which excluded branches are written out where they are referred to.
+const MAX_EXCLUDED: usize = 2;
+/// References that are followed to a schema.
+const MAX_REFERENCES: usize = 4;
+/// Names of other branches that an excluded one is asked for.
+const MAX_NAMES: usize = 64;
 
 impl<'s> Rewriter<'s> {
-    /// One branch, and none of those that may match beside it.
+    /// One branch, and none of those that may match beside it. A branch is left out if another one may match beside it
+    /// and cannot be excluded.
     pub(super) fn one_of(&mut self, sent: &Sent<'s, '_>) -> Result<Value, SchemaError> {
         let branches = sent.children("oneOf");
         if branches.is_empty() {
@@ -18,6 +26,8 @@ impl<'s> Rewriter<'s> {
         let schemas = self.each(&branches, "oneOf", Sign::Is)?;
         let mut ways = Vec::new();
         let mut excluded: Vec<Option<Value>> = vec![None; schemas.len()];
+        let mut left_out = None;
+        let names = Rc::new(self.names_in(&branches));
         for (index, schema) in schemas.iter().enumerate() {
             let mut parts = vec![schema.clone()];
             for (other, at) in branches.iter().enumerate() {
@@ -28,22 +38,75 @@ impl<'s> Rewriter<'s> {
                     parts.push(self.copy(known, sent.path)?);
                     continue;
                 }
-                let not = self.negated(at, "oneOf", Sign::Not).map_err(|error| {
-                    let reason = format!(
-                        "branches {} and {} may both match, and excluding `{}` is not supported",
-                        index.min(other),
-                        index.max(other),
-                        error.keyword
-                    );
-                    sent.error("oneOf", reason)
-                })?;
+                let not = match self.excluded(at, &names) {
+                    Ok(not) => not,
+                    Err(error) => {
+                        let reason = format!(
+                            "branches {} and {} may both match, and excluding `{}` is not supported",
+                            index.min(other),
+                            index.max(other),
+                            error.keyword
+                        );
+                        left_out.get_or_insert_with(|| sent.error("oneOf", reason));
+                        Value::Bool(false)
+                    }
+                };
                 parts.push(not.clone());
                 excluded[other] = Some(not);
             }
             ways.push(all_of(parts));
         }
+        ways.retain(|way| *way != Value::Bool(false));
+        if let Some(error) = left_out {
+            if ways.is_empty() {
+                return Err(error);
+            }
+            ways.push(never());
+        }
         let one = any_of(ways);
         Ok(if one.is_object() { self.object(sent.path, one) } else { one })
+    }
+
+    /// A branch that must not match beside others, in which `names` are the names of members.
+    fn excluded(&mut self, at: &Place<'s>, names: &Rc<Vec<String>>) -> Result<Value, SchemaError> {
+        let place = if self.num_excluded < MAX_EXCLUDED { self.behind_reference(at) } else { at.clone() };
+        let around = std::mem::replace(&mut self.sibling_names, Rc::clone(names));
+        self.num_excluded += 1;
+        let not = self.negated(&place, "oneOf", Sign::Not);
+        self.num_excluded -= 1;
+        self.sibling_names = around;
+        not
+    }
+
+    /// What a schema that is a mere reference leads to.
+    fn behind_reference(&self, at: &Place<'s>) -> Place<'s> {
+        let mut place = at.clone();
+        for _ in 0..MAX_REFERENCES {
+            let Some(map) = place.value.as_object().filter(|map| map.len() == 1) else { break };
+            let Some(target) = map.get("$ref").and_then(Value::as_str) else { break };
+            let Ok(path) = self.references.resolve(self.root, &place.path, target) else { break };
+            let Some(value) = self.root.pointer(&path) else { break };
+            place = Place { path, value };
+        }
+        place
+    }
+
+    /// The names that `properties` of schemas and of what applies beside them have.
+    fn names_in(&self, places: &[Place<'s>]) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut open: Vec<(Place<'s>, usize)> = places.iter().map(|at| (at.clone(), 0)).collect();
+        while let Some((at, depth)) = open.pop() {
+            let at = self.behind_reference(&at);
+            let Some(map) = at.value.as_object().filter(|_| depth < MAX_REFERENCES) else { continue };
+            let sent = Sent { path: &at.path, map };
+            open.extend(sent.children("allOf").into_iter().map(|part| (part, depth + 1)));
+            for (name, _) in sent.named("properties") {
+                if !names.contains(name) && names.len() < MAX_NAMES {
+                    names.push(name.clone());
+                }
+            }
+        }
+        names
     }
 
     fn are_disjoint(&mut self, one: &Value, other: &Value) -> bool {
@@ -85,9 +148,15 @@ impl<'s> Rewriter<'s> {
             return Ok(None);
         }
         let met = self.schema(&condition, "if", Sign::Is)?;
-        let unmet = self.negated(&condition, "if", Sign::Not).map_err(|error| {
-            sent.error("if", format!("the failure of `{}` is not supported as a condition", error.keyword))
-        })?;
+        // Where the failure is not known as a schema, the condition is met.
+        let unmet = match self.negated(&condition, "if", Sign::Not) {
+            Ok(unmet) => unmet,
+            Err(_) if met != Value::Bool(false) => never(),
+            Err(error) => {
+                let reason = format!("the failure of `{}` is not supported as a condition", error.keyword);
+                return Err(sent.error("if", reason));
+            }
+        };
         let branch = |this: &mut Self, at: Option<Place<'s>>, keyword| {
             at.map_or(Ok(Value::Bool(true)), |at| this.schema(&at, keyword, Sign::Is))
         };

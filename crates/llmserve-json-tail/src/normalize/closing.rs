@@ -172,7 +172,13 @@ impl Closing<'_> {
 
     /// A schema that applies beside others: its members and items are places.
     fn part(&self, schema: &Value) -> Result<Value, SchemaError> {
-        let Some(map) = schema.as_object() else { return Ok(schema.clone()) };
+        match schema.as_object() {
+            Some(map) => self.part_of_map(map),
+            None => Ok(schema.clone()),
+        }
+    }
+
+    fn part_of_map(&self, map: &Map<String, Value>) -> Result<Value, SchemaError> {
         self.num_schemas.set(self.num_schemas.get() + 1);
         if self.num_schemas.get() > MAX_SCHEMAS {
             let path = map.get(ORIGIN).and_then(Value::as_str).unwrap_or_default();
@@ -204,7 +210,7 @@ impl Closing<'_> {
     /// A place whose ways are too many to write out gets all names of all ways.
     fn with_many_ways(&self, map: &Map<String, Value>) -> Result<Value, SchemaError> {
         let mut schemas = Vec::new();
-        self.collect(&Value::Object(map.clone()), &mut schemas, &mut BTreeSet::new());
+        self.collect(map, &mut schemas, &mut BTreeSet::new());
         let rest =
             |schema: &Value| schema.get(REST_OF_MEMBERS).or_else(|| schema.get(REST_OF_ITEMS)).is_some();
         if schemas.iter().any(rest) {
@@ -212,25 +218,46 @@ impl Closing<'_> {
             let reason = "is not supported beside that many alternatives";
             return Err(SchemaError::new("unevaluatedProperties", path, reason));
         }
-        let schema = self.part(&Value::Object(map.clone()))?;
+        let schema = self.part_of_map(map)?;
         let parts = [schema].into_iter().chain(self.closing(&schemas)).collect();
         Ok(noted(all_of(parts), map))
     }
 
     /// All schemas that may apply in place.
-    fn collect(&self, schema: &Value, out: &mut Way, seen: &mut BTreeSet<String>) {
-        let Some(map) = schema.as_object() else { return };
-        out.push(schema.clone());
+    fn collect(&self, map: &Map<String, Value>, out: &mut Way, seen: &mut BTreeSet<String>) {
+        out.push(names_of(map));
         for part in ["allOf", "anyOf"].iter().filter_map(|keyword| map.get(*keyword)?.as_array()).flatten() {
-            self.collect(part, out, seen);
+            if let Some(part) = part.as_object() {
+                self.collect(part, out, seen);
+            }
         }
         if let Some(target) = map.get("$ref").and_then(Value::as_str)
             && seen.insert(target.to_owned())
         {
             let ways = Ways::new(self.definitions, self.root, &self.size_of_ways);
-            self.collect(ways.target(target), out, seen);
+            if let Some(target) = ways.target(target).as_object() {
+                self.collect(target, out, seen);
+            }
         }
     }
+}
+
+/// What a schema says of the members that an object may have, without what it says of their values.
+fn names_of(map: &Map<String, Value>) -> Value {
+    let mut out = Map::new();
+    for (keyword, value) in map {
+        let value = match (keyword.as_str(), value) {
+            ("properties" | "patternProperties", Value::Object(named)) => {
+                let is_open = |member: &Value| Value::Bool(*member != Value::Bool(false));
+                named.iter().map(|(name, member)| (name.clone(), is_open(member))).collect()
+            }
+            ("additionalProperties" | REST_OF_MEMBERS | REST_OF_ITEMS, _) => Value::Bool(true),
+            ("required" | "minProperties" | UNSEEN, value) => value.clone(),
+            _ => continue,
+        };
+        out.insert(keyword.clone(), value);
+    }
+    Value::Object(out)
 }
 
 /// Whether the objects of a way are closed: it names members, and does not mention others.

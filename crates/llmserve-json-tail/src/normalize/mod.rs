@@ -5,20 +5,18 @@
 //!
 //! - `references`: where a `$ref` leads. `positive`: a schema that has to match. `negative`: one that must not.
 //! - `alternatives`: `if`, `dependent...` and `oneOf` as choices; `disjoint` tells which branches exclude each
-//!   other. `contains`: an item somewhere. `unique`: `uniqueItems`. `names`: `propertyNames`. `patterns`: patterns
-//!   that overlap. `constants`: all strings but some.
+//!   other. `contains`: an item somewhere. `unique`: `uniqueItems`. `names`: `propertyNames`. `constants`: all
+//!   strings but some.
 //! - `closing`: `unevaluated...`, and objects without members that the schema does not name. `ways` has the
-//!   choices written out. `counts`: bounds on the number of members.
+//!   choices written out.
 
 mod alternatives;
 mod closing;
 mod constants;
 mod contains;
-mod counts;
 mod disjoint;
 mod names;
 mod negative;
-mod patterns;
 mod positive;
 mod references;
 mod unique;
@@ -30,7 +28,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::error::SchemaError;
-use super::keywords::{change_subschemas, for_each_subschema};
+use super::keywords::for_each_subschema;
 use references::References;
 
 /// The place of a subschema in the schema that was sent.
@@ -38,7 +36,7 @@ pub(super) const ORIGIN: &str = "x-origin";
 /// A subschema whose members and items do not count as evaluated: it stems from a negation.
 const UNSEEN: &str = "x-unseen";
 /// A subschema that leaves out documents: what it excludes may still match the schema that was sent.
-const NARROW: &str = "x-narrow";
+pub(super) const NARROW: &str = "x-narrow";
 /// `unevaluatedProperties` and `unevaluatedItems`, until `closing` settles them.
 const REST_OF_MEMBERS: &str = "x-rest-of-members";
 const REST_OF_ITEMS: &str = "x-rest-of-items";
@@ -83,7 +81,6 @@ impl Normal {
         {
             members.insert("$defs".to_owned(), Value::Object(definitions));
         }
-        change_subschemas(&mut schema, counts::write_out);
         Ok(Self { schema, sent: sent.clone() })
     }
 
@@ -195,6 +192,10 @@ struct Rewriter<'s> {
     num_schemas: usize,
     /// How many negations are around the schema that is being rewritten.
     num_negations: usize,
+    /// The names of members in the branches among which one is excluded.
+    sibling_names: Rc<Vec<String>>,
+    /// How many branches that are referred to are being excluded.
+    num_excluded: usize,
 }
 
 /// A subschema that is referred to: its place, whether it has to match, whether a negation is around it.
@@ -210,6 +211,8 @@ impl<'s> Rewriter<'s> {
             looked_up: HashMap::new(),
             num_schemas: 0,
             num_negations: 0,
+            sibling_names: Rc::default(),
+            num_excluded: 0,
         }
     }
 
@@ -329,6 +332,11 @@ fn any_of(mut schemas: Vec<Value>) -> Value {
         1 => schemas.swap_remove(0),
         _ => json!({"anyOf": schemas}),
     }
+}
+
+/// No value, though some that are left out would match.
+fn never() -> Value {
+    narrow(json!({"allOf": [false]}))
 }
 
 /// Marks a schema that leaves out documents.

@@ -5,10 +5,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::super::automaton::Automaton;
 use super::super::error::SchemaError;
 use super::super::language::{Language, Written};
 use super::positive::Draft;
-use super::{Place, Rewriter, Sent, Sign, all_of, any_of, constants, narrow};
+use super::{Place, Rewriter, Sent, Sign, all_of, any_of, constants, narrow, never};
 
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
@@ -23,6 +24,9 @@ impl<'s> Rewriter<'s> {
                 continue;
             }
             if is_left_out(sent, keyword) {
+                if keyword == "additionalProperties" {
+                    self.fail_by_siblings(sent, &mut ways)?;
+                }
                 left_out = Some(keyword);
                 continue;
             }
@@ -33,10 +37,33 @@ impl<'s> Rewriter<'s> {
             if ways.is_empty() {
                 return Err(sent.unsupported(keyword));
             }
-            ways.push(narrow(json!({"allOf": [false]})));
+            ways.push(never());
         }
+        // Members that are missing are what most often tells branches apart.
+        ways.sort_by_key(|way| !is_absence(way));
         let ways = ways.into_iter().map(|way| self.object(sent.path, way)).collect();
         Ok(any_of(ways))
+    }
+
+    /// Adds the ways in which members that other branches name break `additionalProperties`.
+    fn fail_by_siblings(&mut self, sent: &Sent<'s, '_>, ways: &mut Vec<Value>) -> Result<(), SchemaError> {
+        let Some(at) = sent.child("additionalProperties") else { return Ok(()) };
+        let own: Vec<&String> = sent.named("properties").into_iter().map(|(name, _)| name).collect();
+        let patterns = sent.named("patternProperties");
+        let tables: Option<Vec<Automaton>> =
+            patterns.iter().map(|(pattern, _)| Automaton::of_search(pattern)).collect();
+        let Some(tables) = tables else { return Ok(()) };
+        let names = self.sibling_names.clone();
+        for name in names.iter().filter(|name| !own.contains(name)) {
+            if tables.iter().any(|table| table.matches(name)) {
+                continue;
+            }
+            let fails = self.fails_within(&at, "additionalProperties")?;
+            if fails != Value::Bool(false) {
+                ways.push(json!({"type": "object", "required": [name], "properties": {name: fails}}));
+            }
+        }
+        Ok(())
     }
 
     /// Adds the ways in which a value may break `keyword`.
@@ -68,7 +95,7 @@ impl<'s> Rewriter<'s> {
             }
             "properties" => {
                 for (name, at) in sent.named("properties") {
-                    let fails = self.schema(&at, "properties", Sign::Not)?;
+                    let fails = self.fails_within(&at, "properties")?;
                     if fails != Value::Bool(false) {
                         ways.push(json!({"type": "object", "required": [name], "properties": {name: fails}}));
                     }
@@ -78,6 +105,14 @@ impl<'s> Rewriter<'s> {
             _ => self.fail_in_place(sent, keyword, ways)?,
         }
         Ok(())
+    }
+
+    /// The failure of a member or an item, which has no siblings.
+    fn fails_within(&mut self, at: &Place<'s>, keyword: &str) -> Result<Value, SchemaError> {
+        let around = std::mem::take(&mut self.sibling_names);
+        let fails = self.schema(at, keyword, Sign::Not);
+        self.sibling_names = around;
+        fails
     }
 
     fn fail_items(
@@ -90,13 +125,13 @@ impl<'s> Rewriter<'s> {
         let prefix = if is_tuple { "items" } else { "prefixItems" };
         if keyword == prefix {
             for (index, at) in sent.children(prefix).iter().enumerate() {
-                ways.extend(item_at(index, self.schema(at, prefix, Sign::Not)?));
+                ways.extend(item_at(index, self.fails_within(at, prefix)?));
             }
         } else if (keyword == "items" || is_tuple)
             && let Some(at) = sent.child(keyword)
         {
             let first = sent.children(prefix).len();
-            let fails = self.schema(&at, keyword, Sign::Not)?;
+            let fails = self.fails_within(&at, keyword)?;
             for index in first..first + super::contains::MAX_PLACES {
                 ways.extend(item_at(index, self.copy(&fails, sent.path)?).map(narrow));
             }
@@ -157,6 +192,12 @@ impl<'s> Rewriter<'s> {
     }
 }
 
+/// Whether a schema asks for no more than that a member is missing.
+fn is_absence(way: &Value) -> bool {
+    let members = way.get("properties").and_then(Value::as_object).into_iter().flatten();
+    way.get("required").is_none() && members.into_iter().any(|(_, member)| *member == Value::Bool(false))
+}
+
 /// Whether a keyword may fail in a way that the normal form does not have.
 fn is_left_out(sent: &Sent<'_, '_>, keyword: &str) -> bool {
     match keyword {
@@ -186,7 +227,7 @@ fn other_types(sent: &Sent<'_, '_>, value: &Value) -> Result<Option<Value>, Sche
     let others: Vec<&str> = TYPES.into_iter().filter(|kind| !is_named(kind)).collect();
     let leaves_out = names.contains(&"integer") && !names.contains(&"number");
     Ok(match (others.is_empty(), leaves_out) {
-        (true, true) => Some(narrow(json!({"allOf": [false]}))),
+        (true, true) => Some(never()),
         (true, false) => None,
         (false, true) => Some(narrow(json!({"type": others}))),
         (false, false) => Some(json!({"type": others})),

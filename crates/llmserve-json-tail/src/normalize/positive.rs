@@ -134,9 +134,6 @@ impl<'s> Rewriter<'s> {
         for (name, at) in sent.named(keyword) {
             members.insert(name.clone(), self.schema(&at, keyword, Sign::Is)?);
         }
-        if keyword == "patternProperties" {
-            members = self.told_apart(sent, members)?;
-        }
         Ok(Value::Object(members))
     }
 

@@ -13,6 +13,8 @@ const MAX_WAYS: usize = 64;
 const MAX_STEPS: usize = 20_000;
 /// Maximum size of the ways of all places of a schema together.
 const MAX_SIZE: usize = 400_000;
+/// So many steps take as long as writing out one value.
+const STEPS_PER_VALUE: usize = 2;
 /// Maximum nesting of what applies in place.
 const MAX_DEPTH: usize = 256;
 
@@ -44,8 +46,8 @@ impl<'d> Ways<'d> {
     }
 }
 
-impl Ways<'_> {
-    pub(super) fn target(&self, reference: &str) -> &Value {
+impl<'d> Ways<'d> {
+    pub(super) fn target(&self, reference: &str) -> &'d Value {
         let name = reference.strip_prefix("#/$defs/");
         name.and_then(|name| self.definitions.get(name)).unwrap_or(self.root)
     }
@@ -85,8 +87,8 @@ impl Ways<'_> {
                 Ok(vec![ways.into_iter().flatten().collect()])
             }
             "$ref" => {
-                let target = self.target(value.as_str().unwrap_or_default()).clone();
-                Ok(vec![self.of(&target)?])
+                let target = self.target(value.as_str().unwrap_or_default());
+                Ok(vec![self.of(target)?])
             }
             _ => Ok(Vec::new()),
         }
@@ -94,7 +96,8 @@ impl Ways<'_> {
 
     fn pay(&mut self, steps: usize) -> Result<(), TooMany> {
         self.num_steps = self.num_steps.saturating_add(steps);
-        if self.num_steps > MAX_STEPS { Err(TooMany) } else { Ok(()) }
+        self.size.set(self.size.get() + steps / STEPS_PER_VALUE);
+        if self.num_steps > MAX_STEPS || self.size.get() > MAX_SIZE { Err(TooMany) } else { Ok(()) }
     }
 
     /// All pairs but those that exclude each other.

@@ -27,14 +27,13 @@ pub(super) struct Schema {
     pub(super) sources: Vec<Source>,
     /// The place of each: a JSON pointer.
     pub(super) paths: Vec<String>,
-    pub(super) patterns: Patterns,
 }
 
 /// Reads `root` and everything that it refers to.
 ///
 /// # Errors
 /// The first keyword that is malformed or cannot be honoured.
-pub(super) fn read(root: &Value) -> Result<Schema, SchemaError> {
+pub(super) fn read(root: &Value) -> Result<(Schema, Patterns), SchemaError> {
     if matches!(root, Value::Bool(false)) {
         return Err(SchemaError::new("schema", "", "`false` allows no document"));
     }
@@ -47,7 +46,7 @@ pub(super) fn read(root: &Value) -> Result<Schema, SchemaError> {
         };
     }
     reference::refuse_empty_cycles(&reader.sources, &reader.paths)?;
-    Ok(Schema { sources: reader.sources, paths: reader.paths, patterns: reader.patterns })
+    Ok((Schema { sources: reader.sources, paths: reader.paths }, reader.patterns))
 }
 
 /// Something that still has to be read.

@@ -36,7 +36,9 @@ pub(super) fn number(fields: &Fields<'_, '_>) -> Result<NumberRule, SchemaError>
     if let Some(value) = fields.map.get("multipleOf") {
         let step = value.as_f64().filter(|step| *step > 0.0);
         let step = step.ok_or_else(|| fields.wrong("multipleOf", "a number above 0", value))?;
-        rule.multiples.extend(Decimal::new(step));
+        let too_long =
+            || fields.error("multipleOf", "the number has too many digits for a grammar".to_owned());
+        rule.multiples.push(Decimal::new(step).ok_or_else(too_long)?);
     }
     Ok(rule)
 }

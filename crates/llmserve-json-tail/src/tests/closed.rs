@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::super::{ByteJudge, Normal, Objects};
+use super::super::{ByteJudge, Normal, Objects, Outline};
 use super::rescue::judge_of;
 
 /// Whether closed objects allow a document.
 fn allows(schema: &Value, document: &Value) -> bool {
     let normal = Normal::new(schema, Objects::Closed).unwrap();
-    judge_of(&normal).unwrap().accepts(document.to_string().as_bytes())
+    judge_of(&Outline::compile(&normal).unwrap()).unwrap().accepts(document.to_string().as_bytes())
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn schema(random: &mut Random, depth: usize) -> Value {
 fn follow(schema: &Value, objects: Objects, random: &mut Random) -> bool {
     let Ok(normal) = Normal::new(schema, objects) else { return false };
     let Ok(outline) = Outline::compile(&normal) else { return false };
-    let Ok(mut judge) = judge_of(&normal) else { return false };
+    let Ok(mut judge) = judge_of(&outline) else { return false };
     let validator = validator(schema);
     let mut walk = Walk::new(std::sync::Arc::new(outline));
     for _ in 0..20 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::{ByteJudge, Normal, Objects, Progress, Search, Walk, find_tail, for_grammar};
+use super::super::{ByteJudge, Outline, Progress, Search, Walk, find_tail};
 use super::compiled;
 use super::corpus::schemas;
 use super::judge::ByteMatcher;
@@ -22,12 +22,13 @@ fn walks() -> u64 {
 }
 
 pub(super) fn judge(schema: &Value) -> Result<ByteMatcher, String> {
-    judge_of(&Normal::new(schema, Objects::Open).map_err(|error| error.to_string())?)
+    judge_of(&compiled(schema).map_err(|error| error.to_string())?)
 }
 
-pub(super) fn judge_of(schema: &Normal) -> Result<ByteMatcher, String> {
+pub(super) fn judge_of(outline: &Outline) -> Result<ByteMatcher, String> {
     let factory = ByteMatcher::factory().map_err(|error| error.to_string())?;
-    let grammar = llguidance::api::TopLevelGrammar::from_json_schema(for_grammar(schema));
+    let grammar = outline.grammar().map_err(|error| error.to_string())?;
+    let grammar = llguidance::api::TopLevelGrammar::from_json_schema(grammar);
     ByteMatcher::new(&factory, GrammarInit::Serialized(grammar)).map_err(|error| error.to_string())
 }
 

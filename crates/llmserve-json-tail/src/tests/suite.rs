@@ -82,7 +82,7 @@ impl Judges {
     fn new(schema: &Value, objects: Objects) -> Result<Self, String> {
         let normal = Normal::new(schema, objects).map_err(|error| error.to_string())?;
         let outline = Outline::compile(&normal).map_err(|error| error.to_string())?;
-        Ok(Self { grammar: rescue::judge_of(&normal)?, walk: Walk::new(Arc::new(outline)) })
+        Ok(Self { grammar: rescue::judge_of(&outline)?, walk: Walk::new(Arc::new(outline)) })
     }
 
     fn accept(&mut self, text: &str) -> bool {

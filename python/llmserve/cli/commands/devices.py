@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
 from pathlib import Path
 from typing import Any
 
-from llmserve import __version__
-from llmserve.cli.output import print_facts, print_json
+from llmserve import __version__, _core
+from llmserve.cli.output import print_facts, print_json, print_table
 from llmserve.server.machine import memory_bytes
 from llmserve.server.units import shown_bytes
 
 HELP = "show the processor and the memory that models run on"
 DESCRIPTION = (
-    "Shows the processor with the features that matter for models, the cores that this process may use, and "
-    "the memory. The device that computes a loaded model is in the output of serve and of ps."
+    "Shows the processor with the features that matter for models, the cores that this process may use, the "
+    "memory, and llama.cpp's backends with their devices, also backends without any. The device that "
+    "computes a loaded model is in the output of serve and of ps."
 )
 
 _FEATURES = (  # noqa: SIM905
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what there is."""
-    found = _machine()
+    found = _machine() | {"backends": _core.backends()}
     if arguments.json:
         print_json(found)
         return 0
@@ -46,7 +48,31 @@ def run(arguments: argparse.Namespace) -> int:
             ("memory", _memory_text(found)),
         ]
     )
+    sys.stdout.write("\n")
+    print_table(
+        ("BACKEND", "DEVICE", "KIND", "MEMORY", "FREE", "MODULE"),
+        [row for backend in found["backends"] for row in _rows(backend)],
+        right=(3, 4),
+    )
     return 0
+
+
+def _rows(backend: dict[str, Any]) -> list[tuple[str, ...]]:
+    """A line for each device, or one that says why there is none."""
+    module = backend["module"] or "built in"
+    if not backend["devices"]:
+        return [(backend["name"], backend["failure"] or "no device", "", "", "", module)]
+    return [
+        (
+            backend["name"],
+            f"{device['name']}: {device['description']}",
+            device["kind"].replace("_", " "),
+            shown_bytes(device["total_bytes"]),
+            shown_bytes(device["free_bytes"]),
+            module,
+        )
+        for device in backend["devices"]
+    ]
 
 
 def _memory_text(found: dict[str, Any]) -> str:

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from llmserve.cli.errors import CommandError
-from llmserve.cli.gguf_header import read_header
 from llmserve.cli.model_names import known_models
 from llmserve.cli.output import print_json, print_table
+from llmserve.server.model_header import HeaderError, read_header
 from llmserve.server.settings import parse_settings
 from llmserve.server.units import shown_bytes, shown_count
 
@@ -54,7 +53,7 @@ def _described(name: str, path: Path) -> dict[str, Any]:
     model: dict[str, Any] = {"name": name, "path": str(path)}
     try:
         header = read_header(path)
-    except CommandError as error:
+    except HeaderError as error:
         return {**model, "error": str(error).partition("\n")[0]}
     return {
         **model,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from llmserve.cli.errors import CommandError
 from llmserve.cli.model_names import find_model
-from llmserve.server.model_files import parts
+from llmserve.server.model_files import parts, remove_model
 from llmserve.server.settings import parse_settings
 from llmserve.server.units import shown_bytes
 
@@ -39,10 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write("nothing was removed\n")
         return 1
     try:
-        for file in files:
-            file.unlink()
-        if folder not in known and not any(folder.iterdir()):
-            folder.rmdir()
+        remove_model(path, settings.model_folders)
     except OSError as error:
         raise CommandError(f"{path} cannot be removed: {error.strerror or error}") from None
     sys.stdout.write(f"removed {path}\n")

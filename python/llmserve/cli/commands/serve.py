@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from llmserve.cli.certificate import check_certificate
 from llmserve.cli.downloads import fetch_default, fetch_named
@@ -15,6 +17,7 @@ from llmserve.cli.listening import take_address
 from llmserve.cli.model_names import find_model
 from llmserve.cli.run_file import run_file
 from llmserve.cli.setting_options import add_setting, given_settings
+from llmserve.cli.supervision import Supervisor
 from llmserve.server.download import DEFAULT_MODEL
 from llmserve.server.early_load import EarlyLoad
 from llmserve.server.logs import ENGINE_LINES, configure_logging
@@ -61,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="repository of Hugging Face to download the model from, as for llmserve pull: ORG/REPO, or "
         "ORG/REPO:Q4_K_M for a quantization",
     )
+    groups["server"].add_argument(
+        "--supervise",
+        action="store_true",
+        help="serve in a child process, and start another when it is killed, perhaps for want of memory; "
+        "connections wait meanwhile",
+    )
     for variable in VARIABLES:
         add_setting(groups[variable.group], variable.name)
 
@@ -79,6 +88,12 @@ def run(arguments: argparse.Namespace) -> int:
     sockets = take_address(settings)
     if (model := _model(settings, overrides.get("model"), arguments.hf_repo)) is not None:
         settings = parse_settings(os.environ, {**overrides, "model": model})
+    if arguments.supervise:
+        return Supervisor(partial(_serve, settings, sockets)).run()
+    return _serve(settings, sockets)
+
+
+def _serve(settings: Settings, sockets: Sequence[socket.socket]) -> int:
     configure_logging(settings.log_level, settings.log_format)
     ENGINE_LINES.hides_failed_loads = True
     early_load = EarlyLoad.of(settings)

@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from llmserve.cli.gguf_header import Header, read_header
+from llmserve import _core
 from llmserve.cli.model_names import find_model
 from llmserve.cli.output import bold, print_facts, print_json, print_table
-from llmserve.server.kv_memory import cell_bytes, grows_per_token
+from llmserve.errors import LoadError
+from llmserve.model_config import KvType, ModelConfig
+from llmserve.server.model_header import Header, read_header
 from llmserve.server.settings import parse_settings
 from llmserve.server.units import shown_bytes, shown_count
 
@@ -22,7 +24,7 @@ DESCRIPTION = (
 )
 
 _LENGTHS = (2048, 4096, 8192, 16384, 32768, 65536, 131072)
-_CACHE_TYPES = ("f16", "q8_0")
+_CACHE_TYPES: tuple[KvType, ...] = ("f16", "q8_0")
 _SHOWN_LENGTH = 60
 
 
@@ -67,7 +69,7 @@ def _print(path: Path, header: Header) -> None:
         ("chat template", _shown_template(header.chat_template)),
     ]
     print_facts([fact for fact in facts if fact[1]])
-    memory = _memory(header)
+    memory = _memory(path, header)
     if not memory:
         sys.stdout.write("\nIts memory does not follow from the length of the context.\n")
         return
@@ -81,25 +83,27 @@ def _print(path: Path, header: Header) -> None:
     print_table(("CONTEXT", *(f"KV {kind.upper()}" for kind in _CACHE_TYPES)), rows, right=(0, 1, 2))
 
 
-def _memory(header: Header) -> list[dict[str, int]]:
+def _memory(path: Path, header: Header) -> list[dict[str, int]]:
     """The memory at several context lengths; none if that cannot be told from the header."""
-    if not grows_per_token(header.architecture, header.metadata):
+    of_one = {kind: size for kind in _CACHE_TYPES if (size := _bytes_per_token(path, kind)) is not None}
+    if len(of_one) < len(_CACHE_TYPES):
         return []
-    of_one = {kind: cell_bytes(header.architecture, header.metadata, kind, kind) for kind in _CACHE_TYPES}
     trained = header.context_length or max(_LENGTHS)
     lengths = sorted({length for length in _LENGTHS if length < trained} | {min(trained, max(_LENGTHS))})
     return [
         {
             "context_length": length,
-            **{
-                f"bytes_{kind}": header.size_bytes + int(length * size)
-                for kind, size in of_one.items()
-                if size is not None
-            },
+            **{f"bytes_{kind}": header.size_bytes + length * size for kind, size in of_one.items()},
         }
         for length in lengths
-        if None not in of_one.values()
     ]
+
+
+def _bytes_per_token(path: Path, kind: KvType) -> int | None:
+    try:
+        return _core.kv_bytes_per_token(path, ModelConfig(kv_type_k=kind, kv_type_v=kind))
+    except LoadError:
+        return None  # the rest of the header can be shown, whatever a load makes of it
 
 
 def _object(path: Path, header: Header) -> dict[str, Any]:
@@ -114,7 +118,7 @@ def _object(path: Path, header: Header) -> dict[str, Any]:
         "size_bytes": header.size_bytes,
         "context_length": header.context_length,
         "chat_template": header.chat_template,
-        "memory": _memory(header),
+        "memory": _memory(path, header),
         "metadata": header.metadata,
     }
 

@@ -5,9 +5,10 @@ gives tools to models whose template has none, `planning` makes the prompt and a
 one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`; tokens
 at the border of two segments are a `carry`. Where arguments of calls stand between tags, `argument_rules`
 says what each may be, `argument_values` makes JSON of its text, and a `tagged_call` joins them to whole
-arguments; `call_price` is what a call takes at least, and `reserve` what reasoning leaves to others. What
-clients send is read by `tool_choice`, `messages` and `json_formats`, in the form that most dialects share;
-`naming` has their names for messages.
+arguments; `call_price` is what a call takes at least, and `reserve` what reasoning leaves to others; a
+`reasoning_limit` is how long it may be. What clients send is read by `tool_choice`, `messages` and
+`json_formats`, in the form that most dialects share; `naming` has their names for
+messages.
 """
 
 from llmserve.server.conversation.pieces import (
@@ -20,6 +21,7 @@ from llmserve.server.conversation.pieces import (
     Words,
 )
 from llmserve.server.conversation.planning import Conversation, check_plan, plan_turn
+from llmserve.server.conversation.reasoning_limit import ReasoningLimit
 from llmserve.server.conversation.tools import Tool
 from llmserve.server.conversation.turn import Turn
 from llmserve.server.conversation.turn_plan import TurnPlan
@@ -30,6 +32,7 @@ __all__ = [
     "Conversation",
     "Piece",
     "Reasoning",
+    "ReasoningLimit",
     "Tag",
     "Tool",
     "Turn",

@@ -1,7 +1,7 @@
 """Tools for models whose chat template has no place for them: they come as text.
 
-The model is told of the tools in a system message, its calls stand in its own turns, and results come as
-messages of the user.
+The model is told of the tools in a system message, or in the user's first one where the template takes no
+other, its calls stand in its own turns, and results come as messages of the user.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llmserve.server.conversation.alternation import with_text_of_user
 from llmserve.server.conversation.tools import Tool
 
 _INTRODUCTION = (
@@ -19,13 +20,17 @@ _INTRODUCTION = (
 )
 
 
-def with_tools(messages: Sequence[Mapping[str, Any]], tools: Sequence[Tool]) -> list[dict[str, Any]]:
+def with_tools(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Tool], *, has_system: bool = True
+) -> list[Mapping[str, Any]]:
     """Messages in which tools, calls and results are text."""
-    shown = [_message(message) for message in messages]
+    shown: list[Mapping[str, Any]] = [_message(message) for message in messages]
     if not tools:
         return shown
     lines = [json.dumps(tool.template_form["function"], ensure_ascii=False) for tool in tools]
     text = "\n".join([_INTRODUCTION, *lines])
+    if not has_system:
+        return with_text_of_user(shown, text)
     if shown and shown[0].get("role") in ("system", "developer"):
         content = shown[0].get("content") or ""
         if isinstance(content, str):

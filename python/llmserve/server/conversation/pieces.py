@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from llmserve.types import FinishReason, PromptToken, Timings, Token, Usage
+from llmserve.types import FinishReason, PromptProgress, PromptToken, Timings, Token, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Words:
 
     text: str
     tokens: tuple[Token, ...]
+    progress: PromptProgress | None = None
+    """Before the first words: how much of the prompt is computed, if that was requested."""
 
 
 @dataclass(frozen=True, slots=True)

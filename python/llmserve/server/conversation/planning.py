@@ -14,11 +14,14 @@ from llmserve.engine import Engine
 from llmserve.errors import InvalidParameterError, TemplateError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation import fallback
+from llmserve.server.conversation.alternation import alternating
+from llmserve.server.conversation.call_ids import with_short_ids
 from llmserve.server.conversation.call_price import CallPrice, price_calls
 from llmserve.server.conversation.checking import check_tools, price_arguments
 from llmserve.server.conversation.known_formats import format_of
 from llmserve.server.conversation.naming import client_field
 from llmserve.server.conversation.reasoning import ReasoningTags, tags_of
+from llmserve.server.conversation.reasoning_limit import NO_LIMIT, ReasoningLimit
 from llmserve.server.conversation.reserve import reserve_of
 from llmserve.server.conversation.roles import text_of, with_known_roles
 from llmserve.server.conversation.tagged_call import PricedArgument
@@ -54,6 +57,7 @@ class Conversation:
     """Further variables for the chat template, and its options."""
     keeps_blanks: bool = False
     """Whether the blanks around reasoning are wanted."""
+    reasoning_limit: ReasoningLimit = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class _Takes:
 
     shows_tools: bool
     shows_calls_and_results: bool
+    has_system: bool
     takes_systems: bool
     format: ToolFormat
     tags: ReasoningTags | None
@@ -73,6 +78,7 @@ def _found(source: str) -> _Takes:
     return _Takes(
         takes.shows_tools,
         shows_calls_and_results,
+        takes.shows_systems,
         takes.takes_systems,
         format_of(source),
         tags_of(source),
@@ -95,9 +101,15 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     in_template: list[dict[str, Any]] | None = [tool.template_form for tool in tools] or None
     tool_format = takes.format
     if tools and not takes.shows_tools:
-        messages, in_template, tool_format = fallback.with_tools(messages, tools), None, PLAIN
+        messages, in_template, tool_format = (
+            fallback.with_tools(messages, tools, has_system=takes.has_system),
+            None,
+            PLAIN,
+        )
     elif _has_calls(messages) and not takes.shows_calls_and_results:
-        messages = fallback.with_tools(messages, ())
+        messages = fallback.with_tools(messages, (), has_system=takes.has_system)
+    if tool_format.id_style == "short":
+        messages = with_short_ids(messages)
     await _check_documents(conversation, source)
     prices, arguments = await _priced(engine, conversation, tool_format)
     prompt = await _prompt(engine, conversation, messages, in_template)
@@ -113,6 +125,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
         prices=prices,
         tags=takes.tags,
         keeps_blanks=conversation.keeps_blanks,
+        reasoning_limit=conversation.reasoning_limit,
         continued=_continued(conversation),
     )
     return replace(plan, reserve=await reserve_of(engine, plan))
@@ -148,6 +161,9 @@ async def _prompt(
     except InvalidParameterError as error:
         raise error.named(client_field(error.field, conversation.names, num_merged)) from None
     except TemplateError:
+        with contextlib.suppress(TemplateError, InvalidParameterError):
+            if len(joined := alternating(messages)) < len(messages):
+                return await render(joined)
         late = {index for index, message in enumerate(messages) if index and message.get("role") == "system"}
         with contextlib.suppress(TemplateError):
             if late:

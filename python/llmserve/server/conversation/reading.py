@@ -40,15 +40,20 @@ class SegmentReader:
 
     def begin(self) -> list[Piece]:
         """The pieces that come before the output."""
-        state, pieces = self._state, self._tag()
+        state, pieces = self._state, self._inserted()
         if state.tool is not None and self._begins_call():
             state.begun = ""
             pieces.append(CallBegin(state.num_calls, state.call_id, state.tool.name))
         return pieces
 
-    def _tag(self) -> list[Piece]:
-        tag, self._state.tag = self._state.tag, ""
-        return [Tag(tag)] if tag else []
+    def _inserted(self) -> list[Piece]:
+        state, pieces = self._state, list[Piece]()
+        if state.inserted:
+            pieces.append(Reasoning(state.inserted))
+        if state.tag:
+            pieces.append(Tag(state.tag))
+        state.inserted = state.tag = ""
+        return pieces
 
     def _begins_call(self) -> bool:
         call = self._state.call
@@ -85,7 +90,7 @@ class SegmentReader:
 
     def unshown(self, carried: str) -> list[Piece]:
         """What was written for a segment that does not fit any more: text, or the beginning of a call."""
-        state, pieces = self._state, self._tag()
+        state, pieces = self._state, self._inserted()
         if carried:
             pieces += self._shown(Delta(text=carried, tokens=()))
         if not state.begun:

@@ -41,13 +41,15 @@ class SegmentRequests:
         plan, state = self._plan, self._state
         params = self._params(budget)
         room = await self._thinking_room(budget)
-        if state.step == "think" and room == 0:
+        left = [limit for limit in (room, state.thinking_left) if limit is not None]
+        if state.step == "think" and 0 in left:
             await state.close_thought()
         if state.step == "constrained":
             return await self._constrained(params)
         if state.step == "think":
             tags = [plan.tags.close, plan.tags.open] if plan.tags else []
-            return await self._free(_limited(params, room).replace(stop=(), logprobs=None), tags)
+            limited = _limited(params, min(left, default=None))
+            return await self._free(limited.replace(stop=(), logprobs=None), tags)
         if state.step == "name":
             state.candidates, room = self._candidates(budget)
             pattern = plan.format.name_pattern(tool.name for tool in state.candidates)
@@ -164,12 +166,18 @@ class SegmentRequests:
         """The turn's parameters without their constraint."""
         params = self._plan.params
         seed, prompt_logprobs = params.seed, params.prompt_logprobs
-        if self._state.num_segments > 0:
+        is_first = self._state.num_segments == 0
+        if not is_first:
             # Draws are keyed by the number of tokens in the segment: the same seed would repeat them.
             seed = ((seed or 0) + self._state.num_segments * _SEED_STEP) % 2**64
             prompt_logprobs = None
         free = params.replace(
-            json_schema=None, regex=None, grammar=None, seed=seed, prompt_logprobs=prompt_logprobs
+            json_schema=None,
+            regex=None,
+            grammar=None,
+            seed=seed,
+            prompt_logprobs=prompt_logprobs,
+            prompt_progress=params.prompt_progress and is_first,
         )
         return _limited(free, budget)
 

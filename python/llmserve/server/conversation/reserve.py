@@ -13,10 +13,9 @@ async def reserve_of(engine: Engine, plan: TurnPlan) -> Reserve:
     """What the reasoning of a turn must leave. Raises what `Stream.accepted` raises."""
     if plan.tags is None or not plan.must_answer:
         return NO_RESERVE
-    tags = plan.tags
-    end = len(
-        await engine.tokenize("".join((tags.close, tags.after_close, *tags.hidden[:1])), add_special=False)
-    )
+    tags, words = plan.tags, plan.reasoning_limit.message or ""
+    texts = "".join((words, tags.close, tags.after_close, *tags.hidden[:1]))
+    end = len(await engine.tokenize(texts, add_special=False))
     if plan.mode != "required":
         try:
             return Reserve(await shortest(engine, _constraint(plan.params)), end)
@@ -24,8 +23,8 @@ async def reserve_of(engine: Engine, plan: TurnPlan) -> Reserve:
             return NO_RESERVE  # the engine refuses the request itself
     name = min(plan.prices, key=lambda name: plan.prices[name].whole)
     begin = await engine.tokenize(plan.format.head + name + plan.format.after_name, add_special=False)
-    texts = sum(priced.num_tag_tokens for priced in plan.arguments.get(name, ()))
-    return Reserve(plan.prices[name].whole, end + len(begin) + texts)
+    around = sum(priced.num_tag_tokens for priced in plan.arguments.get(name, ()))
+    return Reserve(plan.prices[name].whole, end + len(begin) + around)
 
 
 def _constraint(params: SamplingParams) -> dict[str, str]:

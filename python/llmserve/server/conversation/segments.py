@@ -82,7 +82,7 @@ class Segment:
     async def next(self) -> Delta | None:
         """The next output, `None` after the last; a dropped segment has none."""
         while (delta := await anext(self.stream, None)) is not None:
-            if self._goes_on is None:
+            if self._goes_on is None or delta.progress is not None:
                 return delta
             self._held.append(delta)
             words = "".join(delta.text for delta in self._held).lstrip()

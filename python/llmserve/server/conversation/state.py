@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
-import string
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llmserve.engine import Engine
+from llmserve.server.conversation.call_ids import letters_of
 from llmserve.server.conversation.carry import Carry, before, behind
 from llmserve.server.conversation.segments import Cue
 from llmserve.server.conversation.tools import Tool
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 Step: TypeAlias = Literal["think", "answer", "constrained", "name", "arguments", "tagged", "more"]
 """What a segment is for: reasoning, free text (or what may come before a document), the document itself,
 a tool's name, its arguments, a part of those between tags, or whether another call follows."""
-
-_ID_LETTERS = string.ascii_letters + string.digits
 
 
 class TurnState:
@@ -43,6 +40,12 @@ class TurnState:
         """Likewise of the answer, or of its last message."""
         self.has_opened = False
         """Whether the model has written what begins the answer."""
+        self.thinking_left = plan.reasoning_limit.max_tokens
+        """The tokens of reasoning that are left; `None`: no limit of their own."""
+        self.last_words = plan.reasoning_limit.message or ""
+        """What will be inserted where reasoning is closed at that limit."""
+        self.inserted = ""
+        """The words that were, until they are shown."""
         self.tag = ""
         """The tag that came before the next segment."""
         self.begun = ""
@@ -137,10 +140,25 @@ class TurnState:
         self.tool = tools[0] if len(tools) == 1 else None
         self.step = "name" if self.tool is None else "arguments"
         self.call = None
-        self._id_letters = "".join(secrets.choice(_ID_LETTERS) for _ in range(9))
+        self._id_letters = self._drawn_letters()
+
+    def _drawn_letters(self) -> str:
+        """Letters of an id, the same for the same request: some templates show it before the call's name."""
+        params = self._plan.params
+        seed = 0 if params.temperature == 0 else params.seed
+        return letters_of(f"{seed} {params.choice_index} {self.num_calls} {self._plan.prompt.text}")
+
+    def count_thought(self, num_tokens: int) -> None:
+        """Counts tokens of reasoning."""
+        if self.thinking_left is not None:
+            self.thinking_left = max(0, self.thinking_left - num_tokens)
 
     async def close_thought(self) -> None:
-        """Ends reasoning that leads to a document or a required call."""
+        """Ends reasoning at its limit, or where a document or a required call must follow."""
+        if self.thinking_left == 0 and self.last_words:
+            words, self.last_words = self.last_words, ""
+            ids = await self._engine.tokenize(words, add_special=False, parse_special=False)
+            self.ids, self.carry, self.inserted = [*await self.with_text(""), *ids], Carry(), words
         tags = self._plan.tags
         self.tag = tags.close if tags else ""
         await self.put(tags.close + tags.after_close if tags else "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llmserve.server.conversation.json_formats import schema_text
@@ -26,9 +27,20 @@ def read_tools(tools: Sequence[Mapping[str, Any]], *, is_nested: bool) -> tuple[
     Raises:
         FieldError: One of the tools is not a function.
     """
+    return distinct_tools(tools, functools.partial(_tool, is_nested=is_nested))
+
+
+def distinct_tools(
+    tools: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any], str], Tool]
+) -> tuple[Tool, ...]:
+    """What a dialect's `read` makes of each of `tools`, given with its name in the request.
+
+    Raises:
+        FieldError: There are too many, or two have one name.
+    """
     if len(tools) > MAX_TOOLS:
         raise FieldError("tools", f"must have at most {MAX_TOOLS} tools, got {len(tools)}", limit=MAX_TOOLS)
-    made = tuple(_tool(tool, f"tools[{index}]", is_nested=is_nested) for index, tool in enumerate(tools))
+    made = tuple(read(tool, f"tools[{index}]") for index, tool in enumerate(tools))
     names = [tool.name for tool in made]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -50,11 +62,20 @@ def _tool(tool: Mapping[str, Any], where: str, *, is_nested: bool) -> Tool:
         raise FieldError(f"{where}.function", "is required")
     if function.get("input_schema") is not None:
         raise FieldError(f"{where}.input_schema", "is not a field of a function: use parameters")
+    return read_function(function, where, "parameters")
+
+
+def read_function(function: Mapping[str, Any], where: str, schema_field: str) -> Tool:
+    """A function whose arguments are described by a field of this name.
+
+    Raises:
+        FieldError: A field is wrong.
+    """
     return Tool(
         name=_name(function.get("name"), f"{where}.name"),
         description=_description(function.get("description"), f"{where}.description"),
-        parameters=_parameters(function.get("parameters"), f"{where}.parameters"),
-        parameters_field=f"{where}.parameters",
+        parameters=_parameters(function.get(schema_field), f"{where}.{schema_field}"),
+        parameters_field=f"{where}.{schema_field}",
     )
 
 

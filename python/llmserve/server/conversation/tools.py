@@ -10,6 +10,9 @@ ToolMode: TypeAlias = Literal["none", "auto", "required"]
 """Whether the turn has calls: never, as the model likes, or always."""
 
 
+_WITHOUT_NAMES = frozenset({"$schema", "type", "title", "description", "properties", "required"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A function with its arguments as a JSON Schema."""
@@ -24,7 +27,7 @@ class Tool:
     @property
     def schema(self) -> Mapping[str, Any]:
         """The schema that the arguments must match, always one of an object."""
-        if self.parameters is None:
+        if self.parameters is None or _names_none(self.parameters):
             return {"type": "object", "properties": {}, "additionalProperties": False}
         schema: Mapping[str, Any] = {"type": "object", **self.parameters}
         return schema
@@ -35,3 +38,10 @@ class Tool:
         function: dict[str, Any] = {"name": self.name, "description": self.description or ""}
         function["parameters"] = self.parameters or {"type": "object", "properties": {}}
         return {"type": "function", "function": function}
+
+
+def _names_none(parameters: Mapping[str, Any]) -> bool:
+    """Whether a schema is that of a function without parameters: its properties are an empty object, and
+    nothing else in it mentions any."""
+    is_empty = parameters.get("properties") == {} and not parameters.get("required")
+    return is_empty and parameters.keys() <= _WITHOUT_NAMES

@@ -36,12 +36,16 @@ class Turn:
         self._state = TurnState(engine, plan)
         self._requests = SegmentRequests(engine, plan, self._state)
         self._ledger = Ledger(plan.params.max_tokens)
+        self.num_tokens = 0
+        """Tokens that have been read."""
         self._segment: Segment | None = None
         self._num_dropped = 0
         """The tokens that began a call, until a segment of its own has replaced them."""
         self._aborted = anyio.Event()
         self._on_output: Callable[[], object] | None = None
         self._end: TurnEnd | None = None
+        self._last: Completion | None = None
+        """The output of the segment that ended the turn."""
 
     async def begin(self) -> None:
         """Submits the first segment.
@@ -91,6 +95,11 @@ class Turn:
             raise RuntimeError("the turn has not ended")
         return self._end
 
+    async def tokens(self) -> list[int]:
+        """The prompt and what the turn added to it, once it has ended."""
+        last = [] if self._last is None else [token.id for token in self._last.tokens]
+        return [*await self._state.settled(), *self._state.carry.ids, *last]
+
     def _is_over(self) -> bool:
         return self._end is not None
 
@@ -103,6 +112,10 @@ class Turn:
             for piece in reader.begin():
                 yield piece
             while (delta := await segment.next()) is not None:
+                self.num_tokens += len(delta.tokens)
+                if delta.progress is not None:
+                    yield Words("", (), delta.progress)
+                    continue
                 for piece in reader.read(delta):
                     yield piece
             for piece in await self._after_segment(segment, reader):
@@ -160,6 +173,8 @@ class Turn:
             await self._after_drop(step, segment.dropped, completion)
             return []
         self._ledger.add(completion, is_reasoning=step == "think")
+        if step == "think":
+            self._state.count_thought(completion.usage.completion_tokens)
         cue = segment.cue(completion)
         if step == "tagged":
             index = self._state.num_calls
@@ -215,9 +230,11 @@ class Turn:
     async def _after_think(self, completion: Completion, cue: Cue | None) -> None:
         state, plan = self._state, self._plan
         is_open = cue is not None and plan.tags is not None and cue.text == plan.tags.open
-        if cue is None and not plan.must_answer:
+        is_at_limit = completion.finish_reason == "length" and state.thinking_left == 0
+        goes_on = plan.must_answer or (is_at_limit and self._ledger.budget != 0)
+        if cue is None and not goes_on:
             self._finish(completion.finish_reason, completion)
-        elif is_open or not plan.must_answer:
+        elif is_open or (cue is not None and not plan.must_answer):
             await self._cross(completion, cue)
         else:
             await state.keep(completion, cue)
@@ -281,6 +298,7 @@ class Turn:
     def _finish(
         self, reason: FinishReason, completion: Completion | None = None, *, stop: str | None = None
     ) -> None:
+        self._last = completion
         self._end = self._ledger.end(
             reason,
             num_calls=self._state.num_calls,

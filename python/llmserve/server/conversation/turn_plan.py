@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from llmserve.chat import ChatPrompt
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation.reasoning import ReasoningTags
+from llmserve.server.conversation.reasoning_limit import NO_LIMIT, ReasoningLimit
 from llmserve.server.conversation.tool_formats import PLAIN, ToolFormat
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.session import Session
@@ -60,6 +61,7 @@ class TurnPlan:
     tags: ReasoningTags | None = None
     keeps_blanks: bool = False
     """Whether the blanks around reasoning are shown."""
+    reasoning_limit: ReasoningLimit = NO_LIMIT
     continued: str = ""
     """The beginning of the turn, if the client has sent it to be continued."""
     at_end: bool = False

@@ -10,7 +10,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from llmserve.server.download.default import PullError
 from llmserve.server.download.http_failure import http_failure
@@ -44,10 +44,10 @@ def files_in_repository(repository: str, wanted: str = "", revision: str = "main
     token = os.environ.get("HF_TOKEN", "")
     quoted = urllib.parse.quote(revision, safe="")
     listing = _read_json(f"{endpoint}/api/models/{repository}/revision/{quoted}?blobs=true", token)
-    sha256_of = _files_of(listing)
-    first = _choose(repository, sorted(sha256_of), wanted)
+    files = _files_of(listing)
+    first = _choose(repository, sorted(files), wanted)
     paths = [str(PurePosixPath(first).with_name(part.name)) for part in parts(Path(first))]
-    if missing := [path for path in paths if path not in sha256_of]:
+    if missing := [path for path in paths if path not in files]:
         raise PullError(f"{repository} lacks a part of the model: {missing[0]}")
     # By the commit, so that all parts are of one revision.
     commit = urllib.parse.quote(str(listing.get("sha") or revision), safe="")
@@ -56,8 +56,9 @@ def files_in_repository(repository: str, wanted: str = "", revision: str = "main
         RemoteFile(
             url=f"{endpoint}/{repository}/resolve/{commit}/{urllib.parse.quote(path)}",
             name=f"{organization}/{PurePosixPath(path).name}",
-            sha256=sha256_of[path],
+            sha256=files[path].sha256,
             token=token,
+            size_bytes=files[path].size_bytes,
         )
         for path in paths
     ]
@@ -77,13 +78,21 @@ def _read_json(url: str, token: str) -> Mapping[str, Any]:
     return read if isinstance(read, Mapping) else {}
 
 
-def _files_of(listing: Mapping[str, Any]) -> dict[str, str]:
-    """The GGUF files of a repository, and their SHA-256 or an empty text."""
-    found: dict[str, str] = {}
+class _Listed(NamedTuple):
+    """What a listing says of a file, as far as it does."""
+
+    sha256: str
+    size_bytes: int
+
+
+def _files_of(listing: Mapping[str, Any]) -> dict[str, _Listed]:
+    """The GGUF files of a repository."""
+    found: dict[str, _Listed] = {}
     for item in listing.get("siblings") or ():
         path = str(item.get("rfilename", ""))
         if path.lower().endswith(_SUFFIX) and not PurePosixPath(path).name.startswith("."):
-            found[path] = str((item.get("lfs") or {}).get("sha256") or "")
+            sha256 = (item.get("lfs") or {}).get("sha256")
+            found[path] = _Listed(str(sha256 or ""), int(item.get("size") or 0))
     return found
 
 

@@ -48,6 +48,8 @@ class RemoteFile:
     """In hex; empty if it is unknown."""
     token: str = ""
     """Sent to the server of the URL, and to none that it redirects to."""
+    size_bytes: int = 0
+    """0 if it is unknown."""
 
 
 def fetch(file: RemoteFile, folder: Path, report: Callable[[float], None]) -> Path:

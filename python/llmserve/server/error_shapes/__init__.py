@@ -1,1 +1,1 @@
-"""How errors look to the clients of OpenAI and of SIE: several folders of `apis` answer in these shapes."""
+"""How errors look to clients of OpenAI, Anthropic and SIE; several folders of `apis` answer like this."""

@@ -18,6 +18,7 @@ _CODES: Mapping[type[BaseException], str] = {
     errors.ContextExceededError: "context_length_exceeded",
     refusals.UnknownModelError: "model_not_found",
     refusals.UnauthorizedError: "invalid_api_key",
+    refusals.UnknownPreviousResponseError: refusals.UnknownPreviousResponseError.code,
     refusals.FieldError: "invalid_value",
     errors.InvalidParameterError: "invalid_value",
 }

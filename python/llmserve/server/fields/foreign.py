@@ -25,7 +25,7 @@ _GUIDANCE = "classifier-free guidance is not supported"
 _BEAMS = "beam search is not supported"
 _CODE = "code of clients is not run"
 _ONLY_ONE = "only one text is generated"
-_SCORES = "only /v1/completions and /v1/chat/completions give log-probabilities"
+_SCORES = "only /completion, /v1/completions and /v1/chat/completions give log-probabilities"
 _LENGTH = "use the dialect's own limit on tokens"
 _ADAPTERS = "adapters are not supported"
 _CONSTRAINT = "the constraint is not supported"
@@ -36,10 +36,10 @@ _FORMAT = "use response_format"
 _TOP = "put its fields at the top level of the body"
 _DETOKENIZED = "control tokens and stop strings are left out of the text"
 _THINKING = "use chat_template_kwargs"
-_THINKING_BUDGET = "a budget for reasoning is not supported"
+_THINKING_BUDGET = "use thinking_budget_tokens"
 _REASONING = "use reasoning_format"
 _CHAT = "it belongs to chat"
-_INFILL = "put a model's own infill tokens into the prompt"
+_INFILL = "only /infill and /v1/completions fill in text"
 _CONTEXT = "use a route whose name ends in WithContext"
 _PROMPT = "put it into the prompt"
 _INSTRUCTIONS = "use a message of the role system"
@@ -48,7 +48,6 @@ _SPECIAL = "the engine adds the tokens that the model wants"
 _TEXT_ONLY = "llmserve reads text only"
 
 SAMPLERS: Mapping[str, Refused] = {
-    "adaptive_target": Refused(_SAMPLER, (-1,)),
     "tfs": Refused(_SAMPLER, (1,)),
     "tfs_z": Refused(_SAMPLER, (1,)),
     "top_a": Refused(_SAMPLER, (0,)),
@@ -133,6 +132,7 @@ TOKENS: Mapping[str, Refused] = {
     "min_length": Refused("use min_tokens", (0,)),
     "min_new_tokens": Refused("use min_tokens", (0,)),
     "n_probs": Refused(_SCORES, (0,)),
+    "post_sampling_probs": Refused("probabilities are those before sampling", (False,)),
 }
 """Those that ban tokens, or say where the text ends."""
 
@@ -202,11 +202,14 @@ CHAT: Mapping[str, Refused] = {
     "enable_thinking": Refused(_THINKING),
     "think": Refused(_THINKING),
     "thinking": Refused(_THINKING),
-    "thinking_budget_tokens": Refused(_THINKING_BUDGET, (-1,)),
-    "thinking_token_budget": Refused(_THINKING_BUDGET, (-1,)),
+    "thinking_budget_tokens": Refused(_CHAT, (-1,)),
+    "reasoning_budget_tokens": Refused(_CHAT, (-1,)),
+    "reasoning_budget": Refused(_CHAT, (-1,)),
+    "thinking_token_budget": Refused(_CHAT, (-1,)),
+    "thinking_budget": Refused(_CHAT, (-1,)),
+    "reasoning_budget_message": Refused(_CHAT),
     "max_thinking_tokens": Refused(_THINKING_BUDGET, (-1,)),
     "max_reasoning_tokens": Refused(_THINKING_BUDGET, (-1,)),
-    "reasoning_budget": Refused(_THINKING_BUDGET, (-1,)),
     "reasoning": Refused("use reasoning_effort"),
     "reasoning_effort": Refused(_CHAT),
     "reasoning_format": Refused(_CHAT, ("auto", "deepseek")),
@@ -279,6 +282,7 @@ _OF_SOME_ROUTES: Mapping[str, Refused] = {
     "top_n_sigma": Refused(_OPENAI, (-1, 0)),
     "xtc_probability": Refused(_OPENAI, (0,)),
     "dynatemp_range": Refused(_OPENAI, (0,)),
+    "adaptive_target": Refused(_OPENAI, (-1,)),
     "mirostat": Refused(_OPENAI, (0,)),
     "dry_multiplier": Refused(_OPENAI, (0,)),
     "samplers": Refused(_OPENAI),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from llmserve.sampling_params import DEFAULT_SAMPLERS
+from llmserve.sampling_params import ALL_SAMPLERS
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.fields import Kind
 from llmserve.server.web.schema import kind_of, shown
@@ -38,12 +38,14 @@ _INITIALS = {
     "m": "min_p",
     "x": "xtc",
     "t": "temperature",
+    "i": "infill",
+    "a": "adaptive_p",
 }
 _OTHER_NAMES = {"nucleus": "top_p", "temp": "temperature", "typ": "typ_p", "typical_p": "typ_p"}
 
 
 def _names() -> Iterator[tuple[str, str]]:
-    for name in DEFAULT_SAMPLERS:
+    for name in ALL_SAMPLERS:
         yield from ((name, name), (name.replace("_", "-"), name), (name.replace("_", ""), name))
     yield from _OTHER_NAMES.items()
 
@@ -60,7 +62,7 @@ def _read_samplers(value: Any, name: str) -> tuple[str, ...]:
     for index, item in enumerate(value):
         if not isinstance(item, str) or item not in known:
             words = "an initial of " if isinstance(value, str) else ""
-            names = ", ".join(NATIVE_SAMPLERS)
+            names = ", ".join(ALL_SAMPLERS)
             raise FieldError(f"{name}[{index}]", f"must be {words}one of {names}, got {shown(item)}")
     return tuple(known[item] for item in value)
 

@@ -98,6 +98,8 @@ SAMPLING = table(
         "xtc_threshold": _SHARE,
         "dynatemp_range": _AT_LEAST_0,
         "dynatemp_exponent": _AT_LEAST_0,
+        "adaptive_target": {"minimum": -1, "maximum": 1},
+        "adaptive_decay": {"minimum": 0, "maximum": 0.99},
         "mirostat": {"minimum": 0, "maximum": 2},
         "mirostat_tau": _AT_LEAST_0,
         "mirostat_eta": _AT_LEAST_0,
@@ -142,3 +144,8 @@ def sampling_params(values: Values, *, seed_bits: int = _SAFE_SEED_BITS, **more:
         if made.get(name) == WHOLE_TEXT:
             made[name] = MAX_COUNT
     return SamplingParams(**made, **more)
+
+
+def with_defaults(params: SamplingParams, defaults: Values, given: Values) -> SamplingParams:
+    """The parameters with a model's own defaults, where a client has given no value."""
+    return params.replace(**{name: value for name, value in defaults.items() if name not in given})

@@ -65,12 +65,12 @@ class Call(Generic[R]):
     """Whether calls that come later wait for the end of this one instead of its submission."""
 
 
-def raw_text(prompt: Prompt, params: SamplingParams, *, at_end: bool) -> Start[Stream]:
-    """A raw prompt, which is appended to the session of the call."""
+def raw_text(prompt: Prompt, params: SamplingParams, *, at_end: bool, append: bool = True) -> Start[Stream]:
+    """A raw prompt, which is appended to the session of the call, or replaces it."""
 
     async def start(engine: Engine, call: SessionCall | None) -> Stream:
         session = None if call is None else call.session
-        return engine.stream(prompt, params, session=session, append=True, at_end=at_end)
+        return engine.stream(prompt, params, session=session, append=append, at_end=at_end)
 
     return start
 

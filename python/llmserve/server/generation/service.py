@@ -13,7 +13,8 @@ import anyio
 
 from llmserve.errors import ContextExceededError, EmptyPromptError, LlmserveError
 from llmserve.sampling_params import SamplingParams
-from llmserve.server.conversation import Conversation, TurnPlan, plan_turn
+from llmserve.server.conversation import Conversation, ReasoningLimit, TurnPlan, plan_turn
+from llmserve.server.conversation.reasoning_limit import NO_LIMIT
 from llmserve.server.generation.admission import Admission
 from llmserve.server.generation.call import Call, R, Running
 from llmserve.server.generation.deadlines import Deadlines
@@ -83,13 +84,17 @@ class GenerationService:
         lifecycle: Lifecycle,
         metrics: RequestMetrics,
         patience_s: float,
+        reasoning_limit: ReasoningLimit = NO_LIMIT,
     ) -> None:
-        """`patience_s` is how long the head of a stream waits for the engine's acceptance."""
+        """`patience_s` is how long the head of a stream waits for the engine's acceptance, and
+        `reasoning_limit` that of conversations without one of their own.
+        """
         self._registry = registry
         self._sessions = sessions
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._patience_s = patience_s
+        self._reasoning_limit = reasoning_limit
         self.admission = Admission()
         """For what dialects render themselves."""
 
@@ -102,6 +107,8 @@ class GenerationService:
             QueueFullError: That many are being made.
             LlmserveError: What `plan_turn` raises.
         """
+        limit = conversation.reasoning_limit.over(self._reasoning_limit)
+        conversation = replace(conversation, reasoning_limit=limit)
         with self.admission.place(used.model):
             plan = await plan_turn(used.engine, conversation, params)
         return replace(plan, at_end=not is_stream)

@@ -24,6 +24,11 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
+    @property
+    def sum(self) -> float:
+        """The sum of the values."""
+        return self._sum
+
     def lines(self, name: str, labels: Labels) -> Iterator[str]:
         """The samples of the histogram under a name."""
         buckets, total, count = _heads(name, self._bounds, tuple(labels.items()))

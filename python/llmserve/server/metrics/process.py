@@ -32,7 +32,7 @@ def _linux_lines() -> Iterator[str]:
 
     virtual, resident = Path("/proc/self/statm").read_text().split()[:2]
     page = os.sysconf("SC_PAGE_SIZE")
-    yield from metric_lines(_START, [({}, _started_at())])
+    yield from metric_lines(_START, [({}, started_at())])
     yield from metric_lines(_RESIDENT, [({}, int(resident) * page)])
     yield from metric_lines(_VIRTUAL, [({}, int(virtual) * page)])
     # One is that of the folder itself.
@@ -41,8 +41,14 @@ def _linux_lines() -> Iterator[str]:
     yield from metric_lines(_MAX_FILES, [({}, math.inf if limit == resource.RLIM_INFINITY else limit)])
 
 
+_IMPORTED_AT = time.time()
+
+
 @functools.cache
-def _started_at() -> float:
+def started_at() -> float:
+    """When the process started, in seconds since 1970; but for Linux, when this module was imported."""
+    if sys.platform != "linux":
+        return _IMPORTED_AT
     # The command's name, in parentheses, may contain anything; `starttime` is field 22 (proc(5)).
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")

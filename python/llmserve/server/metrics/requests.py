@@ -66,6 +66,7 @@ class RequestMetrics:
     """The histograms of all requests. Each output of a request with several counts as one."""
 
     def __init__(self) -> None:
+        self._longest = [0]
         self._series: dict[tuple[str, str], Mapping[Kind, Histogram]] = {}
 
     def begin(self, model: str, dialect: str) -> OutputMetrics:
@@ -74,7 +75,16 @@ class RequestMetrics:
         if series is None:
             series = {kind: Histogram(bounds) for kind, (bounds, _) in _KINDS.items()}
             self._series[model, dialect] = series
-        return OutputMetrics(series)
+        return OutputMetrics(series, self._longest)
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of prompt and output together that a request had."""
+        return self._longest[0]
+
+    def seconds(self, kind: Kind) -> float:
+        """The sum of a kind over all requests."""
+        return sum(series[kind].sum for series in self._series.values())
 
     def lines(self, kind: Kind, name: str = "", model_label: str = "model") -> Iterator[str]:
         """The histograms of a kind, under our name or another one."""
@@ -87,10 +97,12 @@ class RequestMetrics:
 class OutputMetrics:
     """Measures one output."""
 
-    __slots__ = ("_gaps", "_has_output", "_last", "_series")
+    __slots__ = ("_gaps", "_has_output", "_last", "_longest", "_series")
 
-    def __init__(self, series: Mapping[Kind, Histogram]) -> None:
+    def __init__(self, series: Mapping[Kind, Histogram], longest: list[int]) -> None:
+        """`longest` has the most tokens of any request so far."""
         self._series = series
+        self._longest = longest
         self._gaps = series[GAP]
         self._has_output = False
         self._last = time.perf_counter()
@@ -111,6 +123,7 @@ class OutputMetrics:
         if ended is None:
             return
         series, usage, timings = self._series, ended.usage, ended.timings
+        self._longest[0] = max(self._longest[0], usage.total_tokens)
         series[QUEUE].observe(timings.queue_s)
         series[WHOLE].observe(timings.queue_s + timings.prefill_s + timings.decode_s)
         series[PROMPT_TOKENS].observe(usage.prompt_tokens)

@@ -2,6 +2,7 @@
 
 from llmserve.server.models.catalogue import Catalogue
 from llmserve.server.models.entries import CatalogueEntry
+from llmserve.server.models.kept_sessions import KeptSessions
 from llmserve.server.models.kinds import ModelKind
 from llmserve.server.models.loading import LoadTicket
 from llmserve.server.models.memory_limit import MemoryLimit
@@ -9,6 +10,8 @@ from llmserve.server.models.model import IDLE_PIN, Model
 from llmserve.server.models.models_folder import safe_id
 from llmserve.server.models.on_demand import EntryState, OnDemand, UsedModel
 from llmserve.server.models.registry import ModelReport, Registry
+from llmserve.server.models.release import release
+from llmserve.server.models.revival import Revival
 from llmserve.server.models.session_moves import SessionMoves
 from llmserve.server.models.sessions import SessionCall, SessionTable
 
@@ -17,6 +20,7 @@ __all__ = [
     "Catalogue",
     "CatalogueEntry",
     "EntryState",
+    "KeptSessions",
     "LoadTicket",
     "MemoryLimit",
     "Model",
@@ -24,9 +28,11 @@ __all__ = [
     "ModelReport",
     "OnDemand",
     "Registry",
+    "Revival",
     "SessionCall",
     "SessionMoves",
     "SessionTable",
     "UsedModel",
+    "release",
     "safe_id",
 ]

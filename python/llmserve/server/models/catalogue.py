@@ -14,8 +14,8 @@ from llmserve.server.models.catalogue_file import read_catalogue
 from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.models_folder import FolderScan, safe_id
 from llmserve.server.models.registry import Registry
-from llmserve.server.paths import shown
-from llmserve.server.refusals import UnknownModelError
+from llmserve.server.paths import AllowedFolder, shown
+from llmserve.server.refusals import PathNotAllowedError, UnknownModelError
 from llmserve.server.settings import DraftSettings, Settings
 
 logger = logging.getLogger(__name__)
@@ -41,6 +41,7 @@ class Catalogue:
         self._drafting = settings.drafting
         self._default_sampling = settings.default_sampling
         self._folder = settings.models_dir if settings.catalogue is None else None
+        self._paths = AllowedFolder(settings.models_dir, "MODELS_DIR", model_file)
         self._scan: FolderScan | None = None
         self._scanning = asyncio.Lock()
         self._of_file = _entries_of_file(settings)
@@ -54,17 +55,30 @@ class Catalogue:
         return (*self._by_safe_id.values(), *self._loaded_elsewhere())
 
     async def find(self, model_id: str) -> CatalogueEntry:
-        """The model with an id: ``Org/Name`` or, as SIE's paths have it, ``Org__Name``.
+        """The model with an id, ``Org/Name`` or, as SIE's paths have it, ``Org__Name``; or else the loaded
+        model with a path.
 
         Raises:
             UnknownModelError: No model has this id, even after the folder was read again.
         """
         if (entry := self._known(model_id)) is None:
             await self._refresh()
-            entry = self._known(model_id)
+            entry = self._known(model_id) or self._loaded_from(model_id)
         if entry is None:
             raise UnknownModelError(model_id)
         return entry
+
+    def _loaded_from(self, text: str) -> CatalogueEntry | None:
+        """The model that was loaded last from a path."""
+        try:
+            path = self._paths.resolve(text, "model")
+        except PathNotAllowedError:
+            return None
+        loaded = [model for model in self._registry.models if model.path == path and model.is_usable]
+        if not loaded:
+            return None
+        last = max(loaded, key=lambda model: model.loaded_at)
+        return self._known(self.id_of(last.path, last.config) or last.id)
 
     def drafting_of(self, path: Path, config: ModelConfig) -> DraftSettings:
         """How requests for a file that is loaded with these options draft, whoever loads it."""

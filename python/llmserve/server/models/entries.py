@@ -26,4 +26,4 @@ class CatalogueEntry:
     drafting: DraftSettings = field(default_factory=DraftSettings)
     """How requests for the model draft."""
     default_sampling: Mapping[str, Any] = field(default_factory=dict)
-    """How tokens are drawn where a request of the OpenAI API does not say."""
+    """How tokens are drawn where a request of the OpenAI API or Ollama's does not say."""

@@ -9,15 +9,26 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from llmserve import _core
+from llmserve.embedder import Embedder
+from llmserve.engine import Engine
 from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.server.models.entries import CatalogueEntry
 
 logger = logging.getLogger(__name__)
 
-ModelKind: TypeAlias = Literal["generation", "embedding"]
+ModelKind: TypeAlias = Literal["generation", "embedding", "reranking"]
+EmbedderKind: TypeAlias = Literal["embedding", "reranking"]
+"""The kinds of models that an `Embedder` has."""
 
 _Stamp: TypeAlias = tuple[int, int, int]
+
+
+def kind_of(handle: Engine | Embedder) -> ModelKind:
+    """What a loaded model is for."""
+    if not isinstance(handle, Embedder):
+        return "generation"
+    return "reranking" if handle.info.pooling == "rank" else "embedding"
 
 
 class FileKinds:

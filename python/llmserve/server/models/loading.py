@@ -9,7 +9,7 @@ from types import TracebackType
 
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
-from llmserve.server.models.kinds import ModelKind
+from llmserve.server.models.kinds import ModelKind, kind_of
 from llmserve.server.refusals import LoadAbandonedError, ModelKindError
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class SharedLoad:
             self.failure = failure
         else:
             handle = task.result()
-            self.kind = "embedding" if isinstance(handle, Embedder) else "generation"
+            self.kind = kind_of(handle)
         self.is_over = True
         self._on_end(handle, self.failure)
         self._wake_tickets()
@@ -144,7 +144,7 @@ class LoadTicket:
         if self._load.failure is not None:
             raise self._load.failure
         if self._kind is not None and not self.is_served:
-            raise ModelKindError(self._kind)
+            raise ModelKindError(self._kind, self._load.kind)
 
     async def wait(self) -> None:
         """Waits until the model is ready.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from llmserve.server.kv_memory import cell_bytes
 from llmserve.server.model_files import parts
 from llmserve.server.models.model import Model
 from llmserve.types import ModelInfo
@@ -24,15 +23,11 @@ def _size(path: Path) -> int:
 
 
 def kv_bytes(info: ModelInfo) -> int:
-    """The size of a loaded model's KV cache by its metadata: 0 for recurrent states.
+    """The size of a loaded model's KV cache at most: 0 for recurrent states.
 
     Layers with a sliding window count as if they kept all cells.
     """
-    if info.is_recurrent:
-        return 0
-    metadata = {**info.metadata, f"{info.architecture}.embedding_length": str(info.embedding_length)}
-    of_one = cell_bytes(info.architecture, metadata, info.kv_type_k, info.kv_type_v)
-    return int(info.num_cells * (of_one or 0))
+    return info.num_cells * (info.kv_bytes_per_token or 0)
 
 
 def held_bytes(models: Iterable[Model]) -> int:

@@ -15,7 +15,7 @@ from llmserve.engine import Engine
 from llmserve.errors import LoadError
 from llmserve.server.models.catalogue import Catalogue
 from llmserve.server.models.entries import CatalogueEntry
-from llmserve.server.models.kinds import FileKinds, ModelKind
+from llmserve.server.models.kinds import EmbedderKind, FileKinds, ModelKind, kind_of
 from llmserve.server.models.loading import LoadTicket
 from llmserve.server.models.model import IDLE_PIN, Model
 from llmserve.server.models.registry import Registry
@@ -24,6 +24,7 @@ from llmserve.server.refusals import (
     ModelLoadingError,
     ModelNotLoadedError,
     ServerStoppingError,
+    UnknownModelError,
 )
 
 RETRY_S = 10.0
@@ -83,8 +84,10 @@ class OnDemand:
         self._is_stopping = False
 
     @asynccontextmanager
-    async def use(self, model_id: str, *, wait_s: float = math.inf) -> AsyncGenerator[UsedModel, None]:
+    async def use(self, model_id: str | None, *, wait_s: float = math.inf) -> AsyncGenerator[UsedModel, None]:
         """A model that generates, kept until the context ends; it is loaded if necessary.
+
+        Without an id it is the only one that is loaded, or else the first of the catalogue.
 
         ``wait_s`` is how long to wait for a load, if that is less than the server's own limit. The load
         goes on even if nobody waits for it any more.
@@ -93,7 +96,7 @@ class OnDemand:
             UnknownModelError: The catalogue has no such id.
             ModelLoadingError: The load takes longer.
             LoadError: The model cannot be loaded.
-            ModelKindError: The model gives embeddings; it is not loaded to find that out.
+            ModelKindError: The model does not generate; it is not loaded to find that out.
             ServerStoppingError: The server stops.
         """
         entry = await self._find(model_id, "generation")
@@ -102,24 +105,27 @@ class OnDemand:
                 yield UsedModel(entry, model, engine)
 
     @asynccontextmanager
-    async def use_embedder(self, model_id: str) -> AsyncGenerator[UsedEmbedder, None]:
-        """An embedding model, under the rules and refusals of `use`."""
-        entry = await self._find(model_id, "embedding")
+    async def use_embedder(
+        self, model_id: str | None, kind: EmbedderKind = "embedding"
+    ) -> AsyncGenerator[UsedEmbedder, None]:
+        """A model that gives vectors, or one that ranks, under the rules and refusals of `use`."""
+        entry = await self._find(model_id, kind)
         async with self._ready(entry, self._wait_s) as model:
             with self._registry.use_handle(model) as handle:
-                if not isinstance(handle, Embedder):
-                    raise ModelKindError("embedding")
+                found = kind_of(handle)
+                if not isinstance(handle, Embedder) or found != kind:
+                    raise ModelKindError(kind, found)
                 yield UsedEmbedder(entry, handle)
 
     @asynccontextmanager
-    async def use_any(self, model_id: str) -> AsyncGenerator[UsedHandle, None]:
+    async def use_any(self, model_id: str | None) -> AsyncGenerator[UsedHandle, None]:
         """A model of any kind, under the rules and refusals of `use`."""
         entry = await self._find(model_id, None)
         async with self._ready(entry, self._wait_s) as model:
             with self._registry.use_handle(model) as handle:
                 yield UsedHandle(entry, handle)
 
-    async def loaded(self, model_id: str) -> UsedHandle:
+    async def loaded(self, model_id: str | None) -> UsedHandle:
         """A model that is loaded. Nothing is loaded or kept for it, and it does not count as a use.
 
         Raises:
@@ -128,13 +134,25 @@ class OnDemand:
             LoadError: The model could not be loaded a moment ago.
             ModelNotLoadedError: The model is not loaded.
         """
-        entry = await self._catalogue.find(model_id)
+        entry = await self._find(model_id, None)
         state = self.state(entry)
         if state.model is not None and state.model.handle is not None:
             return UsedHandle(entry, state.model.handle)
         if state.name == "loading":
             raise ModelLoadingError
         raise state.failure or ModelNotLoadedError(entry.id)
+
+    async def begin(self, model_id: str) -> None:
+        """Begins to load a model, unless it is loaded or being loaded.
+
+        Raises:
+            UnknownModelError: The catalogue has no such id.
+            LoadError: The model could not be loaded a moment ago.
+            ServerStoppingError: The server stops.
+        """
+        entry = await self._find(model_id, None)
+        if self._usable(entry) is None and entry.id not in self._loads:
+            self._start(entry)
 
     def state(self, entry: CatalogueEntry) -> EntryState:
         """What the model can do now."""
@@ -156,15 +174,34 @@ class OnDemand:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _find(self, model_id: str, kind: ModelKind | None) -> CatalogueEntry:
+    async def _find(self, model_id: str | None, kind: ModelKind | None) -> CatalogueEntry:
+        if not model_id:
+            return await self._default(kind)
         entry = await self._catalogue.find(model_id)
         model = self._registry.find(entry.path, entry.config)
         # Nothing is loaded or unloaded only to find that the model is the wrong one.
         if kind is not None and (model is None or not model.is_usable):
             found = await self.kinds.of(entry)
             if found is not None and found != kind:
-                raise ModelKindError(kind)
+                raise ModelKindError(kind, found)
         return entry
+
+    async def _default(self, kind: ModelKind | None) -> CatalogueEntry:
+        """The model of a request that names none."""
+        entries = await self._catalogue.entries()
+        if kind is not None:
+            kinds = await self.kinds.of_all(entries)
+            of_kind = {
+                wanted: tuple(entry for entry, found in zip(entries, kinds, strict=True) if found == wanted)
+                for wanted in (kind, None)
+            }
+            if entries and not any(of_kind.values()):
+                raise ModelKindError(kind)
+            entries = of_kind[kind] or of_kind[None]
+        if not entries:
+            raise UnknownModelError("")
+        loaded = [entry for entry in entries if self.state(entry).name == "loaded"]
+        return loaded[0] if len(loaded) == 1 else entries[0]
 
     @asynccontextmanager
     async def _ready(self, entry: CatalogueEntry, wait_s: float) -> AsyncGenerator[Model, None]:

@@ -18,7 +18,7 @@ from llmserve.model_config import ModelConfig
 from llmserve.server.callbacks import call_all
 from llmserve.server.models.drafting import start_drafting
 from llmserve.server.models.ids import NameOf, new_ids, pass_id_on, take_id
-from llmserve.server.models.kinds import ModelKind
+from llmserve.server.models.kinds import ModelKind, kind_of
 from llmserve.server.models.loading import LoadTicket, SharedLoad
 from llmserve.server.models.memory import kv_bytes
 from llmserve.server.models.model import Model, ModelState
@@ -100,11 +100,11 @@ class Registry:
         """The engine of a loaded model, kept until the context ends.
 
         Raises:
-            ModelKindError: The model gives embeddings.
+            ModelKindError: The model does not generate.
         """
         with self.use_handle(model) as handle:
             if not isinstance(handle, Engine):
-                raise ModelKindError("generation")
+                raise ModelKindError("generation", kind_of(handle))
             yield handle
 
     @contextmanager

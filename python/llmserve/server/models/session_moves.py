@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 
+from llmserve.engine import Engine
 from llmserve.errors import LlmserveError
 from llmserve.server.models.model import Model
 from llmserve.server.models.registry import Registry
 from llmserve.server.models.sessions import NamedSession, SessionTable
+from llmserve.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -51,27 +55,46 @@ class SessionMoves:
         if model.engine is None:
             return
         for name, old in self._sessions.of_model(former).items():
-            new = self._sessions.add(model, name, model.engine.session())
-            new.begin_use()
-            hold = ExitStack()
             # The former engine stays while there is something to copy.
-            hold.enter_context(self._registry.use_model(former))
-            hold.enter_context(self._registry.use_model(model))
-            new.copying = asyncio.create_task(self._copy(old, (model, name, new), hold))
+            self.bring(model, name, partial(_copy, old), self._registry.use_model(former))
 
-    async def _copy(self, old: NamedSession, to: tuple[Model, str, NamedSession], hold: ExitStack) -> None:
+    def bring(
+        self,
+        model: Model,
+        name: str,
+        bring: Callable[[Engine], Awaitable[Session]],
+        hold: AbstractContextManager[object] | None = None,
+    ) -> None:
+        """Puts a session under a name at once, and what it holds as soon as that has been brought.
+
+        Calls of the session wait for it. ``hold`` is left at the end.
+        """
+        with ExitStack() as holds:
+            engine = holds.enter_context(self._registry.use_model(model))
+            if hold is not None:
+                holds.enter_context(hold)
+            new = self._sessions.add(model, name, engine.session())
+            new.begin_use()
+            new.copying = asyncio.create_task(self._bring(bring(engine), (model, name, new), holds.pop_all()))
+
+    async def _bring(
+        self, content: Awaitable[Session], to: tuple[Model, str, NamedSession], holds: ExitStack
+    ) -> None:
         model, name, new = to
         try:
-            with hold:
-                await old.idle.wait()
-                if model.engine is not None:
-                    new.session = model.engine.session(copy=old.session)
+            with holds:
+                new.session = await content
         except LlmserveError as error:
             logger.warning("a session could not be moved: %s", error)
             self._sessions.expire(model, name)
         finally:
             self._sessions.end_use(model, name, new)
             new.copying = None
+
+
+async def _copy(old: NamedSession, engine: Engine) -> Session:
+    await old.idle.wait()
+    return engine.session(copy=old.session)
 
 
 def _has_same_weights(one: Model, other: Model) -> bool:

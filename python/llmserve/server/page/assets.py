@@ -78,5 +78,14 @@ def _has(scope: Scope, etag: str) -> bool:
 
 def accepts_html(scope: Scope) -> bool:
     """Whether a client asks for HTML by name, as browsers do; programs send ``*/*`` or nothing."""
+    return _accepts(scope, "text/html")
+
+
+def accepts_json(scope: Scope) -> bool:
+    """Whether a client asks for JSON by name."""
+    return _accepts(scope, "application/json")
+
+
+def _accepts(scope: Scope, media_type: str) -> bool:
     ranges = (header(scope, b"accept") or "").lower().split(",")
-    return any(part.partition(";")[0].strip() == "text/html" for part in ranges)
+    return any(part.partition(";")[0].strip() == media_type for part in ranges)

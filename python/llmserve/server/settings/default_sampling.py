@@ -26,6 +26,8 @@ NAMES = (
     "xtc_threshold",
     "dynatemp_range",
     "dynatemp_exponent",
+    "adaptive_target",
+    "adaptive_decay",
     "mirostat",
     "mirostat_tau",
     "mirostat_eta",

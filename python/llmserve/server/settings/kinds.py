@@ -174,6 +174,22 @@ def _parse_hosts(text: str) -> tuple[str, ...]:
 HOSTS = Kind("comma-separated host names, `*.NAME` or `*`", _parse_hosts, "NAMES")
 
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
+
+
+def _parse_origins(text: str) -> tuple[str, ...]:
+    origins = _parse_names(text)
+    for origin in origins:
+        if origin not in ("*", "localhost") and not _ORIGIN.fullmatch(origin):
+            raise ValueError(
+                f"must be origins such as https://app.example, without a path, localhost or *, got {origin!r}"
+            )
+    return origins
+
+
+ORIGINS = Kind("comma-separated origins, `localhost` or `*`", _parse_origins, "ORIGINS")
+
+
 def _parse_keys(text: str) -> ApiKeys:
     return _checked_keys(_parse_names(text))
 

@@ -23,6 +23,7 @@ class Settings:
 
     host: str
     port: int
+    grpc: bool
     grpc_port: int | None
     grpc_host: str
     uds: Path | None
@@ -38,6 +39,7 @@ class Settings:
     ssl_keyfile: Path | None
     metrics_open: bool
     vllm_metrics: bool
+    llamacpp_metrics: bool
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int
@@ -51,14 +53,23 @@ class Settings:
     cors_origins: tuple[str, ...]
     default_sampling: Mapping[str, Any]
     request_chat_template: bool
+    reasoning_budget: int
+    reasoning_budget_message: str | None
     session_ttl_s: float
     max_sessions: int
+    max_responses: int
+    max_responses_bytes: int
     log_level: str
     log_format: str
     drafting: DraftSettings
     model_config: ModelConfig
     notices: tuple[Notice, ...]
     """Remarks about the environment for the log."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The addresses to listen on."""
+        return tuple(part.strip() for part in self.host.split(",")) or ("",)
 
     @property
     def model_folders(self) -> tuple[Path, ...]:
@@ -86,7 +97,7 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     model["chat_template"] = sources.either("chat_template", model["chat_template"], TEMPLATE_FILE)
     # Unset fields keep ModelConfig's own defaults, so that there is one place that knows them.
     config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
-    server["grpc_host"] = server["grpc_host"] or server["host"]
+    server["grpc_host"] = server["grpc_host"] or server["host"].partition(",")[0].strip()
     server["root_path"] = (server["root_path"] or "").rstrip("/")
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
     server["allowed_hosts"] = server["allowed_hosts"] or ()

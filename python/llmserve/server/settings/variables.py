@@ -5,12 +5,18 @@ from __future__ import annotations
 from llmserve.server.settings import kinds
 from llmserve.server.settings.default_sampling import DEFAULT_SAMPLING
 from llmserve.server.settings.kinds import choice, integer, number
-from llmserve.server.settings.load_options import MODEL_VARIABLES, TEMPLATE_FILE
+from llmserve.server.settings.load_options import INT31_MAX, MODEL_VARIABLES, TEMPLATE_FILE
 from llmserve.server.settings.sizes import byte_count
 from llmserve.server.settings.variable import Variable
 
 SERVER_VARIABLES: tuple[Variable, ...] = (
-    Variable("host", kinds.TEXT, "127.0.0.1", "Address to listen on (`llmserve serve` only).", "server"),
+    Variable(
+        "host",
+        kinds.TEXT,
+        "127.0.0.1",
+        "Address to listen on, or several with commas between them (`llmserve serve` only).",
+        "server",
+    ),
     Variable(
         "port",
         integer(0, 65535),
@@ -18,18 +24,20 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "Port to listen on; 0 picks a free one (`llmserve serve` only).",
         "server",
     ),
+    Variable("grpc", kinds.SWITCH, "true", "Whether the gRPC service is there.", "grpc"),
     Variable(
         "grpc_port",
         integer(0, 65535),
         "",
-        "Port of the gRPC service, by convention 50052; 0 picks a free one. If unset, gRPC is off.",
+        "Port of the gRPC service; 0 picks a free one. If unset, `llmserve serve` uses 50052 if that is "
+        "free, and other servers have no gRPC.",
         "grpc",
     ),
     Variable(
         "grpc_host",
         kinds.TEXT,
         "",
-        "Address that the gRPC service listens on. If unset, the same as `LLMSERVE_HOST`.",
+        "Address that the gRPC service listens on. If unset, the first of `LLMSERVE_HOST`.",
         "grpc",
     ),
     Variable(
@@ -135,6 +143,13 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "server",
     ),
     Variable(
+        "llamacpp_metrics",
+        kinds.SWITCH,
+        "false",
+        "Show the usual metrics in `/metrics` under llama-server's names, too, summed over all models.",
+        "server",
+    ),
+    Variable(
         "sessions_dir",
         kinds.PATH,
         "",
@@ -209,17 +224,18 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "cors_origins",
-        kinds.NAMES,
+        kinds.ORIGINS,
         "",
-        "Origins of other sites whose pages may call the server, or `*` for all. If unset, none may.",
+        "Origins of other sites whose pages may call the server, `localhost` for all of this machine, or `*` "
+        "for all. If unset, none may.",
         "security",
     ),
     Variable(
         "default_sampling",
         DEFAULT_SAMPLING,
         "",
-        "How tokens are drawn where a request of the OpenAI API does not say; names are the Python API's. "
-        "If unset, each route has its own defaults.",
+        "How tokens are drawn where a request of the OpenAI API or Ollama's does not say; names are the "
+        "Python API's. If unset, each route has its own defaults.",
         "sampling",
     ),
     Variable(
@@ -229,6 +245,22 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "Whether requests of the OpenAI API may bring a chat template of their own (`chat_template`). The "
         "text of such a template may write control tokens.",
         "security",
+    ),
+    Variable(
+        "reasoning_budget",
+        integer(-1, INT31_MAX),
+        "-1",
+        "After how many tokens the reasoning of a turn is closed, so that the answer still comes, where a "
+        "request does not say; 0: at once, -1: no limit.",
+        "sampling",
+    ),
+    Variable(
+        "reasoning_budget_message",
+        kinds.TEXT,
+        "",
+        "Text that is inserted at the end of reasoning that is closed at that limit, where a request does "
+        "not say.",
+        "sampling",
     ),
     Variable(
         "session_ttl_s",
@@ -242,6 +274,24 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         integer(1, 10**6),
         "1024",
         "Maximum number of sessions; one more replaces the session that has been idle longest.",
+        "limits",
+    ),
+    # Both limits meet at 64 KiB a response, which is a long turn of a coding agent.
+    Variable(
+        "max_responses",
+        integer(0, 10**6),
+        "1000",
+        "Maximum number of responses and conversations that `/v1/responses` stores in memory, so that "
+        "requests can continue, read, cancel and delete them; one more replaces the oldest one. 0: none is "
+        "stored.",
+        "limits",
+    ),
+    Variable(
+        "max_responses_bytes",
+        byte_count(0, 2**50),
+        "64M",
+        "Limit on the memory of stored responses and conversations: their input and output as JSON, and the "
+        "events of those in the background. Beyond it, the oldest ones are dropped.",
         "limits",
     ),
     Variable(

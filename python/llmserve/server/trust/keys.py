@@ -45,15 +45,25 @@ def authorize(keys: ApiKeys, scope: Scope) -> None:
     Raises:
         UnauthorizedError: Neither has a valid key.
     """
-    authorization = header(scope, b"authorization")
-    bearer = None
-    if authorization is not None and authorization[: len(_SCHEME)].lower() == _SCHEME:
-        bearer = authorization[len(_SCHEME) :].strip()
-    given = (bearer, header(scope, b"x-api-key"))
+    given = _given(scope)
     # Both are always checked, so that the time reveals nothing.
     are_right = [keys.authorize(candidate) for candidate in given]
     if not any(are_right):
         raise UnauthorizedError(was_given=any(candidate is not None for candidate in given))
+
+
+def owner_of(keys: ApiKeys, scope: Scope) -> bytes:
+    """Whose a request is that may pass: all requests with one key have the same owner."""
+    return keys.owner(_given(scope))
+
+
+def _given(scope: Scope) -> tuple[str | None, str | None]:
+    """The keys that a request has."""
+    authorization = header(scope, b"authorization")
+    bearer = None
+    if authorization is not None and authorization[: len(_SCHEME)].lower() == _SCHEME:
+        bearer = authorization[len(_SCHEME) :].strip()
+    return bearer, header(scope, b"x-api-key")
 
 
 def is_preflight(scope: Scope) -> bool:

@@ -13,6 +13,16 @@ from llmserve.server.web.headers import header
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
+LOCALHOST = "localhost"
+"""Stands for all origins of this machine."""
+
+
+def is_local_origin(origin: str) -> bool:
+    """Whether a page comes from a server on this machine, whatever its port."""
+    scheme, _, rest = origin.lower().partition("://")
+    page = Authority.parse(rest)
+    return scheme in _DEFAULT_PORTS and page is not None and is_loopback_name(page.host)
+
 
 class OriginRule:
     """Refuses requests that browsers send for pages of other sites, unless CORS allows their origin.
@@ -40,9 +50,12 @@ class OriginRule:
             is_foreign = header(scope, b"sec-fetch-site") == "cross-site"
             is_foreign = is_foreign and not (may_be_linked and _follows_a_link(scope))
         else:
-            is_foreign = origin not in self._allowed and not self._is_own(origin, header(scope, b"host"))
+            is_foreign = not self._is_allowed(origin) and not self._is_own(origin, header(scope, b"host"))
         if is_foreign:
             raise ForeignOriginError(has_origin=origin is not None)
+
+    def _is_allowed(self, origin: str) -> bool:
+        return origin in self._allowed or (LOCALHOST in self._allowed and is_local_origin(origin))
 
     def _is_own(self, origin: str, host: str | None) -> bool:
         scheme, _, rest = origin.lower().partition("://")

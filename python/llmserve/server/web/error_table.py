@@ -50,7 +50,9 @@ RULES: Mapping[type[BaseException], Rule] = {
     errors.TemplateError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     errors.NoDraftHeadError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     errors.SessionError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
-    errors.QueueFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
+    errors.QueueFullError: Rule(
+        503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0, dialects={"anthropic": 529}
+    ),
     errors.LoadError: Rule(
         502,
         _SERVER,
@@ -74,11 +76,15 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.FieldTooLongError: Rule(413, _INVALID, "INVALID_ARGUMENT"),
     refusals.BodyTooLargeError: Rule(413, _INVALID, "INVALID_ARGUMENT"),
     refusals.BodyTimeoutError: Rule(408, _INVALID, "DEADLINE_EXCEEDED"),
-    refusals.BodiesFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
+    refusals.BodiesFullError: Rule(
+        503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0, dialects={"anthropic": 529}
+    ),
     refusals.PathNotAllowedError: Rule(
         403, "permission_error", "PERMISSION_DENIED", dialects={"llamacpp": 400, "llamatik": 400}
     ),
     refusals.PathNotLocalError: Rule(403, "permission_error", "PERMISSION_DENIED"),
+    refusals.ModelsFolderError: Rule(403, "permission_error", "PERMISSION_DENIED"),
+    refusals.DownloadError: Rule(502, _SERVER, "UNAVAILABLE"),
     refusals.UnknownModelError: Rule(404, _INVALID, "NOT_FOUND", dialects={"llamacpp": 400}),
     refusals.UnsafeModelIdError: Rule(400, _INVALID, "INVALID_ARGUMENT"),
     refusals.ModelLoadingError: Rule(
@@ -93,7 +99,13 @@ RULES: Mapping[type[BaseException], Rule] = {
     refusals.OtherModelError: Rule(409, _INVALID, "FAILED_PRECONDITION"),
     refusals.SessionExpiredError: Rule(410, _INVALID, "NOT_FOUND"),
     refusals.UnknownSessionError: Rule(404, _INVALID, "NOT_FOUND"),
-    refusals.SessionsFullError: Rule(503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0),
+    refusals.SessionsFullError: Rule(
+        503, _BUSY, "RESOURCE_EXHAUSTED", retry_after_s=1.0, dialects={"anthropic": 529}
+    ),
+    refusals.UnknownResponseError: Rule(404, _INVALID, "NOT_FOUND"),
+    refusals.UnknownConversationError: Rule(404, _INVALID, "NOT_FOUND"),
+    refusals.UnknownItemError: Rule(404, _INVALID, "NOT_FOUND"),
+    refusals.ResponseEndedError: Rule(400, _INVALID, "FAILED_PRECONDITION"),
     refusals.CallCancelledError: Rule(409, _INVALID, "CANCELLED"),
     refusals.GenerationTimeoutError: Rule(504, _SERVER, "DEADLINE_EXCEEDED"),
     refusals.GenerationCancelledError: Rule(503, _SERVER, "CANCELLED"),

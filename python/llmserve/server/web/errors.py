@@ -95,11 +95,14 @@ def fault_of(error: BaseException, dialect: str) -> Fault:
 
 CLOSE = (b"connection", b"close")
 
+_BUSY = (503, 529)
+"""The statuses with which a client tries again later; the second is Anthropic's."""
+
 
 def fault_headers(fault: Fault) -> list[tuple[bytes, bytes]]:
-    """``Retry-After`` (with a 503), ``Allow``, ``WWW-Authenticate`` and the like, where they apply."""
+    """``Retry-After`` (of a busy server), ``Allow``, ``WWW-Authenticate`` and the like, where they apply."""
     headers: list[tuple[bytes, bytes]] = []
-    if fault.status == 503 and (seconds := retry_after(fault.error, fault.rule)) is not None:
+    if fault.status in _BUSY and (seconds := retry_after(fault.error, fault.rule)) is not None:
         headers.append((b"retry-after", seconds.encode()))
     if isinstance(fault.error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(fault.error.allowed).encode()))

@@ -11,8 +11,10 @@ from starlette.requests import Request
 from starlette.types import Message, Send
 
 from llmserve.server.web.bodies import Bodies, parse_object
+from llmserve.server.web.ndjson import LINES
 from llmserve.server.web.schema import Parsed, read
-from llmserve.server.web.sse import StreamLimits, write_events
+from llmserve.server.web.sse import EVENT_STREAM
+from llmserve.server.web.streams import StreamFormat, StreamLimits, write_stream
 from llmserve.server.web.wire_names import in_wire_names
 from llmserve.server.web.writing import send_in_time
 
@@ -113,6 +115,7 @@ class Exchange:
         render_error: Callable[[Exception], bytes],
         *,
         headers: Headers | None = None,
+        stream: StreamFormat = EVENT_STREAM,
     ) -> None:
         """Answers with a stream of server-sent events; an exception of ``frames`` becomes its last frame.
 
@@ -120,11 +123,29 @@ class Exchange:
             ClientStalledError: The client stopped reading.
             AnswerFailedError: The last frame is a fault.
         """
+        await self._send_stream(stream, frames, render_error, headers)
 
+    async def send_lines(
+        self,
+        lines: AsyncGenerator[bytes, None],
+        render_error: Callable[[Exception], bytes],
+        *,
+        headers: Headers | None = None,
+    ) -> None:
+        """Answers with a stream of lines of JSON, as `send_events` does with events."""
+        await self._send_stream(LINES, lines, render_error, headers)
+
+    async def _send_stream(
+        self,
+        format_: StreamFormat,
+        frames: AsyncGenerator[bytes, None],
+        render_error: Callable[[Exception], bytes],
+        headers: Headers | None,
+    ) -> None:
         def render(error: Exception) -> bytes:
             return render_error(self.named(error))
 
-        await write_events(self._send, self._limits, frames, _encode(headers), render)
+        await write_stream(self._send, self._limits, format_, frames, _encode(headers), render)
 
 
 def _encode(headers: Headers | None) -> list[tuple[bytes, bytes]]:

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,6 +19,7 @@ from llmserve.server.trust.keys import KeyRule
 from llmserve.server.trust.origins import OriginRule
 from llmserve.server.web.answer import Answer
 from llmserve.server.web.bodies import Bodies
+from llmserve.server.web.cors import Cors
 from llmserve.server.web.counters import HttpCounters
 from llmserve.server.web.cutting import cut_off
 from llmserve.server.web.disconnect import Connections
@@ -30,7 +30,7 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import header
 from llmserve.server.web.request_id import current_request_id, request_id
 from llmserve.server.web.request_log import logged
-from llmserve.server.web.sse import AnswerFailedError, StreamLimits
+from llmserve.server.web.streams import AnswerFailedError, StreamLimits
 from llmserve.server.web.table import EndpointTable, own_path
 from llmserve.server.web.uploads import Upload
 from llmserve.server.web.writing import ClientStalledError
@@ -70,10 +70,10 @@ class Gate:
         # Errors are answered behind CORS, so that browsers may read them.
         self._app: ASGIApp = self._serve
         if settings.cors_origins:
-            self._app = CORSMiddleware(
+            self._app = Cors(
                 self._serve,
                 allow_origins=settings.cors_origins,
-                allow_methods=("GET", "POST"),
+                allow_methods=("GET", "POST", "DELETE"),
                 allow_headers=("*",),
                 expose_headers=(*_EXPOSED_HEADERS, *_own_headers(routes)),
             )

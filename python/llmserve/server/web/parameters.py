@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
@@ -9,7 +10,11 @@ from typing import Any, Generic, Literal, TypeVar
 from starlette.datastructures import QueryParams
 from starlette.types import Scope
 
+from llmserve.server.refusals import FieldError
 from llmserve.server.web.headers import header
+from llmserve.server.web.schema import shown
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -51,6 +56,31 @@ class Parameter(Generic[T, D]):
             return found
         text: str | None = scope["path_params"].get(self.name)
         return text
+
+
+def choice_in_query(name: str, values: tuple[str, ...], doc: str) -> Parameter[str, str]:
+    """One of several texts; the first one is the default."""
+
+    def read(text: str, name: str) -> str:
+        if text not in values:
+            raise FieldError(name, f"must be {' or '.join(values)}, got {shown(text)}")
+        return text
+
+    schema = {"type": "string", "enum": list(values), "default": values[0]}
+    return Parameter(name=name, place="query", doc=doc, read=read, default=values[0], schema=schema)
+
+
+def integer_in_query(name: str, minimum: int, maximum: int, default: int, doc: str) -> Parameter[int, int]:
+    """An integer within bounds."""
+
+    def read(text: str, name: str) -> int:
+        number = int(text) if _INTEGER.fullmatch(text) else None
+        if number is None or not minimum <= number <= maximum:
+            raise FieldError(name, f"must be an integer from {minimum} to {maximum}, got {shown(text)}")
+        return number
+
+    schema = {"type": "integer", "minimum": minimum, "maximum": maximum}
+    return Parameter(name=name, place="query", doc=doc, read=read, default=default, schema=schema)
 
 
 def in_path(name: str, doc: str) -> Parameter[str, str]:

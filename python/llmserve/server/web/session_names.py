@@ -33,3 +33,8 @@ def session_of(scope: Scope, given: str | None, field: str) -> str | None:
     if in_header is not None and in_header != given:
         raise FieldError(field, f"must equal the name in the header {SESSION.name} if both are given")
     return given
+
+
+def slot_session(number: int) -> str:
+    """The name of the session that stands for one of llama-server's slots."""
+    return f"slot-{number}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from llmserve.server.refusals import FieldError
@@ -11,7 +12,17 @@ from llmserve.server.web.field_kinds import read_object
 from llmserve.server.web.fields import Kind
 from llmserve.server.web.schema import kind_of
 
-Prompts: TypeAlias = tuple[str | list[int], ...]
+
+@dataclass(frozen=True, slots=True)
+class MixedPrompt:
+    """A prompt of texts and token ids, as llama-server takes it."""
+
+    parts: tuple[str | int, ...]
+
+
+WirePrompt: TypeAlias = str | list[int] | MixedPrompt
+
+Prompts: TypeAlias = tuple[WirePrompt, ...]
 
 MAX_BIAS = 100
 _MAX_ID = 2**31 - 1
@@ -88,20 +99,54 @@ def _read_bias(value: Any, name: str) -> float:
 
 
 def read_prompts(value: Any, name: str) -> Prompts:
-    """One prompt or several: texts or token ids."""
-    if isinstance(value, str):
-        return (value,)
+    """One prompt or several, each in a form that `read_prompt` takes."""
     if not isinstance(value, list):
-        raise FieldError(name, f"must be a string or an array, got {kind_of(value)}")
+        return (read_prompt(value, name),)
     if not value:
         raise FieldError(name, "must not be empty")
-    if type(value[0]) is int:
-        return (_read_token_ids(value, name),)
-    return tuple(_read_prompt(item, f"{name}[{index}]") for index, item in enumerate(value))
+    if _is_one_prompt(value):
+        return (read_prompt(value, name),)
+    return tuple(read_prompt(item, f"{name}[{index}]") for index, item in enumerate(value))
 
 
-def _read_prompt(value: Any, name: str) -> str | list[int]:
-    return value if isinstance(value, str) else _read_token_ids(value, name)
+def _is_one_prompt(items: list[Any]) -> bool:
+    """Whether an array is one prompt of token ids, with or without texts between them."""
+    return any(_is_number(item) for item in items) and all(
+        isinstance(item, str) or _is_number(item) for item in items
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def read_prompt(value: Any, name: str) -> WirePrompt:
+    """One prompt: a text, token ids, both in one array, or llama-server's object with a text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _read_prompt_object(value, name)
+    if isinstance(value, list) and any(isinstance(item, str) for item in value):
+        if not any(_is_number(item) for item in value):
+            raise FieldError(name, "must be a string, got an array")
+        return MixedPrompt(_read_parts(value, name))
+    return _read_token_ids(value, name)
+
+
+def _read_parts(items: list[Any], name: str) -> tuple[str | int, ...]:
+    return tuple(
+        item if isinstance(item, str) else _read_token_id(item, f"{name}[{index}]")
+        for index, item in enumerate(items)
+    )
+
+
+def _read_prompt_object(value: dict[str, Any], name: str) -> str:
+    if value.get("multimodal_data"):
+        raise FieldError(f"{name}.multimodal_data", "is not supported: llmserve reads text only")
+    text = value.get("prompt_string")
+    if not isinstance(text, str):
+        raise FieldError(f"{name}.prompt_string", f"must be a string, got {kind_of(text)}")
+    return text
 
 
 def _read_token_ids(value: Any, name: str) -> list[int]:
@@ -124,14 +169,24 @@ _TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum"
 
 TOKEN_IDS = Kind(_read_token_ids, _TOKENS)
 
+_OBJECT = {
+    "type": "object",
+    "required": ["prompt_string"],
+    "properties": {"prompt_string": {"type": "string"}},
+}
+
+_MIXED = {"type": "array", "items": {"anyOf": [{"type": "string"}, _TOKENS["items"]]}}
+
+PROMPT = Kind(read_prompt, {"anyOf": [{"type": "string"}, _MIXED, _OBJECT]})
+
 PROMPTS = Kind(
     read_prompts,
     {
         "anyOf": [
             {"type": "string"},
-            {"type": "array", "items": {"type": "string"}},
-            _TOKENS,
-            {"type": "array", "items": _TOKENS},
+            _MIXED,
+            _OBJECT,
+            {"type": "array", "items": {"anyOf": [{"type": "string"}, _MIXED, _OBJECT]}},
         ]
     },
 )

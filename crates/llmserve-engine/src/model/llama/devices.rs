@@ -1,4 +1,4 @@
-//! The GPUs that llama.cpp would use, and the options that ask for others in vain.
+//! The devices that llama.cpp would use, and the options that ask for others in vain.
 
 use std::ffi::{CStr, c_char};
 
@@ -6,44 +6,52 @@ use llama_cpp_sys_2 as sys;
 
 use super::backend;
 use crate::config::WeightsConfig;
-
-/// A GPU that this build can use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Gpu {
-    /// ggml's and the maker's name, such as `CUDA0 (NVIDIA H200)`.
-    pub(crate) name: String,
-    pub(crate) free_bytes: u64,
-}
+use crate::types::{Device, DeviceKind};
 
 /// The GPUs of this machine in llama.cpp's order. Integrated ones count only if there are no others, as in
 /// llama.cpp.
-pub(crate) fn gpus() -> Vec<Gpu> {
+pub(crate) fn gpus() -> Vec<Device> {
     backend::init();
-    let discrete = devices(sys::GGML_BACKEND_DEVICE_TYPE_GPU);
-    if discrete.is_empty() { devices(sys::GGML_BACKEND_DEVICE_TYPE_IGPU) } else { discrete }
+    // SAFETY: the backends are registered; devices live for ever.
+    let devices: Vec<Device> = unsafe {
+        (0..sys::ggml_backend_dev_count()).map(|index| described(sys::ggml_backend_dev_get(index))).collect()
+    };
+    let of = |kind| devices.iter().filter(|device| device.kind == kind).cloned().collect::<Vec<_>>();
+    let discrete = of(DeviceKind::Gpu);
+    if discrete.is_empty() { of(DeviceKind::IntegratedGpu) } else { discrete }
 }
 
-fn devices(kind: sys::ggml_backend_dev_type) -> Vec<Gpu> {
-    // SAFETY: the backends are registered; devices live for ever.
+/// ggml's and the maker's name, such as `CUDA0 (NVIDIA H200)`.
+pub(super) fn full_name(device: &Device) -> String {
+    format!("{} ({})", device.name, device.description)
+}
+
+/// # Safety
+/// The device is one of ggml's.
+pub(super) unsafe fn described(device: sys::ggml_backend_dev_t) -> Device {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: the caller's promise.
     unsafe {
-        (0..sys::ggml_backend_dev_count())
-            .map(|index| sys::ggml_backend_dev_get(index))
-            .filter(|device| sys::ggml_backend_dev_type(*device) == kind)
-            .map(|device| {
-                let (mut free, mut total) = (0, 0);
-                sys::ggml_backend_dev_memory(device, &raw mut free, &raw mut total);
-                let name = text(sys::ggml_backend_dev_name(device));
-                let description = text(sys::ggml_backend_dev_description(device));
-                Gpu { name: format!("{name} ({description})"), free_bytes: free as u64 }
-            })
-            .collect()
+        sys::ggml_backend_dev_memory(device, &raw mut free, &raw mut total);
+        Device {
+            name: text(sys::ggml_backend_dev_name(device)),
+            description: text(sys::ggml_backend_dev_description(device)),
+            kind: match sys::ggml_backend_dev_type(device) {
+                sys::GGML_BACKEND_DEVICE_TYPE_CPU => DeviceKind::Cpu,
+                sys::GGML_BACKEND_DEVICE_TYPE_GPU => DeviceKind::Gpu,
+                sys::GGML_BACKEND_DEVICE_TYPE_IGPU => DeviceKind::IntegratedGpu,
+                _ => DeviceKind::Accelerator,
+            },
+            total_bytes: total as u64,
+            free_bytes: free as u64,
+        }
     }
 }
 
 /// # Safety
 /// The text is terminated.
-unsafe fn text(text: *const c_char) -> String {
-    // SAFETY: as above.
+pub(super) unsafe fn text(text: *const c_char) -> String {
+    // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 

@@ -1,4 +1,5 @@
-//! A llama.cpp context for an embedding model: it turns inputs into pooled vectors and keeps nothing.
+//! A llama.cpp context for an embedding model: it turns inputs into pooled vectors, or into the scores of a head
+//! for ranking, and keeps nothing.
 
 use std::sync::Arc;
 
@@ -32,8 +33,13 @@ impl LlamaEmbedding {
             .map_err(|missing| missing.into_load_error(context_failed(shape)))?;
         // SAFETY: the context is live.
         let memory = unsafe { sys::llama_get_memory(raw.ctx()) };
-        // SAFETY: the model is live.
-        let dimensions = unsafe { sys::llama_model_n_embd_out(weights.as_ptr()) };
+        let dimensions = if shape.kind.is_ranking() {
+            // SAFETY: the model is live.
+            unsafe { sys::llama_model_n_cls_out(weights.as_ptr()) as usize }
+        } else {
+            // SAFETY: the model is live.
+            usize::try_from(unsafe { sys::llama_model_n_embd_out(weights.as_ptr()) }).unwrap_or(0)
+        };
         Ok(Self {
             raw,
             memory: (!memory.is_null()).then_some(memory),
@@ -41,7 +47,7 @@ impl LlamaEmbedding {
                 context_length: shape.context_length,
                 batch_rows: shape.batch_rows,
                 max_sequences: shape.max_sequences,
-                dimensions: usize::try_from(dimensions).unwrap_or(0),
+                dimensions,
                 num_cells: if memory.is_null() { 0 } else { shape.num_cells },
                 num_threads: shape.num_threads,
             },

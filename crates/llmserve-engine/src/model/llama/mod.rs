@@ -6,6 +6,7 @@
 
 mod adapters;
 mod backend;
+mod backends;
 mod backlog;
 mod context;
 mod devices;
@@ -30,6 +31,7 @@ mod tiles;
 mod vocabulary;
 mod weights;
 
+pub(crate) use backends::backends;
 pub(crate) use context::LlamaContext;
 pub(crate) use devices::{gpus, num_gpu_layers, unmet};
 pub(crate) use embedding::LlamaEmbedding;

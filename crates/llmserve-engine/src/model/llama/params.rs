@@ -189,6 +189,7 @@ pub(super) fn embedding_params(config: &ContextConfig, shape: &EmbeddingShape) -
         Pooling::Mean => sys::LLAMA_POOLING_TYPE_MEAN,
         Pooling::Cls => sys::LLAMA_POOLING_TYPE_CLS,
         Pooling::Last => sys::LLAMA_POOLING_TYPE_LAST,
+        Pooling::Rank => sys::LLAMA_POOLING_TYPE_RANK,
     };
     params.attention_type = if shape.kind.is_causal {
         sys::LLAMA_ATTENTION_TYPE_CAUSAL

@@ -1,14 +1,22 @@
 //! The C++ shim: calls that may throw, with the exception as a message.
 
-use std::ffi::{CStr, c_char};
+#[cfg(feature = "portable")]
+use std::ffi::CString;
+use std::ffi::{CStr, c_char, c_void};
+#[cfg(feature = "portable")]
+use std::path::{Path, PathBuf};
 
 use llama_cpp_sys_2 as sys;
 
 const MESSAGE_BYTES: usize = 256;
+const MAX_PATH_BYTES: usize = 4096;
 
 unsafe extern "C" {
+    fn llmserve_library_of(address: *const c_void, path: *mut c_char, size: usize);
     #[cfg(feature = "portable")]
-    fn llmserve_load_backends();
+    fn llmserve_load_backends(folder: *const c_char);
+    #[cfg(feature = "portable")]
+    fn llmserve_can_load(path: *const c_char, err: *mut c_char, err_size: usize) -> bool;
     fn llmserve_process(
         ctx: *mut sys::llama_context,
         kind: i32,
@@ -81,11 +89,46 @@ unsafe extern "C" {
     ) -> *const f32;
 }
 
-/// Loads ggml's backends from beside the library that has this code.
+/// The path of the library that has an address, or if that is null, this code; empty if it is in none.
+pub(super) fn library_of(address: *const c_void) -> String {
+    let mut path = vec![0; MAX_PATH_BYTES];
+    // SAFETY: the shim writes a terminated string of at most this length.
+    unsafe {
+        llmserve_library_of(address, path.as_mut_ptr(), path.len());
+        CStr::from_ptr(path.as_ptr()).to_string_lossy().into_owned()
+    }
+}
+
+/// Where a wheel has ggml's modules, beside this library.
+#[cfg(feature = "portable")]
+pub(super) fn modules_folder(own: &str) -> PathBuf {
+    Path::new(own).with_file_name("_native")
+}
+
+/// Loads the best of ggml's backends from that folder.
 #[cfg(feature = "portable")]
 pub(super) fn load_backends() {
-    // SAFETY: called once, before ggml is used.
-    unsafe { llmserve_load_backends() }
+    if let Some(folder) = c_path(&modules_folder(&library_of(std::ptr::null()))) {
+        // SAFETY: called once, before ggml is used.
+        unsafe { llmserve_load_backends(folder.as_ptr()) }
+    }
+}
+
+/// Why a library cannot be loaded; `None` if it can.
+#[cfg(feature = "portable")]
+pub(super) fn load_failure(path: &Path) -> Option<String> {
+    let mut message: [c_char; MESSAGE_BYTES] = [0; MESSAGE_BYTES];
+    let path = c_path(path)?;
+    // SAFETY: the path and the shim's message are terminated.
+    unsafe {
+        let can_load = llmserve_can_load(path.as_ptr(), message.as_mut_ptr(), MESSAGE_BYTES);
+        (!can_load).then(|| CStr::from_ptr(message.as_ptr()).to_string_lossy().into_owned())
+    }
+}
+
+#[cfg(feature = "portable")]
+fn c_path(path: &Path) -> Option<CString> {
+    CString::new(path.to_str()?).ok()
 }
 
 /// Makes a call with room for the exception's message, which is logged.

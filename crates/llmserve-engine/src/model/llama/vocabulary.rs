@@ -1,5 +1,6 @@
 //! A llama.cpp vocabulary.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::pieces::Pieces;
 use super::{Weights, shim};
 use crate::error::Error;
 use crate::ids::TokenId;
-use crate::model::{SpecialToken, Vocabulary};
+use crate::model::{PairFrame, SpecialToken, Vocabulary};
 use crate::model_info::ModelInfo;
 
 /// Hugging Face's names of tokens, and the metadata keys (in this spelling) of their ids.
@@ -61,6 +62,7 @@ impl LlamaVocabulary {
         });
         let texts = named.chain(in_file).filter_map(|(name, id)| Some((name.to_owned(), text(id)?)));
         info.special_tokens = texts.collect();
+        info.infill_tokens = infill_tokens(&self.weights);
         let control = self.special_tokens.iter().filter(|token| token.is_control);
         info.control_tokens = control.map(|token| token.text.clone()).collect();
         info.end_tokens = self.end_of_generation.iter().filter_map(|&token| text(Some(token))).collect();
@@ -116,6 +118,30 @@ impl Vocabulary for LlamaVocabulary {
         Ok(tokens)
     }
 
+    /// As llama-server joins them: BOS, query, EOS, SEP, document, EOS, as far as the vocabulary adds these.
+    fn pair_frame(&self) -> PairFrame {
+        let vocab = self.weights.vocab();
+        // SAFETY: the weights keep the vocabulary alive.
+        let (begin, end, separator) = unsafe {
+            (sys::llama_vocab_bos(vocab), sys::llama_vocab_eos(vocab), sys::llama_vocab_sep(vocab))
+        };
+        let added = |is_added: bool, id: i32| (is_added && id >= 0).then_some(TokenId(id));
+        let end = if end < 0 { separator } else { end };
+        // SAFETY: as above.
+        let (begin, end, separator) = unsafe {
+            (
+                added(sys::llama_vocab_get_add_bos(vocab), begin),
+                added(sys::llama_vocab_get_add_eos(vocab), end),
+                added(sys::llama_vocab_get_add_sep(vocab), separator),
+            )
+        };
+        PairFrame {
+            before: begin.into_iter().collect(),
+            between: end.into_iter().chain(separator).collect(),
+            after: end.into_iter().collect(),
+        }
+    }
+
     fn piece(&self, token: TokenId, render_special: bool) -> &[u8] {
         self.pieces.get(token.0, render_special)
     }
@@ -127,6 +153,23 @@ impl Vocabulary for LlamaVocabulary {
     fn end_of_generation(&self) -> &[TokenId] {
         &self.end_of_generation
     }
+}
+
+/// The tokens between which a model fills in code.
+fn infill_tokens(weights: &Weights) -> BTreeMap<String, u32> {
+    let vocab = weights.vocab();
+    // SAFETY: the weights keep the vocabulary alive.
+    let tokens = unsafe {
+        [
+            ("prefix", sys::llama_vocab_fim_pre(vocab)),
+            ("suffix", sys::llama_vocab_fim_suf(vocab)),
+            ("middle", sys::llama_vocab_fim_mid(vocab)),
+            ("repository", sys::llama_vocab_fim_rep(vocab)),
+            ("file", sys::llama_vocab_fim_sep(vocab)),
+        ]
+    };
+    // What the vocabulary does not have is below 0.
+    tokens.into_iter().filter_map(|(name, id)| Some((name.to_owned(), u32::try_from(id).ok()?))).collect()
 }
 
 /// What llama.cpp looks for in a text before it tokenizes the rest, in the order of their ids.

@@ -169,7 +169,7 @@ impl Weights {
             backend: if num_gpu_layers == 0 {
                 "CPU".to_owned()
             } else {
-                gpus.into_iter().map(|gpu| gpu.name).collect::<Vec<_>>().join(", ")
+                gpus.iter().map(devices::full_name).collect::<Vec<_>>().join(", ")
             },
             num_layers,
             num_gpu_layers,

@@ -17,7 +17,8 @@ fn accept(sampler: &mut Sampler, token: i32) {
 }
 
 fn draw(sampler: &Sampler, row: &[f32], bans: &[TokenId]) -> Option<usize> {
-    let result = sampler.sample(row, Bans { tokens: bans, allowed: None }, &mut Scratch::default());
+    let result =
+        sampler.sample(row, Bans { tokens: bans, allowed: None }, Words::default(), &mut Scratch::default());
     result.ok().map(|sampled| sampled.token.0 as usize)
 }
 

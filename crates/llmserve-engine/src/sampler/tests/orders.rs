@@ -69,7 +69,9 @@ fn step(kind: SamplerKind, params: &SamplingParams, left: &mut Left) {
         | SamplerKind::TopK
         | SamplerKind::TopP
         | SamplerKind::TypicalP
-        | SamplerKind::Xtc => {}
+        | SamplerKind::Xtc
+        | SamplerKind::Infill
+        | SamplerKind::AdaptiveP => {}
     }
 }
 
@@ -142,7 +144,7 @@ proptest! {
             step(kind, &params, &mut left);
         }
         let sampled = new_sampler(&params, seed, None, &[])
-            .sample(&logits, Bans::default(), &mut Scratch::default())
+            .sample(&logits, Bans::default(), Words::default(), &mut Scratch::default())
             .unwrap();
         let p = probabilities(&left);
         let found = left.iter().position(|(id, _)| *id == sampled.token.0 as usize);
@@ -173,7 +175,7 @@ proptest! {
         let text = [0, 1, 0, 1].map(TokenId);
         let mut sampler = new_sampler(&params, seed, None, &text);
         for _ in 0..3 {
-            match sampler.sample(&row, Bans::default(), &mut Scratch::default()) {
+            match sampler.sample(&row, Bans::default(), Words::default(), &mut Scratch::default()) {
                 Ok(drawn) => {
                     prop_assert!(row[drawn.token.0 as usize] > f32::NEG_INFINITY);
                     prop_assert!(drawn.surprise.is_some_and(|bits| bits >= 0.0 && bits.is_finite()));
@@ -230,8 +232,12 @@ fn a_sampler_that_is_named_twice_is_applied_twice() {
     let row = [3.0, 2.0, 0.0];
     let hot = SamplingParams { temperature: 2.0, ..with(&[SamplerKind::Temperature; 2]) };
     let surprise = |params: &SamplingParams| {
-        let sampled =
-            new_sampler(params, 1, None, &[]).sample(&row, Bans::default(), &mut Scratch::default());
+        let sampled = new_sampler(params, 1, None, &[]).sample(
+            &row,
+            Bans::default(),
+            Words::default(),
+            &mut Scratch::default(),
+        );
         sampled.ok().and_then(|sampled| sampled.surprise)
     };
     let hotter = SamplingParams { temperature: 4.0, ..with(&[SamplerKind::Temperature]) };
@@ -265,6 +271,7 @@ fn dry_is_the_same_first_and_later() {
             .sample(
                 &[0.0, f32::NEG_INFINITY, f32::NEG_INFINITY, 3.0],
                 Bans::default(),
+                Words::default(),
                 &mut Scratch::default(),
             )
             .unwrap();
@@ -281,7 +288,8 @@ fn mirostat_replaces_the_cuts_and_follows_what_is_drawn() {
         let mut sampler = new_sampler(&params, 11, None, &[]);
         let mut surprises = Vec::new();
         for _ in 0..2000 {
-            let drawn = sampler.sample(&row, Bans::default(), &mut Scratch::default()).unwrap();
+            let drawn =
+                sampler.sample(&row, Bans::default(), Words::default(), &mut Scratch::default()).unwrap();
             surprises.extend(drawn.surprise);
             sampler.accept(&drawn, &[]);
         }

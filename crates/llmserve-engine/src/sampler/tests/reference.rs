@@ -175,7 +175,7 @@ proptest! {
         params.repetition_penalty = repetition.abs().clamp(f32::MIN_POSITIVE, f32::MAX);
         let mut sampler = new_sampler(&params, seed, Some(5), &[TokenId(0), TokenId(1)]);
         accept(&mut sampler, 2);
-        match sampler.sample(&row, Bans::default(), &mut Scratch::default()) {
+        match sampler.sample(&row, Bans::default(), Words::default(), &mut Scratch::default()) {
             Ok(sampled) => {
                 prop_assert!(row[sampled.token.0 as usize] > f32::NEG_INFINITY);
                 let logprobs = sampled.logprobs.map_or(f32::NAN, |logprobs| logprobs.logprob);

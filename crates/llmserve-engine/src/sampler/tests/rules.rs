@@ -153,11 +153,34 @@ fn only_tokens_that_are_listed_are_drawn() {
 }
 
 #[test]
+fn the_last_token_of_a_sequence_is_banned_after_the_others() {
+    let ids = |tokens: &[i32]| tokens.iter().map(|&token| TokenId(token)).collect::<Vec<_>>();
+    for temperature in [0.0, 0.01] {
+        let params = with(|params| {
+            params.temperature = temperature;
+            params.banned_sequences = vec![ids(&[3]), ids(&[1, 2]), ids(&[2, 1, 2])];
+        });
+        let row = [1.0, 2.0, 3.0, 4.0];
+        // What the prompt ends with does not count.
+        let mut sampler = new_sampler(&params, 0, None, &[TokenId(1)]);
+        let mut drawn = Vec::new();
+        for forced in [1, 1, 2, 2, 1] {
+            drawn.extend(draw(&sampler, &row, &[]));
+            accept(&mut sampler, forced);
+        }
+        drawn.extend(draw(&sampler, &row, &[]));
+        assert_eq!(drawn, [2, 1, 1, 2, 2, 1]);
+        // Where nothing else is left, sequences give way before single tokens.
+        assert_eq!(draw(&sampler, &row, &[TokenId(0), TokenId(1)]), Some(2));
+    }
+}
+
+#[test]
 fn no_usable_logit_is_an_error() {
     for params in [SamplingParams::default(), with(|params| params.top_p = 0.5)] {
         let sampler = new_sampler(&params, 0, Some(2), &[]);
         for row in [&[f32::NAN, f32::NEG_INFINITY][..], &[]] {
-            let result = sampler.sample(row, Bans::default(), &mut Scratch::default());
+            let result = sampler.sample(row, Bans::default(), Words::default(), &mut Scratch::default());
             assert_eq!(result, Err(Error::InvalidLogits));
         }
     }
@@ -171,9 +194,12 @@ fn logprobs_are_of_the_raw_logits() {
     });
     let sampler = new_sampler(&params, 0, Some(2), &[TokenId(1)]);
     let row = [0.0f32; 4];
-    let Ok(Sampled { token, logprobs: Some(logprobs), .. }) =
-        sampler.sample(&row, Bans { tokens: &[TokenId(0)], allowed: None }, &mut Scratch::default())
-    else {
+    let Ok(Sampled { token, logprobs: Some(logprobs), .. }) = sampler.sample(
+        &row,
+        Bans { tokens: &[TokenId(0)], allowed: None },
+        Words::default(),
+        &mut Scratch::default(),
+    ) else {
         unreachable!("four finite logits")
     };
     let quarter = 0.25f32.ln();

@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
+from llmserve.engine import Engine
 from llmserve.errors import ContextExceededError
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.completions import convert
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.generation import Call, Run, raw_text
 from llmserve.server.models import Model
+from llmserve.server.prompts.mixed import plain_prompt
 from llmserve.server.services import Services
 from llmserve.server.web.headers import ignored_header
 from llmserve.server.web.schema import Parsed
@@ -27,6 +29,7 @@ class CompletionCall:
 
     request: CompletionRequest
     model: Model
+    engine: Engine
     session: str | None
     """Name of the session that the prompt continues."""
     params: SamplingParams
@@ -66,6 +69,7 @@ class CompletionCalls:
             yield CompletionCall(
                 request=request,
                 model=model,
+                engine=engine,
                 session=session,
                 params=convert.sampling_params(request),
                 ignored=ignored,
@@ -80,10 +84,11 @@ class CompletionCalls:
             LlmserveError: What `GenerationService.run` raises.
         """
         is_stream = call.request.stream
+        prompt = await plain_prompt(call.engine, call.request.prompt)
         wanted = Call(
             dialect=self._dialect,
             model=call.model,
-            starts=[raw_text(call.request.prompt, call.params, at_end=not is_stream)],
+            starts=[raw_text(prompt, call.params, at_end=not is_stream)],
             is_stream=is_stream and not self._waits_long,
             session=call.session,
         )

@@ -9,7 +9,8 @@ from llmserve.server.fields.foreign import FOREIGN, Refused
 from llmserve.server.fields.refused import Refusals
 from llmserve.server.fields.sampling import RANDOM_SEED, SAMPLING
 from llmserve.server.fields.table import group
-from llmserve.server.web.fields import Field, Values
+from llmserve.server.web.fields import Field, Kind, Values
+from llmserve.server.web.token_kinds import WirePrompt, read_prompt
 
 SEED_BITS = 31
 
@@ -104,6 +105,10 @@ class CompletionOptions:
     )
 
 
+_PROMPT = Kind(read_prompt, {"type": "string"})
+"""A text, for the document: other forms are llama-server's, which its clients know."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
     """What to generate. Negative numbers count as 0, null as absent."""
@@ -117,9 +122,11 @@ class CompletionRequest:
         ),
     ]
     prompt: Annotated[
-        str,
+        WirePrompt,
         Field(
-            "Input text to generate from, unchanged: the text of control tokens is read as control tokens.",
+            "Input text to generate from, unchanged: the text of control tokens is read as control tokens. "
+            "As in llama-server also token ids, both in one array, or `{prompt_string}`.",
+            kind=_PROMPT,
             example="<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
         ),
     ]

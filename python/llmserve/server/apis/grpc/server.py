@@ -22,10 +22,12 @@ _MIN_CLIENT_PING_MS = 10_000
 
 
 class GrpcServer:
-    """Serves on the settings' gRPC address, in the event loop that starts it."""
+    """Serves on the settings' gRPC host, in the event loop that starts it."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, port: int) -> None:
+        """Port 0 is any that is free."""
         self._services = services
+        self._port = port
         self._server: grpc.aio.Server | None = None
         self.address = ""
         """``host:port`` of the listener, once it is open."""
@@ -48,7 +50,7 @@ class GrpcServer:
                 *reflection.handlers(names),
             )
         )
-        host, port = settings.grpc_host, settings.grpc_port or 0
+        host, port = settings.grpc_host, self._port
         shown = f"[{host}]" if ":" in host else host
         try:
             _check_free(host, port)

@@ -1,4 +1,4 @@
-"""Where the server gets the gRPC listener from; works, with an error, where the extra is not installed."""
+"""Where the server gets the gRPC listener from; works, with an error, where its packages are missing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from llmserve.server.apis.grpc.server import GrpcServer
 
 
+CONVENTIONAL_PORT = 50052
+"""Where clients of llmserver.proto look for the service."""
+
+
 class GrpcStartError(StartError):
     """The gRPC listener cannot be opened; the text is for the operator."""
 
 
-def create_server(services: Services) -> GrpcServer:
-    """The listener that the settings ask for, not open yet.
+def create_server(services: Services, port: int) -> GrpcServer:
+    """The listener for a port, not open yet.
 
     Raises:
         GrpcStartError: A package is missing.
@@ -26,6 +30,6 @@ def create_server(services: Services) -> GrpcServer:
     except ImportError as error:
         raise GrpcStartError(
             f"the gRPC service needs packages that are not installed ({error.name or error})\n"
-            "hint: pip install 'llmserve[grpc]', or unset LLMSERVE_GRPC_PORT"
+            "hint: pip install grpcio grpcio-health-checking grpcio-reflection, or unset LLMSERVE_GRPC_PORT"
         ) from error
-    return GrpcServer(services)
+    return GrpcServer(services, port)

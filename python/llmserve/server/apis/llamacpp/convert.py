@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from llmserve.server.refusals import MalformedBodyError
 from llmserve.server.web.errors import Fault
 from llmserve.server.web.sse import data_frame, error_frame
 from llmserve.types import Delta
@@ -38,8 +39,9 @@ def progress_frame(progress: float) -> bytes:
 
 
 def render_load_fault(fault: Fault) -> object:
-    """``{"error": "..."}`` of a load."""
-    return {"error": fault.message}
+    """``{"error": "..."}`` of a load. A body that cannot be read has no path, either."""
+    is_malformed = isinstance(fault.error, MalformedBodyError)
+    return {"error": f"path is required: {fault.message}" if is_malformed else fault.message}
 
 
 def render_completion_fault(fault: Fault) -> object:

@@ -8,7 +8,13 @@ from typing import Any
 from llmserve.server.apis.completions.calls import CompletionCall, CompletionCalls
 from llmserve.server.apis.completions.schema import CompletionRequest
 from llmserve.server.apis.llamacpp import convert
-from llmserve.server.apis.llamacpp.schema import CompletionResponse, ErrorResponse, LoadModelRequest
+from llmserve.server.apis.llamacpp.schema import (
+    CompletionResponse,
+    ErrorResponse,
+    LoadByIdRequest,
+    LoadModelRequest,
+    read_load,
+)
 from llmserve.server.apis.progress import whole_percents
 from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
@@ -61,7 +67,11 @@ _LOAD_RESPONSES: Mapping[int, Content] = {
                         'data: {"progress":0.01}\n\nevent: error\ndata: "this is not a GGUF file"\n\n',
                     ),
                 },
-            )
+            ),
+            "application/json": {
+                "schema": {"type": "object"},
+                "examples": {"model": {"summary": "A load by id has begun", "value": {"success": True}}},
+            },
         },
     ),
 }
@@ -127,7 +137,8 @@ class LlamaCppApi:
             "Loads a GGUF model. Returns an SSE stream of progress events; the model is ready after "
             "the final `[DONE]`. If it is already loaded, the operation completes immediately. "
             "Clients that load one path at the same time share one load; the last one to leave "
-            "cancels it."
+            "cancels it. With `model` instead of `path`, the load begins and the answer comes at once, as "
+            "from llama-server's router; `GET /models` then shows its `status`."
         ),
         body=LoadModelRequest,
         responses=_LOAD_RESPONSES,
@@ -136,8 +147,13 @@ class LlamaCppApi:
     async def load_model(self, exchange: Exchange) -> None:
         """`POST /models/load`."""
         # A missing body has no path.
-        parsed = await exchange.read(LoadModelRequest, may_be_empty=True)
-        path = self._services.models_folder.admit(parsed.value.path, "path", exchange.request.scope)
+        parsed = await exchange.read_as(read_load, may_be_empty=True)
+        request = parsed.value
+        if isinstance(request, LoadByIdRequest):
+            await self._services.on_demand.begin(request.model)
+            await exchange.send_json({"success": True}, headers=answer_headers(parsed.unknown))
+            return
+        path = self._services.models_folder.admit(request.path, "path", exchange.request.scope)
         with self._services.registry.load(path, IDLE_PIN, kind="generation") as ticket:
             await exchange.send_events(
                 _progress_frames(ticket), _render_load_error, headers=answer_headers(parsed.unknown)

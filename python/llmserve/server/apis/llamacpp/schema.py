@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from llmserve.server.web.fields import Field
+from llmserve.server.web.schema import Parsed, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,24 @@ class LoadModelRequest:
             non_empty=True,
         ),
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadByIdRequest:
+    """Which model to load, as llama-server's router has it."""
+
+    model: Annotated[str, Field("An id of `GET /v1/models`.", non_empty=True)]
+
+
+def read_load(body: Mapping[str, Any]) -> Parsed[LoadModelRequest] | Parsed[LoadByIdRequest]:
+    """A body with a path, or with a model instead.
+
+    Raises:
+        FieldError: A field is wrong.
+    """
+    if body.get("model") and not body.get("path"):
+        return read(LoadByIdRequest, body)
+    return read(LoadModelRequest, body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

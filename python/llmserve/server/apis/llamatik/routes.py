@@ -32,6 +32,7 @@ from llmserve.server.apis.llamatik.schema import (
     SessionRequest,
 )
 from llmserve.server.apis.llamatik.state import Choice, GenerationModel
+from llmserve.server.models.session_work import work_in_order
 from llmserve.server.refusals import PathNotAllowedError
 from llmserve.server.services import Services
 from llmserve.server.stale_files import is_temporary
@@ -40,7 +41,6 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION, session_of
-from llmserve.server.web.tasks import end_tasks
 from llmserve.session import Session
 
 T = TypeVar("T")
@@ -369,26 +369,18 @@ class LlamatikApi:
     ) -> T:
         """Does something with a session, after the calls before it.
 
-        Later calls are submitted while it waits for its turn. One that ``goes_on`` needs a named session to
+        One that ``goes_on`` needs a named session to
         be there.
         """
         name = _session_name(exchange, request)
         must_exist = goes_on and name != DEFAULT_SESSION
-        job: asyncio.Task[T] | None = None
         with (
             self._model.use() as (model, _),
             self._services.sessions.call(
                 model, name, DIALECT, goes_on=goes_on, must_exist=must_exist
             ) as call,
         ):
-            try:
-                async with call.in_order() as session:
-                    job = asyncio.create_task(run(session))
-                    await asyncio.sleep(0)  # its first step gives it to the engine
-                return await job
-            finally:
-                if job is not None:
-                    await end_tasks(job)
+            return await work_in_order(call, run)
 
 
 def _session_name(exchange: Exchange, request: SessionRequest) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,27 @@ from llmserve.server.web.fields import dump
 
 _GENERATION = {"streaming": True, "grammar": ("json_schema", "regex", "ebnf"), "tools": True}
 _MISSING = LoadError("the model file does not exist", reason="not_found")
+_STATUS: Mapping[str, Mapping[str, Any]] = {
+    "available": {"value": "unloaded"},
+    "loading": {"value": "loading"},
+    "loaded": {"value": "loaded"},
+    "failed": {"value": "unloaded", "failed": True},
+}
 _EMBEDDING = {"streaming": False, "grammar": (), "tools": False}
 
 
-def openai_model(entry: CatalogueEntry, created: int, default: ModelConfig) -> dict[str, Any]:
-    """An item of ``data``; ``created`` is in seconds since 1970."""
-    return dump(ModelObject(id=entry.id, created=created, options=_options(entry.config, default)))
+def openai_model(
+    entry: CatalogueEntry, state: EntryState, created: int, default: ModelConfig, path: str | None
+) -> dict[str, Any]:
+    """An item of ``data``; ``created`` is in seconds since 1970, and ``path`` is what the client may see."""
+    shown = ModelObject(
+        id=entry.id,
+        created=created,
+        options=_options(entry.config, default),
+        aliases=() if path is None or state.name != "loaded" else (path,),
+        status=_STATUS[state.name],
+    )
+    return dump(shown)
 
 
 def sie_model(
@@ -28,11 +45,9 @@ def sie_model(
 ) -> dict[str, Any]:
     """An item of ``models``; ``is_missing``: its file cannot be found, as where a link leads nowhere."""
     failure = state.failure or (_MISSING if is_missing and state.model is None else None)
-    embeds = kind == "embedding"
-    context_length = entry.config.context_length
+    embeds, ranks = kind == "embedding", kind == "reranking"
+    context_length = _context_length(entry, state)
     handle = state.model.handle if state.model is not None else None
-    if handle is not None:
-        context_length = handle.info.context_length
     details = ModelDetails(
         name=entry.id,
         loaded=state.name == "loaded",
@@ -41,20 +56,50 @@ def sie_model(
         context_length=context_length,
         max_sequence_length=context_length,
         max_new_tokens=entry.max_new_tokens,
-        outputs=("dense",) if embeds else ("text",),
+        outputs=("dense",) if embeds else ("score",) if ranks else ("text",),
         dims={"dense": handle.info.embedding_length} if embeds and handle is not None else {},
         profiles={"default": {"is_default": True}},
-        capabilities=_EMBEDDING if embeds else _GENERATION,
+        capabilities=_EMBEDDING if embeds or ranks else _GENERATION,
     )
     return dump(details)
 
 
+def anthropic_model(entry: CatalogueEntry, state: EntryState, created: int) -> dict[str, Any]:
+    """The model as Anthropic's clients read it."""
+    context_length = _context_length(entry, state)
+    return {
+        "type": "model",
+        "id": entry.id,
+        "display_name": entry.id,
+        "created_at": datetime.fromtimestamp(created, UTC).isoformat(),
+        "lifecycle": "active",
+        "max_input_tokens": context_length,
+        "max_tokens": entry.max_new_tokens or context_length,
+    }
+
+
+def anthropic_list(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """All models, on one page."""
+    ids = [model["id"] for model in models] or [None]
+    return {"data": models, "has_more": False, "first_id": ids[0], "last_id": ids[-1]}
+
+
 def whole_model(
-    entry: CatalogueEntry, state: EntryState, kind: ModelKind | None, created: int, default: ModelConfig
+    entry: CatalogueEntry,
+    state: EntryState,
+    kind: ModelKind | None,
+    created: int,
+    default: ModelConfig,
+    path: str | None,
 ) -> dict[str, Any]:
     """One model: the fields of both shapes."""
     details = sie_model(entry, state, kind, is_missing=not created)
-    return {**details, **openai_model(entry, created, default)}
+    return {**details, **openai_model(entry, state, created, default, path)}
+
+
+def _context_length(entry: CatalogueEntry, state: EntryState) -> int | None:
+    handle = state.model.handle if state.model is not None else None
+    return entry.config.context_length if handle is None else handle.info.context_length
 
 
 def _options(config: ModelConfig, default: ModelConfig) -> dict[str, Any]:

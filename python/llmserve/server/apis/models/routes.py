@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,21 +16,24 @@ from llmserve.server.apis.models.schema import (
     UnloadRequest,
 )
 from llmserve.server.error_shapes.openai import OPENAI
-from llmserve.server.models import IDLE_PIN, CatalogueEntry, Model
-from llmserve.server.refusals import (
-    ModelKeptError,
-    ModelLoadingError,
-    PathNotAllowedError,
-    UnknownModelError,
-)
+from llmserve.server.models import CatalogueEntry, Model, release
+from llmserve.server.refusals import PathNotAllowedError, UnknownModelError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.parameters import in_path
+from llmserve.server.web.parameters import Parameter, as_it_is, in_path
 
 _MODEL_ID = in_path("model_id", "The id, such as `Org/Name`; `Org__Name` and `Org%2FName` are the same.")
+
+_VERSION: Parameter[str, None] = Parameter(
+    name="anthropic-version",
+    place="header",
+    doc="Any version: the answer is in the shape of Anthropic's API.",
+    read=as_it_is,
+    default=None,
+)
 
 _LIST = Endpoint(
     path="/v1/models",
@@ -43,6 +47,7 @@ _LIST = Endpoint(
         "read. Nothing is loaded by asking."
     ),
     responses={200: Content("The models.", json_of(ModelList))},
+    parameters=[_VERSION],
 )
 
 
@@ -69,13 +74,21 @@ class ModelsApi:
         entries = await self._services.catalogue.entries()
         times = await asyncio.to_thread(_changed_at, entries)
         state = self._services.on_demand.state
+        if _VERSION.of(exchange.request.scope) is not None:
+            models = [
+                convert.anthropic_model(entry, state(entry), created)
+                for entry, created in zip(entries, times, strict=True)
+            ]
+            await exchange.send_json(convert.anthropic_list(models))
+            return
         kinds = await self._services.on_demand.kinds.of_all(entries)
         default = self._services.registry.default_config
+        path_of = functools.partial(self._path, exchange)
         await exchange.send_json(
             {
                 "object": "list",
                 "data": [
-                    convert.openai_model(entry, created, default)
+                    convert.openai_model(entry, state(entry), created, default, path_of(entry))
                     for entry, created in zip(entries, times, strict=True)
                 ],
                 "models": [
@@ -92,7 +105,7 @@ class ModelsApi:
         operation_id="readModel",
         summary="One model",
         description="The fields of both shapes in one object. Nothing is loaded by asking.",
-        parameters=[_MODEL_ID],
+        parameters=[_MODEL_ID, _VERSION],
         responses={200: Content("The model.", json_of({"allOf": [ModelObject, ModelDetails]}))},
         errors={404: "There is no such model."},
     )
@@ -101,9 +114,19 @@ class ModelsApi:
         entry = await self._services.catalogue.find(_MODEL_ID.of(exchange.request.scope))
         (created,) = await asyncio.to_thread(_changed_at, (entry,))
         state = self._services.on_demand.state(entry)
+        if _VERSION.of(exchange.request.scope) is not None:
+            await exchange.send_json(convert.anthropic_model(entry, state, created))
+            return
         kind = await self._services.on_demand.kinds.of(entry)
         await exchange.send_json(
-            convert.whole_model(entry, state, kind, created, self._services.registry.default_config)
+            convert.whole_model(
+                entry,
+                state,
+                kind,
+                created,
+                self._services.registry.default_config,
+                self._path(exchange, entry),
+            )
         )
 
     @Endpoint(
@@ -129,16 +152,11 @@ class ModelsApi:
     async def unload_model(self, exchange: Exchange) -> None:
         """`POST /models/unload`, as llama-server's router has it."""
         parsed = await exchange.read(UnloadRequest)
-        registry = self._services.registry
-        models = await self._named(parsed.value.model)
-        for model in models:
-            if model.state == "loading":
-                raise ModelLoadingError
-            registry.unpin(model.path, IDLE_PIN, model.config)
-        if any(model.pins for model in models):
-            raise ModelKeptError
-        await registry.wait_closed()
+        await release(self._services.registry, await self._named(parsed.value.model))
         await exchange.send_json(dump(UnloadAnswer()), headers=answer_headers(parsed.unknown))
+
+    def _path(self, exchange: Exchange, entry: CatalogueEntry) -> str | None:
+        return self._services.models_folder.name_for(entry.path, exchange.request.scope)
 
     async def _named(self, name: str) -> list[Model]:
         """The loaded models of an id (at most one) or of a path.

@@ -27,6 +27,23 @@ class ModelObject:
             example={"context_length": 8192},
         ),
     ] = None
+    aliases: Annotated[
+        Any,
+        Field(
+            "Other names: of a loaded model its path, from `MODELS_DIR` on if it lies there, or else for "
+            "local requests.",
+            kind=unchecked(_LIST_OF_TEXTS),
+        ),
+    ] = ()
+    status: Annotated[
+        Any,
+        Field(
+            "llama-server's: `value` is `unloaded`, `loading` or `loaded`; after a load that failed there is "
+            "`failed`.",
+            kind=unchecked({"type": "object"}),
+            example={"value": "loaded"},
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +86,11 @@ class ModelDetails:
     ] = None
     inputs: Annotated[Any, Field("Always `text`.", kind=unchecked(_LIST_OF_TEXTS))] = ("text",)
     outputs: Annotated[
-        Any, Field("`text`, or `dense` for embedding models.", kind=unchecked(_LIST_OF_TEXTS))
+        Any,
+        Field(
+            "`text`, `dense` for embedding models, or `score` for models that rank.",
+            kind=unchecked(_LIST_OF_TEXTS),
+        ),
     ] = ("text",)
     dims: Annotated[
         Any,
@@ -86,7 +107,7 @@ class ModelDetails:
         Any,
         Field("What generation can do: `streaming`, `grammar`, `tools`.", kind=unchecked({"type": "object"})),
     ] = None
-    aliases: Annotated[Any, Field("Other names; always empty.", kind=unchecked(_LIST_OF_TEXTS))] = ()
+    aliases: Annotated[Any, Field("Always empty.", kind=unchecked(_LIST_OF_TEXTS))] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,8 @@ def timings(counts: Usage, times: Timings) -> dict[str, Any]:
         "prompt_n": num_computed,
         **_rate("prompt", num_computed, times.prefill_s),
         "predicted_n": counts.completion_tokens,
-        **_rate("predicted", counts.completion_tokens, times.decode_s),
+        # The first token comes with the prompt's last step.
+        **_rate("predicted", max(0, counts.completion_tokens - 1), times.decode_s),
         **_drafts(counts),
     }
 
@@ -83,9 +84,9 @@ def _drafts(counts: Usage) -> dict[str, int]:
 
 def _rate(name: str, num_tokens: int, seconds: float) -> dict[str, float]:
     return {
-        f"{name}_ms": round(seconds * 1000, 3),
-        f"{name}_per_token_ms": round(seconds * 1000 / num_tokens, 3) if num_tokens else 0.0,
-        f"{name}_per_second": round(num_tokens / seconds, 3) if seconds else 0.0,
+        f"{name}_ms": seconds * 1000,
+        f"{name}_per_token_ms": seconds * 1000 / num_tokens if num_tokens else 0.0,
+        f"{name}_per_second": num_tokens / seconds if seconds else 0.0,
     }
 
 

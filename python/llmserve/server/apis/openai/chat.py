@@ -16,8 +16,10 @@ from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, a
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
 from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.prompt_logprobs import prompt_logprobs
+from llmserve.server.apis.openai.reports import with_reports
 from llmserve.server.apis.openai.sampling import ignored_fields
-from llmserve.server.conversation import Piece, Turn, TurnEnd, check_plan
+from llmserve.server.apis.openai.slot_choice import session_of_slot
+from llmserve.server.conversation import Piece, Turn, TurnEnd, Words, check_plan
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Run, merged, turns
 from llmserve.server.refusals import CallCancelledError, FieldError
@@ -77,14 +79,20 @@ class ChatApi:
         session = SESSION.of(exchange.request.scope)
         if session is not None and request.n > 1:
             raise FieldError("n", f"must be 1 where a session is named, got {request.n}", limit=1)
-        headers = answer_headers([*parsed.unknown, *ignored_fields(request, params)], seed=params.seed)
+        headers = answer_headers(
+            [*parsed.unknown, *ignored_fields(request, params, request.n)], seed=params.seed
+        )
         async with self._services.on_demand.use(request.model) as used:
             params = await for_model(used, params, request)
+            params = with_reports(params, request, is_stream=request.stream)
+            slot = session_of_slot(request, used.engine.info, session, request.n)
             has_parts = request.stream or request.time_limit_s is not None
             plan = await self._services.generation.plan(used, conversation, params, is_stream=has_parts)
             check_plan(plan, constraint_field(request, params))
             envelope = Envelope("chat.completion", "chatcmpl", used.entry.id, used.engine.info.fingerprint)
-            call = turns(plan, dialect=DIALECT, model=used.model, session=session, num_choices=request.n)
+            call = turns(
+                plan, dialect=DIALECT, model=used.model, session=slot or session, num_choices=request.n
+            )
             async with self._services.generation.run(call) as run:
                 make = functools.partial(ChatChoice, engine=used.engine, request=request)
                 answer = _Answer(envelope, run, make)
@@ -138,10 +146,15 @@ class _Answer:
                     end = self._check_end(choice)
                     timings = answers.timings(end.usage, end.timings)
                     yield self._frame([await choice.last()], **usage, timings=timings)
+                elif isinstance(piece, Words) and piece.progress is not None:
+                    if report := choice.reports.of_prompt(piece.progress):
+                        yield self._frame([choice.nothing()], **usage, **report)
                 elif (shown := await choice.add(piece)) is not None:
-                    yield self._frame([shown], **usage)
+                    report = choice.reports.of_output(choice.turn.num_tokens)
+                    yield self._frame([shown], **usage, **report)
         if with_usage:
-            yield self._frame([], usage=self._usage())
+            end = self._choices[0].turn.end
+            yield self._frame([], usage=self._usage(), timings=answers.timings(end.usage, end.timings))
         yield DONE
 
     async def _begin(self) -> None:

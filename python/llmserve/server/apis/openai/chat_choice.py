@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from llmserve.engine import Engine
-from llmserve.server.apis.openai import logprobs
 from llmserve.server.apis.openai.chat_schema import ChatRequest
+from llmserve.server.apis.openai.logprobs import chat_logprobs
+from llmserve.server.apis.openai.reports import StreamReports
 from llmserve.server.apis.openai.turn_output import TurnOutput
 from llmserve.server.conversation import CallArguments, CallBegin, Piece, Reasoning, Tag, Turn, Words
+from llmserve.server.generation.logprobs import ShownTokens, load_texts
 
 
 class ChatChoice:
@@ -24,10 +26,11 @@ class ChatChoice:
     ) -> None:
         self.index = index
         self.turn = TurnOutput(turn, request)
+        self.reports = StreamReports(request)
         self._engine = engine
         self._is_apart = request.reasoning_format != "none"
         self._is_in_content = request.reasoning_format in ("none", "deepseek-legacy")
-        self._shown = logprobs.ShownTokens() if request.logprobs else None
+        self._shown = ShownTokens() if request.logprobs else None
         self._content: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[dict[str, Any]] = []
@@ -70,13 +73,17 @@ class ChatChoice:
     async def _render(self, tokens: list[Any]) -> dict[str, Any] | None:
         if not tokens:
             return None
-        rendered = logprobs.chat_logprobs(tokens, await logprobs.load_texts(self._engine, tokens))
+        rendered = chat_logprobs(tokens, await load_texts(self._engine, tokens))
         self._logprobs += rendered["content"]
         return rendered
 
     def first(self) -> dict[str, Any]:
         """The choice of the first chunk."""
         return self._chunk({"role": "assistant", "content": None})
+
+    def nothing(self) -> dict[str, Any]:
+        """The choice of a chunk that only reports."""
+        return self._chunk({})
 
     async def last(self) -> dict[str, Any]:
         """The choice of the last chunk."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
+from llmserve.server.apis.openai.reasoning_schema import ReasoningFields
 from llmserve.server.apis.openai.schema import PROMPT_LOGPROBS, SamplingFields
 from llmserve.server.fields.foreign import Refused
 from llmserve.server.fields.refused import Refusals
@@ -26,7 +27,7 @@ DOCUMENTS = Field("Documents for the chat template; refused if it does not read 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatRequest(SamplingFields):
+class ChatRequest(SamplingFields, ReasoningFields):
     """The next turn of a conversation. Null counts as absent."""
 
     messages: Annotated[

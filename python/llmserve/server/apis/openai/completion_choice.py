@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,8 +12,12 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai import logprobs
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.prompt_logprobs import echoed
+from llmserve.server.apis.openai.reports import StreamReports
 from llmserve.server.apis.openai.time_limit import TimeLimit, time_limit
 from llmserve.server.generation import Run
+from llmserve.server.generation.logprobs import ShownTokens, load_texts
+from llmserve.server.prompts.infill import Infill
+from llmserve.server.prompts.mixed import plain_prompt
 from llmserve.server.refusals import CallCancelledError
 from llmserve.stream import Stream
 from llmserve.types import Completion, Delta, PromptToken, Timings, Usage
@@ -27,40 +32,39 @@ class Choice:
     prompt_index: int
     number: int
     base: SamplingParams
-    truncated: list[int] | None = None
-    """What `truncate_prompt_tokens` leaves of the prompt."""
+    infill: Infill | None = None
+    """What the prompt stands between, if it is to be filled in there."""
+    prompt: str | list[int] = ""
+    """The prompt as the engine takes it, once it is prepared."""
     is_truncated: bool = False
-    """Whether that is not all of it."""
+    """Whether `truncate_prompt_tokens` has left something of it out."""
     run: Run[Stream] | None = None
     """`None` if nothing is to be generated."""
     echoed: str = ""
-    shown: logprobs.ShownTokens = field(default_factory=logprobs.ShownTokens)
+    shown: ShownTokens = field(default_factory=ShownTokens)
     legacy: logprobs.LegacyLogprobs | None = None
     unshown: list[PromptToken] = field(default_factory=list)
     """What has come of the prompt, until it is echoed in a stream."""
     completion: Completion | None = None
     """Once it has ended."""
     time_limit: TimeLimit | None = None
+    num_tokens: int = 0
+    """Tokens that have been read."""
+    reports: StreamReports = field(init=False)
 
     def __post_init__(self) -> None:
         self.time_limit = time_limit(self.request)
+        self.reports = StreamReports(self.request)
 
     @property
     def index(self) -> int:
-        """Its place among the choices of the request."""
-        return self.prompt_index * self.request.n + self.number
+        """Its place among all that are generated."""
+        return self.prompt_index * self.request.num_drawn + self.number
 
     @property
     def name(self) -> str:
         """How the client calls its prompt, if it sent several."""
         return f"prompt[{self.prompt_index}]" if len(self.request.prompt) > 1 else ""
-
-    @property
-    def prompt(self) -> str | list[int]:
-        """The prompt of this choice."""
-        if self.truncated is not None:
-            return self.truncated
-        return self.request.prompt[self.prompt_index]
 
     @property
     def params(self) -> SamplingParams:
@@ -95,6 +99,7 @@ class Choice:
             return
         output = (await self.run.outputs())[self.index]
         async for delta in output:
+            self.num_tokens += len(delta.tokens)
             if self.time_limit is not None and delta.tokens and self.time_limit.ends_with(delta.text):
                 output.abort()
             yield delta
@@ -116,22 +121,33 @@ class Choice:
             self.run.check_end(self.completion.finish_reason, CallCancelledError)
         return self.completion
 
+    @property
+    def mean_logprob(self) -> float:
+        """How likely a token of the output is on average."""
+        tokens = () if self.completion is None else self.completion.tokens
+        found = [token.logprobs.logprob for token in tokens if token.logprobs is not None]
+        return sum(found) / len(found) if found else -math.inf
+
     async def _without_output(self) -> Completion:
         return Completion(
             text="",
             tokens=(),
             finish_reason="length",
-            usage=Usage(prompt_tokens=len(await self._prompt_ids())),
+            usage=Usage(prompt_tokens=len(await self.prompt_ids())),
             timings=Timings(),
             seed=self.params.seed or 0,
             stop=None,
         )
 
     async def prepare(self) -> None:
-        """Truncates the prompt, and finds the text that is echoed."""
+        """Makes the prompt, truncates it, and finds the text that is echoed."""
+        if self.infill is not None:
+            self.prompt = await self.infill.tokens(self.engine, self.base.max_tokens)
+        else:
+            self.prompt = await plain_prompt(self.engine, self.request.prompt[self.prompt_index])
         if (limit := self.request.truncate_prompt_tokens) is not None:
-            ids = await self._prompt_ids()
-            self.truncated, self.is_truncated = ids[-limit:], len(ids) > limit
+            ids = await self.prompt_ids()
+            self.prompt, self.is_truncated = ids[-limit:], len(ids) > limit
         if self.request.echo:
             await self._find_echo()
         if self.request.logprobs is not None:
@@ -143,7 +159,8 @@ class Choice:
             prompt if isinstance(prompt, str) else await self.engine.detokenize(prompt, render_special=True)
         )
 
-    async def _prompt_ids(self) -> list[int]:
+    async def prompt_ids(self) -> list[int]:
+        """The prompt's tokens."""
         prompt = self.prompt
         return await self.engine.tokenize(prompt) if isinstance(prompt, str) else prompt
 
@@ -165,4 +182,4 @@ class Choice:
         tokens = self.shown.push(delta.text, delta.tokens)
         if is_last:
             tokens += self.shown.flush(stop)
-        return self.legacy.render(tokens, await logprobs.load_texts(self.engine, tokens))
+        return self.legacy.render(tokens, await load_texts(self.engine, tokens))

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from llmserve import _core
 from llmserve.sampling_params import SamplingParams
-from llmserve.server.apis.openai import answers, logprobs
+from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.answers import Envelope
+from llmserve.server.apis.openai.completion_answer import CompletionAnswer
 from llmserve.server.apis.openai.completion_choice import Choice
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraints import with_constraint
 from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.for_model import for_model
-from llmserve.server.apis.openai.prompt_logprobs import prompt_logprobs
+from llmserve.server.apis.openai.reports import with_reports
 from llmserve.server.apis.openai.sampling import check_prompt_logprobs, ignored_fields, sampling_params
 from llmserve.server.apis.openai.schema import MAX_CHOICES
+from llmserve.server.apis.openai.slot_choice import session_of_slot
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
-from llmserve.server.generation import Call, Run, merged, raw_text
+from llmserve.server.generation import Call, Run, raw_text
 from llmserve.server.models.on_demand import UsedModel
+from llmserve.server.prompts.infill import Infill
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
@@ -28,9 +30,7 @@ from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.session_names import SESSION
-from llmserve.server.web.sse import DONE
 from llmserve.stream import Stream
-from llmserve.types import Delta, Usage
 
 _EXAMPLE = {
     "id": "cmpl-1",
@@ -65,13 +65,14 @@ class CompletionsApi:
         parsed = await exchange.read(OpenAiCompletionRequest)
         request = parsed.value
         params = await with_constraint(request, _params(request), request.response_format)
-        ignored = [*parsed.unknown, *ignored_fields(request, params)]
+        ignored = [*parsed.unknown, *ignored_fields(request, params, len(request.prompt) * request.num_drawn)]
         session = SESSION.of(exchange.request.scope)
         tokens_field = wire_name(request, "max_tokens")
-        async with self.submitted(request, params, session, tokens_field) as (used, choices):
+        infill = _infill(request)
+        async with self.submitted(request, params, session, tokens_field, infill) as (used, choices):
             envelope = Envelope("text_completion", "cmpl", used.entry.id, used.engine.info.fingerprint)
             headers = answer_headers(ignored, seed=params.seed)
-            answer = _Answer(envelope, request, choices)
+            answer = CompletionAnswer(envelope, request, choices)
             if request.stream:
                 await exchange.send_events(answer.frames(), answers.render_error, headers=headers)
             else:
@@ -84,8 +85,11 @@ class CompletionsApi:
         params: SamplingParams,
         session: str | None,
         tokens_field: str,
+        infill: Infill | None = None,
     ) -> AsyncGenerator[tuple[UsedModel, list[Choice]], None]:
         """The choices of a request, which run within the context. `tokens_field` is `max_tokens` on the wire.
+
+        With an `infill` the prompt is what it makes.
 
         Raises:
             FieldError: The choices are too many, or may have no token and must obey a constraint.
@@ -95,11 +99,12 @@ class CompletionsApi:
         if request.num_tokens_wanted == 0 and is_constrained:
             # The engine refuses every budget below the shortest document, too.
             raise FieldError(tokens_field, "must be at least 1 with a constraint, got 0", limit=1)
-        num_choices = len(request.prompt) * request.n
+        num_choices = len(request.prompt) * request.num_drawn
         if num_choices > MAX_CHOICES:
+            name = "n" if request.best_of is None else "best_of"
             raise FieldError(
                 "prompt",
-                f"and n must ask for at most {MAX_CHOICES} texts together, got {num_choices}",
+                f"and {name} must ask for at most {MAX_CHOICES} texts together, got {num_choices}",
                 limit=MAX_CHOICES,
             )
         if session is not None and num_choices > 1:
@@ -109,10 +114,14 @@ class CompletionsApi:
         async with AsyncExitStack() as stack:
             used = await stack.enter_async_context(self._services.on_demand.use(request.model))
             params = await for_model(used, params, request)
+            if infill is not None:
+                infill.check(used.engine.info)
+            params = with_reports(params, request, is_stream=request.stream)
+            slot = session_of_slot(request, used.engine.info, session, num_choices)
             choices = [
-                Choice(used.engine, request, prompt_index, number, params)
+                Choice(used.engine, request, prompt_index, number, params, infill)
                 for prompt_index in range(len(request.prompt))
-                for number in range(request.n)
+                for number in range(request.num_drawn)
             ]
             for choice in choices:
                 await choice.prepare()
@@ -121,12 +130,18 @@ class CompletionsApi:
                     dialect=DIALECT,
                     model=used.model,
                     starts=[
-                        raw_text(choice.prompt, choice.params, at_end=choice.is_wanted_at_end)
+                        raw_text(
+                            choice.prompt,
+                            choice.params,
+                            at_end=choice.is_wanted_at_end,
+                            append=slot is None,
+                        )
                         for choice in choices
                     ],
                     prompts=[choice.name for choice in choices],
                     is_stream=request.stream,
-                    session=session,
+                    session=slot or session,
+                    goes_on=slot is None,
                 )
                 run = await stack.enter_async_context(self._services.generation.run(call))
                 for choice in choices:
@@ -137,17 +152,32 @@ class CompletionsApi:
 
 
 def _params(request: OpenAiCompletionRequest) -> SamplingParams:
-    if request.best_of is not None and request.best_of != request.n:
-        raise FieldError("best_of", f"must equal n ({request.n}) if given, got {request.best_of}")
+    if request.num_drawn < request.n:
+        raise FieldError("best_of", f"must be at least n ({request.n}), got {request.num_drawn}")
+    must_choose = request.num_drawn > request.n
+    if must_choose and request.stream:
+        raise FieldError("best_of", f"must be n ({request.n}) in a stream, got {request.num_drawn}")
     check_prompt_logprobs(request.prompt_logprobs, is_stream=request.stream)
     num_alternatives = request.num_prompt_alternatives
     least = 1 if num_alternatives is None else 0
     return sampling_params(
         request.sampling,
         max_tokens=request.num_tokens_wanted or least,
-        logprobs=request.logprobs,
+        logprobs=0 if must_choose and request.logprobs is None else request.logprobs,
         prompt_logprobs=num_alternatives,
     )
+
+
+def _infill(request: OpenAiCompletionRequest) -> Infill | None:
+    """What the prompt stands before, if anything."""
+    if not request.suffix:
+        return None
+    (prefix, *others) = request.prompt
+    if others or not isinstance(prefix, str):
+        raise FieldError("suffix", "needs one prompt, which is a text")
+    if request.echo:
+        raise FieldError("echo", "cannot be used with suffix")
+    return Infill(prefix=prefix, suffix=request.suffix, field="suffix")
 
 
 def _scores_field(request: OpenAiCompletionRequest) -> str:
@@ -169,102 +199,3 @@ async def _check_size(request: OpenAiCompletionRequest, run: Run[Stream]) -> Non
         raise FieldError(
             _scores_field(request), f"gives at most {most} log-probabilities of prompts, got {num_scores}"
         )
-
-
-class _Answer:
-    """All choices of a request as one answer."""
-
-    def __init__(
-        self, envelope: Envelope, request: OpenAiCompletionRequest, choices: Sequence[Choice]
-    ) -> None:
-        self._envelope = envelope
-        self._request = request
-        self._choices = choices
-
-    async def whole(self) -> dict[str, Any]:
-        """The answer as one object."""
-        async with aclosing(self._deltas()) as deltas:
-            async for _ in deltas:
-                pass
-        completions = [await choice.result() for choice in self._choices]
-        shown = []
-        for index, (choice, completion) in enumerate(zip(self._choices, completions, strict=True)):
-            delta = Delta(text=completion.text, tokens=completion.tokens)
-            echo = await choice.echo_of(completion.prompt)
-            lists = await choice.logprobs_of(delta, choice.hidden_stop, is_last=True)
-            if echo is not None and lists is not None:
-                lists = logprobs.joined(echo, lists)
-            text = choice.echoed + completion.text + choice.shown_stop
-            entry = _choice(index, text, lists, completion.finish_reason)
-            if (num_top := self._request.prompt_logprobs) is not None:
-                entry["prompt_logprobs"] = await prompt_logprobs(choice.engine, completion.prompt, num_top)
-            shown.append(entry)
-        whole = self._envelope.fields(self._envelope.kind, shown)
-        timings = answers.timings(completions[0].usage, completions[0].timings)
-        return {**whole, "usage": self._usage(), "timings": timings}
-
-    async def frames(self) -> AsyncGenerator[bytes, None]:
-        """The answer as events."""
-        for index, choice in enumerate(self._choices):
-            if choice.run is None:
-                await choice.result()
-                yield self._frame(_choice(index, choice.echoed, None, "length"))
-            elif self._request.echo and not choice.scores_echo:
-                yield self._frame(_choice(index, choice.echoed, None, None))
-        if self._choices[0].run is not None:
-            async with aclosing(self._deltas()) as deltas:
-                async for index, delta in deltas:
-                    frame = await (self._last(index) if delta is None else self._part(index, delta))
-                    if frame:
-                        yield frame
-        if self._request.stream_options.include_usage:
-            yield answers.frame({**self._envelope.fields(self._envelope.kind, []), "usage": self._usage()})
-        yield DONE
-
-    def _deltas(self) -> AsyncGenerator[tuple[int, Delta | None], None]:
-        return merged([choice.deltas() for choice in self._choices])
-
-    async def _part(self, index: int, delta: Delta) -> bytes:
-        choice = self._choices[index]
-        if delta.prompt:
-            choice.unshown += delta.prompt
-            return b""
-        return await self._echo(choice) + await self._output(index, delta)
-
-    async def _echo(self, choice: Choice) -> bytes:
-        """The prompt with its lists, once all of it has come."""
-        prompt, choice.unshown = choice.unshown, []
-        if not prompt:
-            return b""
-        return self._frame(_choice(choice.index, choice.echoed, await choice.echo_of(prompt), None))
-
-    async def _output(self, index: int, delta: Delta) -> bytes:
-        lists = await self._choices[index].logprobs_of(delta, None, is_last=False)
-        has_tokens = lists is not None and lists["tokens"]
-        if not delta.text and not has_tokens:
-            return b""
-        return self._frame(_choice(index, delta.text, lists, None))
-
-    async def _last(self, index: int) -> bytes:
-        choice = self._choices[index]
-        completion = await choice.result()
-        echo = await self._echo(choice)
-        rest = await choice.logprobs_of(Delta(text="", tokens=()), choice.hidden_stop, is_last=True)
-        timings = answers.timings(completion.usage, completion.timings)
-        last = _choice(index, choice.shown_stop, rest, completion.finish_reason)
-        return echo + self._frame(last, timings=timings)
-
-    def _frame(self, choice: dict[str, Any], **extra: Any) -> bytes:
-        usage = {"usage": None} if self._request.stream_options.include_usage else {}
-        return answers.frame({**self._envelope.fields(self._envelope.kind, [choice]), **usage, **extra})
-
-    def _usage(self) -> dict[str, Any]:
-        usages: dict[int, list[Usage]] = {}
-        for choice in self._choices:
-            if choice.completion is not None:
-                usages.setdefault(choice.prompt_index, []).append(choice.completion.usage)
-        return answers.usage(usages)
-
-
-def _choice(index: int, text: str, lists: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
-    return {"index": index, "text": text, "logprobs": lists, "finish_reason": reason}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from llmserve.server.apis.openai.schema import PROMPT_LOGPROBS, SamplingFields, token_limit
+from llmserve.server.apis.openai.schema import MAX_CHOICES, PROMPT_LOGPROBS, SamplingFields, token_limit
 from llmserve.server.fields.foreign import Refused
 from llmserve.server.fields.refused import Refusals
 from llmserve.server.fields.sampling import MAX_COUNT
@@ -37,7 +37,19 @@ class OpenAiCompletionRequest(SamplingFields):
             maximum=MAX_COUNT,
         ),
     ] = None
-    best_of: Annotated[int | None, Field("Must equal `n` if given.")] = None
+    suffix: Annotated[
+        str | None,
+        Field("What follows the text to be written, for models with tokens for that. One prompt, a text."),
+    ] = None
+    best_of: Annotated[
+        int | None,
+        Field(
+            "Generate this number of texts, at least `n`, and give those whose tokens have the highest mean "
+            "log-probability. Default: `n`. More than that are not for streams.",
+            minimum=1,
+            maximum=MAX_CHOICES,
+        ),
+    ] = None
     echo: Annotated[bool, Field("Begin the text with the prompt.")] = False
     logprobs: Annotated[
         int | None,
@@ -51,6 +63,11 @@ class OpenAiCompletionRequest(SamplingFields):
     ] = None
     prompt_logprobs: Annotated[int | None, PROMPT_LOGPROBS] = None
     foreign: ClassVar = Refusals({"top_logprobs": Refused("use logprobs", (0,))})
+
+    @property
+    def num_drawn(self) -> int:
+        """The number of texts that are generated for each prompt."""
+        return self.n if self.best_of is None else self.best_of
 
     @property
     def num_tokens_wanted(self) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from llmserve.server.apis.openai.schema import MODEL
 from llmserve.server.web.endpoint import Content, Endpoint
+from llmserve.server.web.parameters import Parameter, as_it_is
 
 MODEL_ERRORS: Mapping[int, str] = {
     400: "The prompt is over the context length.",
@@ -16,6 +18,13 @@ MODEL_ERRORS: Mapping[int, str] = {
     503: "The model is being loaded, or the queue is full; see `Retry-After`.",
 }
 """Of what a model is needed for."""
+LOADED_ERRORS: Mapping[int, str] = {
+    404: "There is no such model.",
+    409: "The model is not loaded.",
+    502: "The model could not be loaded a moment ago.",
+    503: "The model is being loaded.",
+}
+"""Of what loads no model."""
 GENERATION_ERRORS: Mapping[int, str] = {
     **MODEL_ERRORS,
     409: "Another client cancelled the calls of the session.",
@@ -27,12 +36,18 @@ COMPLETION_ERRORS: Mapping[int, str] = {
 """Of raw prompts, which go on with what the session holds."""
 
 
+MODEL_QUERY: Parameter[str, None] = Parameter(
+    name="model", place="query", doc=MODEL.doc, read=as_it_is, default=None
+)
+
+
 def answered(
-    description: str, example: Mapping[str, Any], *, has_stream: bool = False
+    description: str, example: Mapping[str, Any] | Sequence[Any], *, has_stream: bool = False
 ) -> Mapping[int, Content]:
     """An answer of 200, of which an example is given."""
+    kind = "object" if isinstance(example, Mapping) else "array"
     media: dict[str, Mapping[str, Any]] = {
-        "application/json": {"schema": {"type": "object"}, "examples": {"answer": {"value": example}}}
+        "application/json": {"schema": {"type": kind}, "examples": {"answer": {"value": example}}}
     }
     if has_stream:
         media["text/event-stream"] = {"schema": {"type": "string"}}

@@ -43,6 +43,7 @@ def conversation_of(request: ChatRequest, *, may_bring_template: bool = False) -
             **_generation_options(request, prefixed),
         },
         keeps_blanks=request.reasoning_format == "none",
+        reasoning_limit=request.reasoning_limit,
     )
 
 

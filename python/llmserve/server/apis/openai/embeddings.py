@@ -13,7 +13,8 @@ from llmserve.server.apis.openai import embeddings_convert as convert
 from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered
 from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
 from llmserve.server.error_shapes.openai import OPENAI
-from llmserve.server.refusals import FieldError, ModelKindError
+from llmserve.server.prompts.mixed import plain_prompt
+from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
@@ -101,20 +102,11 @@ class EmbeddingsApi:
                 "embd_normalize", f"must be {_AS_IT_IS} or {_EUCLIDEAN}, got {request.embd_normalize}"
             )
         normalize = request.embd_normalize == _EUCLIDEAN
-        model_id = request.model or await self._first_model()
-        async with self._services.on_demand.use_embedder(model_id) as used:
+        async with self._services.on_demand.use_embedder(request.model) as used:
             notes().model = used.entry.id
             embeddings = await self._embed(used.embedder, inputs, normalize=normalize)
             answer = convert.llama_server_answer(await _rendered(embeddings))
         await exchange.send_json(answer, headers=answer_headers(parsed.unknown))
-
-    async def _first_model(self) -> str:
-        entries = await self._services.catalogue.entries()
-        kinds = await self._services.on_demand.kinds.of_all(entries)
-        for entry, kind in zip(entries, kinds, strict=True):
-            if kind == "embedding":
-                return entry.id
-        raise ModelKindError("embedding")
 
     async def _embed(
         self, embedder: Embedder, inputs: Prompts, dimensions: int | None = None, *, normalize: bool = True
@@ -125,7 +117,8 @@ class EmbeddingsApi:
             RequestError: An input cannot be computed.
             ServerStoppingError: The server stops.
         """
-        work = embedder.embed(inputs, dimensions=dimensions, normalize=normalize)
+        plain = [await plain_prompt(embedder, given) for given in inputs]
+        work = embedder.embed(plain, dimensions=dimensions, normalize=normalize)
         embeddings = await self._services.generation.until_stop(work)
         notes().prompt_tokens = embeddings.total_tokens
         return embeddings

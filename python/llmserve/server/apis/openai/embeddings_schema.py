@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from llmserve.server.conversation.messages import check_parts
 from llmserve.server.fields.foreign import Refused
 from llmserve.server.fields.refused import Refusals
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.field_kinds import one_of
+from llmserve.server.web.field_kinds import one_of, read_objects
 from llmserve.server.web.fields import Field, Kind
 from llmserve.server.web.token_kinds import PROMPTS, Prompts, read_prompts
 
@@ -17,10 +18,22 @@ MAX_INPUTS = 2048
 
 
 def _read_inputs(value: Any, name: str) -> Prompts:
-    inputs = read_prompts(value, name)
+    inputs = read_prompts(_with_texts(value, name), name)
     if len(inputs) > MAX_INPUTS:
         raise FieldError(name, f"must have at most {MAX_INPUTS} inputs, got {len(inputs)}", limit=MAX_INPUTS)
     return inputs
+
+
+def _with_texts(value: Any, name: str) -> Any:
+    """The inputs with llama-server's objects of text parts as texts."""
+    if isinstance(value, list):
+        named = ((item, f"{name}[{index}]") for index, item in enumerate(value))
+        return [_with_texts(item, place) if isinstance(item, dict) else item for item, place in named]
+    if not isinstance(value, dict) or "content" not in value:
+        return value
+    parts = read_objects(value["content"], f"{name}.content")
+    check_parts(value["content"], f"{name}.content")
+    return "".join(str(part.get("text", "")) for part in parts)
 
 
 _INPUTS = Kind(_read_inputs, PROMPTS.schema)
@@ -30,15 +43,19 @@ _INPUTS = Kind(_read_inputs, PROMPTS.schema)
 class EmbeddingsRequest:
     """Inputs to embed."""
 
-    model: Annotated[str, Field("The id of an embedding model.", non_empty=True)]
     input: Annotated[
         Prompts,
         Field(
-            f"A text, token ids, or up to {MAX_INPUTS} of either. Ids are used unchanged.",
+            "A text, token ids, both in one array, `{prompt_string}`, or `{content}` with text parts; or up "
+            f"to {MAX_INPUTS:,} of these. Ids are used unchanged.",
             kind=_INPUTS,
             example="The sea is deep.",
         ),
     ]
+    model: Annotated[
+        str | None,
+        Field("The id of an embedding model, or the path of a loaded one. Absent: the first of them."),
+    ] = None
     encoding_format: Annotated[
         str,
         Field(

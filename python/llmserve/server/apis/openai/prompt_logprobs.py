@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from llmserve.engine import Engine
-from llmserve.server.apis.openai.logprobs import LegacyLogprobs, finite, load_texts, name_of
+from llmserve.server.apis.openai.logprobs import LegacyLogprobs
+from llmserve.server.generation.logprobs import finite, load_texts, name_of
 from llmserve.types import PromptToken
 
 _PIECE = 64

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llmserve.sampling_params import SamplingParams
@@ -14,19 +15,30 @@ from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import kind_of, shown
 
+_PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
+"""How ids of items begin."""
+
 _ROLES = ("user", "assistant", "system", "developer")
 
 
-def conversation_of(request: ResponsesRequest, *, may_bring_template: bool = False) -> Conversation:
-    """The conversation. `may_bring_template` says whether a request may have a chat template of its own.
+def conversation_of(
+    request: ResponsesRequest,
+    previous: Sequence[Mapping[str, Any]] = (),
+    *,
+    may_bring_template: bool = False,
+) -> Conversation:
+    """The conversation, whose `previous` items are those of the response that the request continues.
+
+    `may_bring_template` says whether a request may have a chat template of its own.
 
     Raises:
         FieldError: A field is wrong, or asks for something unsupported.
     """
-    _refuse_state(request)
+    if request.prompt is not None:
+        raise FieldError("prompt", "is not supported, because templates are not stored: use input")
     tools = read_tools(request.tools, is_nested=False)
     mode, callable_tools = choose_tools(tools, request.tool_choice)
-    messages, names = messages_of(request)
+    messages, names = messages_of(request, previous)
     return Conversation(
         messages=messages,
         names=names,
@@ -38,18 +50,8 @@ def conversation_of(request: ResponsesRequest, *, may_bring_template: bool = Fal
         max_prompt_tokens=request.truncate_prompt_tokens,
         template=template_of(request.chat_template, is_allowed=may_bring_template),
         variables=variables_of(request.chat_template_kwargs, request.reasoning.effort),
+        reasoning_limit=request.reasoning_limit,
     )
-
-
-def _refuse_state(request: ResponsesRequest) -> None:
-    for name in ("previous_response_id", "conversation", "prompt"):
-        if getattr(request, name) is not None:
-            raise FieldError(
-                name,
-                "is not supported, because responses are not stored: send the whole conversation as input",
-            )
-    if request.background:
-        raise FieldError("background", "must be false: responses are not stored")
 
 
 def response_params(request: ResponsesRequest) -> SamplingParams:
@@ -62,8 +64,11 @@ def response_params(request: ResponsesRequest) -> SamplingParams:
     return sampling_params(request.sampling, max_tokens=turn_limit(request), logprobs=None)
 
 
-def messages_of(request: ResponsesRequest) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Instructions and input as chat messages, and the names of these and their calls in the request.
+def messages_of(
+    request: ResponsesRequest, previous: Sequence[Mapping[str, Any]] = ()
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Instructions, previous items and input as chat messages, and the names of these and their calls in the
+    request.
 
     Raises:
         FieldError: An item is of a kind that cannot be shown to a model.
@@ -71,15 +76,44 @@ def messages_of(request: ResponsesRequest) -> tuple[list[dict[str, Any]], dict[s
     messages: list[dict[str, Any]] = []
     if request.instructions:
         messages.append({"role": "system", "content": request.instructions})
-    if isinstance(request.input, str):
-        return [*messages, {"role": "user", "content": request.input}], {}
-    if not request.input:
+    if not request.input and not isinstance(request.input, str):
         raise FieldError("input", "must have at least one item, got none", limit=1)
     items = _Items(messages)
     if messages:
         items.names["messages[0]"] = "instructions"
-    items.read(request.input)
+    items.read(previous, lambda index: "previous_response_id")
+    if isinstance(request.input, str):
+        items.read([{"role": "user", "content": request.input}], lambda index: "input")
+    else:
+        items.read(request.input, lambda index: f"input[{index}]")
     return items.messages, items.names
+
+
+def stored_items(given: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The input as items in the form in which clients read them."""
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    return [_stored(item) for item in items]
+
+
+def check_items(items: Sequence[Mapping[str, Any]], field: str) -> None:
+    """Refuses items that cannot be shown to a model.
+
+    Raises:
+        FieldError: There is one.
+    """
+    _Items([]).read(items, lambda index: f"{field}[{index}]")
+
+
+def _stored(item: Mapping[str, Any]) -> dict[str, Any]:
+    kind = item.get("type", "message")
+    shown = {**item, "type": kind, "id": item.get("id") or f"{_PREFIXES[kind]}_{secrets.token_hex(12)}"}
+    if kind != "reasoning":
+        shown.setdefault("status", "completed")
+    if kind == "message" and isinstance(text := item["content"], str):
+        is_own = item["role"] == "assistant"
+        part = {"type": "output_text", "annotations": []} if is_own else {"type": "input_text"}
+        shown["content"] = [{**part, "text": text}]
+    return shown
 
 
 class _Items:
@@ -92,10 +126,10 @@ class _Items:
         self._called: dict[str, str] = {}
         self._reasoning: list[str] = []
 
-    def read(self, items: Sequence[Mapping[str, Any]]) -> None:
-        """Appends the messages of items."""
+    def read(self, items: Sequence[Mapping[str, Any]], name: Callable[[int], str]) -> None:
+        """Appends the messages of items, which the request calls by these names."""
         for index, item in enumerate(items):
-            where = f"input[{index}]"
+            where = name(index)
             kind = item.get("type", "message")
             if kind == "message":
                 self._message(item, where)
@@ -128,8 +162,9 @@ class _Items:
         if isinstance(content, list):
             content = [{"type": "text", "text": part["text"]} for part in content]
         message = {"role": role, "content": content}
+        reasoning = self._taken_reasoning()
         if role == "assistant":
-            message |= self._taken_reasoning()
+            message |= reasoning
         self._append(message, where)
 
     def _call(self, item: Mapping[str, Any], where: str) -> None:

@@ -8,12 +8,22 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from llmserve.server.apis.openai.chat_schema import CHAT_TEMPLATE, DOCUMENTS, TOOL_CHOICE
 from llmserve.server.apis.openai.formats import inner_field
-from llmserve.server.apis.openai.schema import GenerationFields
+from llmserve.server.apis.openai.reasoning_schema import ReasoningFields
+from llmserve.server.apis.openai.schema import MODEL, GenerationFields
 from llmserve.server.fields.foreign import Refused
 from llmserve.server.fields.refused import MISPLACED, Refusals
 from llmserve.server.fields.sampling import MAX_COUNT
-from llmserve.server.web.field_kinds import OBJECT, OBJECTS, TEXT_OR_OBJECTS, one_of, unchecked
+from llmserve.server.refusals import FieldError
+from llmserve.server.web.field_kinds import (
+    OBJECT,
+    OBJECTS,
+    TEXT_OR_OBJECT,
+    TEXT_OR_OBJECTS,
+    one_of,
+    unchecked,
+)
 from llmserve.server.web.fields import Field
+from llmserve.server.web.schema import kind_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +54,10 @@ class ReasoningOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsesRequest(GenerationFields):
-    """The next turn of a conversation, which the server does not store. Null counts as absent."""
+class ResponsesRequest(GenerationFields, ReasoningFields):
+    """The next turn of a conversation. Null counts as absent."""
 
-    model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
+    model: Annotated[str | None, MODEL] = None
     input: Annotated[
         str | tuple[dict[str, Any], ...],
         Field(
@@ -102,12 +112,31 @@ class ResponsesRequest(GenerationFields):
         str | None, Field("Accepted without effect: equal prefixes are found without it.")
     ] = None
     previous_response_id: Annotated[
-        Any, Field("Refused: responses are not stored.", kind=unchecked({"type": "string"}))
+        str | None,
+        Field(
+            "The stored response whose conversation the input continues, without its instructions.",
+            non_empty=True,
+        ),
     ] = None
+    store: Annotated[
+        bool,
+        Field("Whether the response is stored, so that it can be continued, read and deleted."),
+    ] = True
+    background: Annotated[
+        bool,
+        Field("Answer at once, and generate without the client, which asks for the response. Needs `store`."),
+    ] = False
+    metadata: Annotated[Mapping[str, Any], Field("Returned in the response.", kind=OBJECT)] = field(
+        default_factory=dict
+    )
     conversation: Annotated[
-        Any, Field("Refused: conversations are not stored.", kind=unchecked({"type": "string"}))
+        str | dict[str, Any] | None,
+        Field(
+            "The stored conversation that the input continues, by its id or as an object with the `id`. "
+            "Input and output become part of it.",
+            kind=TEXT_OR_OBJECT,
+        ),
     ] = None
-    background: Annotated[bool, Field("Refused if true.")] = False
     prompt: Annotated[
         Any, Field("Refused: templates are not stored.", kind=unchecked({"type": "object"}))
     ] = None
@@ -122,3 +151,20 @@ class ResponsesRequest(GenerationFields):
             "add_special_tokens": Refused("the chat template writes them", (False,)),
         }
     )
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The id of the stored conversation.
+
+        Raises:
+            FieldError: There is none in the field, or the request continues a response, too.
+        """
+        if self.conversation is None:
+            return None
+        if self.previous_response_id is not None:
+            raise FieldError("conversation", "cannot be used with previous_response_id: choose one")
+        given = self.conversation
+        found = given if isinstance(given, str) else given.get("id")
+        if not isinstance(found, str):
+            raise FieldError("conversation.id", f"must be a string, got {kind_of(found)}")
+        return found

@@ -50,11 +50,15 @@ def check_prompt_logprobs(prompt_logprobs: int | None, *, is_stream: bool) -> No
         raise FieldError("prompt_logprobs", "cannot be used with stream")
 
 
-def ignored_fields(fields: SamplingFields, params: SamplingParams) -> list[str]:
+def ignored_fields(fields: SamplingFields, params: SamplingParams, num_texts: int = 1) -> list[str]:
     """Known fields that were given and have no effect in this request."""
     ignored = ignored_stops(params)
     if fields.stream_options.include_usage and not fields.stream:
         ignored.append("stream_options")
+    if fields.id_slot >= 0 and num_texts > 1:
+        ignored.append("id_slot")
+    if not fields.stream:
+        ignored += [name for name in ("return_progress", "timings_per_token") if getattr(fields, name)]
     return ignored
 
 

@@ -42,6 +42,8 @@ COMMON: Mapping[str, Differences] = {
     "xtc_threshold": {},
     "dynatemp_range": {},
     "dynatemp_exponent": {},
+    "adaptive_target": {},
+    "adaptive_decay": {},
     "mirostat": {},
     "mirostat_tau": {},
     "mirostat_eta": {},
@@ -87,6 +89,11 @@ RESPONSE_FORMAT = Field(
 )
 
 
+MODEL = Field(
+    "A model's id, as `GET /v1/models` lists them, or the path of a loaded model. Absent: the only loaded "
+    "model, or else the first of that list."
+)
+
 PROMPT_LOGPROBS = Field(
     "vLLM's: give log-probabilities of the prompt, with this number of alternatives for each token. Not for "
     "streams.",
@@ -104,8 +111,9 @@ class GenerationFields(ConstraintFields):
     bad_words: Annotated[
         tuple[str, ...],
         Field(
-            "vLLM's: texts of one token each, which is never drawn, with a space before it or without. A "
-            "word of several tokens is refused: the engine bans tokens, not sequences of them.",
+            "vLLM's: texts that are not generated, with a space before them or without, as the tokens that "
+            "the model has for them.",
+            engine="banned_sequences",
             kind=TEXTS,
         ),
     ] = ()
@@ -154,10 +162,32 @@ class StreamOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingFields(GenerationFields):
+class SlotFields(GenerationFields):
+    """What llama-server's clients ask of a slot and of its reports."""
+
+    id_slot: Annotated[
+        int,
+        Field(
+            "llama-server's: the slot whose tokens the prompt replaces and whose prefix it reuses, which is "
+            "the session `slot-N`. -1: none.",
+            minimum=-1,
+            maximum=MAX_COUNT,
+        ),
+    ] = -1
+    return_progress: Annotated[
+        bool,
+        Field("llama-server's: let a stream report how much of the prompt is computed (`prompt_progress`)."),
+    ] = False
+    timings_per_token: Annotated[
+        bool, Field("llama-server's: give `timings` in every event of a stream, not only in its last.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingFields(SlotFields):
     """How tokens are drawn, and how the answer is sent."""
 
-    model: Annotated[str, Field("A model's id, as `GET /v1/models` lists them.", non_empty=True)]
+    model: Annotated[str | None, MODEL] = None
     n: Annotated[int, Field("Number of choices.", minimum=1, maximum=MAX_CHOICES)] = 1
     stream: Annotated[bool, Field("Answer with server-sent events.")] = False
     stream_options: Annotated[StreamOptions, Field("For streams.")] = field(default_factory=StreamOptions)

@@ -30,6 +30,11 @@ class TurnOutput:
             yield Words(self._turn.end.stop or "", ())
 
     @property
+    def num_tokens(self) -> int:
+        """Tokens that have been read."""
+        return self._turn.num_tokens
+
+    @property
     def end(self) -> TurnEnd:
         """How the turn ended, once all pieces have been read. Its stop string is one that is not shown."""
         end = self._turn.end

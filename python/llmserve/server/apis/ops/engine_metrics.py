@@ -49,6 +49,7 @@ STATS_METRICS: Mapping[str, Metric] = {
     "completion_tokens": counter("llmserve_completion_tokens", "Drawn tokens."),
     "draft_tokens": counter("llmserve_draft_tokens", "Tokens that drafters proposed."),
     "accepted_tokens": counter("llmserve_accepted_tokens", "Proposed tokens that were accepted."),
+    "drafts": counter("llmserve_drafts", "Drafts that were verified."),
     "draft_seconds": counter("llmserve_draft_seconds", "Seconds spent in the draft context."),
     "num_draft_users": gauge("llmserve_draft_users", "Number of users that keep the draft context open."),
     "preemptions": counter(

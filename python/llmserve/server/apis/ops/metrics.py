@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from llmserve import __version__
 from llmserve.server.apis.ops.engine_metrics import Snapshot, engine_lines
+from llmserve.server.apis.ops.llamacpp_metrics import llamacpp_lines
 from llmserve.server.apis.ops.vllm_metrics import vllm_lines
 from llmserve.server.metrics import counter, gauge, metric_lines
 from llmserve.server.metrics.process import process_lines
@@ -53,6 +54,8 @@ def _lines(services: Services) -> Iterator[str]:
     yield from process_lines()
     if services.settings.vllm_metrics:
         yield from vllm_lines(snapshot, requests)
+    if services.settings.llamacpp_metrics:
+        yield from llamacpp_lines(snapshot, requests)
 
 
 def _http_lines(http: HttpCounters) -> Iterator[str]:

@@ -11,8 +11,9 @@ from llmserve import __version__
 from llmserve.server.apis.ops import metrics
 from llmserve.server.apis.ops.openapi import build_document
 from llmserve.server.metrics.exposition import MEDIA_TYPE
+from llmserve.server.metrics.process import started_at
 from llmserve.server.models import ModelReport
-from llmserve.server.page.assets import accepts_html, send_asset
+from llmserve.server.page.assets import accepts_html, accepts_json, send_asset
 from llmserve.server.services import Services
 from llmserve.server.trust.keys import KeyRule
 from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
@@ -21,6 +22,9 @@ from llmserve.server.web.exchange import Exchange
 
 _DOCUMENT = Endpoint(path="/openapi.json", method="GET", dialect=PLAIN, access="open")
 """Needs no key, like the pages: it reveals nothing."""
+
+_RUNNING = b"Ollama is running"
+"""What Ollama's clients look for at `/`."""
 
 _NOT_CACHED = {"Cache-Control": "no-store"}
 
@@ -58,8 +62,8 @@ _HEALTH_SCHEMA: dict[str, Any] = {
                     },
                     "kind": {
                         "type": "string",
-                        "enum": ["embedding"],
-                        "description": "Of embedding models; absent for models that generate.",
+                        "enum": ["embedding", "reranking"],
+                        "description": "Of models that embed or rank; absent for models that generate.",
                     },
                 },
             },
@@ -169,6 +173,8 @@ class OpsApi:
         return [*routes_of(self), Route(metrics, self.metrics)]
 
     @_HEALTH
+    @replace(_HEALTH, path="/v1/health", operation_id="healthWithVersion", summary="Health check, with /v1")
+    @replace(_HEALTH, path="/healthz", operation_id="healthz", summary="Health check, as Kubernetes names it")
     async def health(self, exchange: Exchange) -> None:
         """`GET /health`."""
         registry = self._services.registry
@@ -185,11 +191,13 @@ class OpsApi:
         )
 
     @_LIVE
+    @replace(_LIVE, path="/livez", operation_id="livez", summary="Liveness, as Kubernetes names it")
     async def live(self, exchange: Exchange) -> None:
         """`GET /live`."""
         await exchange.send_json({"status": "ok"}, headers=_NOT_CACHED)
 
     @_READY
+    @replace(_READY, path="/readyz", operation_id="readyz", summary="Readiness, as Kubernetes names it")
     async def ready(self, exchange: Exchange) -> None:
         """`GET /ready`."""
         if (lack := self._services.readiness.lack()) is None:
@@ -200,17 +208,26 @@ class OpsApi:
 
     async def metrics(self, exchange: Exchange) -> None:
         """`GET /metrics`."""
-        await exchange.send_bytes(metrics.render(self._services).encode(), MEDIA_TYPE)
+        await exchange.send_bytes(
+            metrics.render(self._services).encode(),
+            MEDIA_TYPE,
+            headers={"Process-Start-Time-Unix": str(int(started_at()))},
+        )
 
     @Endpoint(path="/", method="GET", dialect=PLAIN, access="open")
     async def index(self, exchange: Exchange) -> None:
-        """`GET /`: the page for browsers; for programs, where to go from here, and what is loaded."""
+        """`GET /`: the page for browsers, an index for programs that ask for JSON, and for all others what
+        Ollama says.
+        """
         scope = exchange.request.scope
         if accepts_html(scope):
             await send_asset(exchange, "index.html", vary="Accept")
             return
         # Only the page is open.
         KeyRule(self._services.settings.api_key)(scope, "key")
+        if not accepts_json(scope):
+            await exchange.send_bytes(_RUNNING, "text/plain; charset=utf-8", headers={"Vary": "Accept"})
+            return
         await exchange.send_json(
             {
                 "name": "llmserve",
@@ -234,7 +251,7 @@ class OpsApi:
 
 def _shown(report: ModelReport) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": report.id, "state": report.state}
-    if report.kind == "embedding":
+    if report.kind in ("embedding", "reranking"):
         shown["kind"] = report.kind
     if report.has_draft_head is not None:
         shown["has_draft_head"] = report.has_draft_head

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llmserve.cli.errors import CommandError
 from llmserve.server.model_files import parts
 
 _MAGIC = b"GGUF"
@@ -39,6 +38,13 @@ _FILE_TYPES = (  # noqa: SIM905
     "TQ2_0 MXFP4_MOE"
 ).split()
 """By the number of a `llama_ftype`."""
+
+
+class HeaderError(Exception):
+    """The header of a file cannot be read; the text says why, and perhaps what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(f"{message}\nhint: {hint}" if hint else message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ def read_header(path: Path) -> Header:
     """Reads the header of a model: of a split one, those of all parts.
 
     Raises:
-        CommandError: A file cannot be read, or is not a GGUF file of a known version.
+        HeaderError: A file cannot be read, or is not a GGUF file of a known version.
     """
     files = parts(path)
     readers = [_read(file) for file in files]
@@ -106,15 +112,15 @@ def _read(path: Path) -> _Reader:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < len(_MAGIC) or file.read(len(_MAGIC)) != _MAGIC:
-                raise CommandError(f"{path} is not a GGUF file", "llmserve loads models in the format GGUF")
+                raise HeaderError(f"{path} is not a GGUF file", "llmserve loads models in the format GGUF")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return _Reader(data)
     except OSError as error:
-        raise CommandError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise HeaderError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
     except struct.error:
-        raise CommandError(f"{path} ends inside its header", "get the file again") from None
+        raise HeaderError(f"{path} ends inside its header", "get the file again") from None
     except (ValueError, KeyError, IndexError, OverflowError) as error:
-        raise CommandError(f"the header of {path} is damaged: {error}", "get the file again") from None
+        raise HeaderError(f"the header of {path} is damaged: {error}", "get the file again") from None
 
 
 class _Reader:

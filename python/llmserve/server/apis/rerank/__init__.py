@@ -1,0 +1,1 @@
+"""Ranking of documents, in the shapes of Jina, vLLM and llama-server (`/rerank`), TEI and vLLM (`/score`)."""
