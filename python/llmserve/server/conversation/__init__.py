@@ -1,7 +1,9 @@
 """An assistant's turn: its reasoning, its words and its tool calls, separated while they are generated.
 
-`tool_formats` is the table of how models write calls, `reasoning` that of how they mark reasoning, `fallback`
-gives tools to models whose template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs
+`tool_formats` says how a model may write calls. `call_probes` has a template show calls, `call_frames` and
+`tag_frames` read the format off that, cutting texts at the `borders` of tags, and `known_formats` has those
+of templates that show none; `reasoning` finds how reasoning is marked, `fallback` gives tools to models whose
+template has none, `planning` makes the prompt and a `turn_plan`. `segments` runs
 one request of a turn, `requests` says what it asks for, and `turn` joins them by the turn's `state`; tokens
 at the border of two segments are a `carry`. Where arguments of calls stand between tags, `argument_rules`
 says what each may be, `argument_values` makes JSON of its text, and a `tagged_call` joins them to whole
