@@ -1,5 +1,4 @@
-"""Builds a wheel that runs on any Linux of the last years, into `dist`: for this machine's architecture, or
-with `--target` and a cross compiler, for another.
+"""Builds a wheel that runs on any Linux of the last years with this machine's architecture, into `dist`.
 
 With a cargo feature for a GPU, ggml's module for it is in the wheel too, which then goes into `dist/FEATURE`:
 it has the same name.
@@ -7,7 +6,6 @@ it has the same name.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -18,7 +16,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "build_support"))
 
 from native import requested_features  # noqa: E402
-from portable.cross import binutil, cross_environment  # noqa: E402
 from portable.environment import portable_environment  # noqa: E402
 from portable.old_glibc import RELEASE  # noqa: E402
 from portable.pack import pack  # noqa: E402
@@ -30,16 +27,11 @@ OUT = ROOT / "dist"
 
 def main() -> None:
     """Build, pack and check."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument(
-        "--target", default=_host(), help="Rust's name of the system (default: this machine's)"
-    )
-    target = parser.parse_args().target
+    target = _host()
     try:
         gpu = requested_features()
         features = ("portable", *gpu)
-        cross = {} if target == _host() else cross_environment(target)
-        env = {**os.environ, **portable_environment(target, features), **cross}
+        env = {**os.environ, **portable_environment(target, features)}
     except BuildSetupError as error:
         sys.exit(f"llmserve: {error}")
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
@@ -48,9 +40,7 @@ def main() -> None:
         subprocess.run(_maturin(target, features, folder), check=True, cwd=ROOT, env=env)
         [wheel] = Path(folder).glob("*.whl")
         platform = f"manylinux_{'_'.join(map(str, RELEASE))}_{target.split('-')[0]}"
-        libraries = _libraries(built / target / "release")
-        strip = "strip" if target == _host() else binutil(target, "strip")
-        packed = pack(wheel, libraries, platform, OUT.joinpath(*gpu), strip)
+        packed = pack(wheel, _libraries(built / target / "release"), platform, OUT.joinpath(*gpu))
     print(f"{packed.relative_to(ROOT)}: {packed.stat().st_size / 1e6:.1f} MB")
 
 

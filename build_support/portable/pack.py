@@ -16,22 +16,19 @@ from portable.environment import LIBRARIES
 PACKAGE = "llmserve"
 
 
-def pack(wheel: Path, libraries: list[Path], platform: str, out: Path, strip: str = "strip") -> Path:
-    """Write `wheel` with these libraries and this platform's tag into `out`; returns the new file.
-
-    A wheel that has been packed before gets the libraries too. `strip` is the program that takes out symbols.
-    """
+def pack(wheel: Path, libraries: list[Path], platform: str, out: Path) -> Path:
+    """Write `wheel` with these libraries and this platform's tag into `out`; returns the new file."""
     name, version, python, abi, own_platform = wheel.stem.split("-")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(root)
         target = root / PACKAGE / LIBRARIES
-        target.mkdir(exist_ok=True)
+        target.mkdir()
         for library in libraries:
             shutil.copy2(library, target)
         for binary in root.rglob("*.so*"):
-            subprocess.run([strip, "--strip-unneeded", str(binary)], check=True)
+            subprocess.run(["strip", "--strip-unneeded", str(binary)], check=True)
         info = root / f"{name}-{version}.dist-info"
         text = (info / "WHEEL").read_text()
         (info / "WHEEL").write_text(text.replace(own_platform, platform))

@@ -361,6 +361,7 @@ def test_the_service_is_offered_on_its_own_port_where_that_is_free(tiny_model: P
             taken.bind(("127.0.0.1", CONVENTIONAL_PORT))
         except OSError:
             pytest.skip("another program has the port")
+        taken.listen()
         with serve(tmp_path, tiny_model, "--grpc") as server:
             wait_until(lambda: "gRPC is off: " in server.log)
             assert get(server.port, "/health").status == 200

@@ -91,8 +91,8 @@ def test_routes_without_version(server: ServerProcess) -> None:
         response = client.responses.create(model=MODEL, input="Say hello", temperature=0, max_output_tokens=8)
         assert response.output_text == answer.choices[0].message.content
     assert get(server.port, "/models").json == get(server.port, "/v1/models").json
-    for path in ("/chat/completions", "/responses"):
-        assert post(server.port, path, {}).json["error"]["param"] == "model"
+    for path, required in (("/chat/completions", "messages"), ("/responses", "input")):
+        assert post(server.port, path, {}).json["error"]["param"] == required
         assert get(server.port, path).status == 405
     # These are other dialects'.
     assert post(server.port, "/completions", {"model": MODEL, "prompt": CAPITAL}).json["error"].count(" ")

@@ -11,8 +11,6 @@ set(GGML_CPU_ALL_VARIANTS OFF)
 set(GGML_CPU OFF)
 
 if (GGML_CUDA)
-    # Where NVIDIA's packages on PyPI put what the module needs, from `llmserve/_native`: those of CUDA 13, and of 12.
-    list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../../nvidia/cu13/lib")
+    # Where NVIDIA's packages on PyPI put what the module needs, from `llmserve/_native`.
     list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../../nvidia/cuda_runtime/lib" "$ORIGIN/../../nvidia/cublas/lib")
-    include("${CMAKE_CURRENT_LIST_DIR}/cuda_driver.cmake")
 endif ()

@@ -126,6 +126,8 @@ class Application:
         """Begins the gRPC service, unless its port is taken or a package is missing."""
         # The import would take time from the load.
         await self._first_model.wait()
+        if not self.services.lifecycle.is_staying:
+            return
         try:
             server = await asyncio.to_thread(create_server, self.services, CONVENTIONAL_PORT)
             await server.start()
