@@ -57,11 +57,6 @@ test: model ## Run every check: formats, lints, types, Rust tests, Python tests
 	@scripts/ensure-system tests
 	@$(BIN)/python scripts/check.py
 
-.PHONY: test-vulkan
-test-vulkan: model ## Build with Vulkan, and run its tests on Mesa's software driver
-	@scripts/ensure-system vulkan
-	@$(BIN)/python scripts/check.py vulkan
-
 .PHONY: lint
 lint: $(BUILD) ## Run the formatters' checks, linters and type checkers only
 	@$(BIN)/python scripts/check.py lint

@@ -10,12 +10,9 @@ from native import native_environment, requested_features
 from toolchain import BuildSetupError
 
 
-def build_environment(features: tuple[str, ...] | None = None) -> dict[str, str]:
-    """This process's environment with the native build's, and this interpreter's programs, in it.
-
-    The build is one with these cargo features, by default those that are requested.
-    """
-    env = {**os.environ, **native_environment(requested_features() if features is None else features)}
+def build_environment() -> dict[str, str]:
+    """This process's environment with the native build's, and this interpreter's programs, in it."""
+    env = {**os.environ, **native_environment(requested_features())}
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
     return env
 

@@ -1,8 +1,8 @@
 """Run the project's checks and say how long each took.
 
-``python scripts/check.py`` runs all but ``vulkan``, ``python scripts/check.py ruff mypy`` these two. Those of
-cargo, which lock one target directory, run beside the others. Every stage is run, also after one has failed;
-the exit status is 1 if any did.
+``python scripts/check.py`` runs all, ``python scripts/check.py ruff mypy`` these two. Those of cargo, which
+lock one target directory, run beside the others. Every stage is run, also after one has failed; the exit
+status is 1 if any did.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from run import build_environment  # noqa: E402
 from toolchain import BuildSetupError  # noqa: E402
 
 CARGO_STAGES = ("fmt", "clippy", "rustdoc", "test-models", "cargo-test")
-# Run where they are named.
-EXTRA_STAGES = ("vulkan",)
 LINT_STAGES = ("fmt", "ruff", "ruff-format", "mypy", "stubtest", "clippy", "rustdoc")
 # The documentation is read by developers, so that it may link to what is private.
 RUSTDOC_FLAGS = "-D warnings -A rustdoc::private-intra-doc-links"
@@ -63,8 +61,7 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
         "pytest-others": [sys.executable, str(ROOT / "scripts" / "other_pythons.py")],
         "site": [sys.executable, str(ROOT / "scripts" / "site.py")],
         "clients": [sys.executable, str(ROOT / "scripts" / "client_tests.py")],
-        "pytest": [*python, "pytest", *PYTEST, "not clients and not wheel and not image and not vulkan"],
-        "vulkan": [sys.executable, str(ROOT / "scripts" / "vulkan_tests.py")],
+        "pytest": [*python, "pytest", *PYTEST, "not clients and not wheel and not image"],
     }
 
 
@@ -86,10 +83,8 @@ def main() -> int:
     except BuildSetupError as error:
         sys.exit(f"llmserve: {error}")
     parser = argparse.ArgumentParser(description="Run llmserve's checks.")
-    parser.add_argument(
-        "stage", nargs="*", help=f"some of: lint {' '.join(commands)} (default: all but vulkan)"
-    )
-    wanted = parser.parse_args().stage or [name for name in commands if name not in EXTRA_STAGES]
+    parser.add_argument("stage", nargs="*", help=f"some of: lint {' '.join(commands)} (default: all)")
+    wanted = parser.parse_args().stage or list(commands)
     if "lint" in wanted:
         wanted = [*LINT_STAGES, *(name for name in wanted if name != "lint")]
     if "cargo-test" in wanted and "test-models" not in wanted:
