@@ -5,6 +5,8 @@ use super::language::{Language, Written};
 /// Maximum number of patterns that are told apart, and of the patterns that come of it.
 const MAX_PATTERNS: usize = 8;
 const MAX_CELLS: usize = 16;
+/// Maximum number of bytes of a pattern for names that several patterns match, or only one: llguidance compares them.
+const MAX_BYTES: usize = 400;
 
 /// Names that match some of the patterns, and none of the others.
 #[derive(Debug, Clone)]
@@ -12,11 +14,19 @@ pub(super) struct Cell {
     pub(super) pattern: String,
     /// Places of the patterns that match.
     pub(super) of: Vec<usize>,
+    /// Whether some of its names match only some of those.
+    pub(super) is_united: bool,
 }
 
-/// `None` if no two patterns overlap, or if that is not known.
+impl Cell {
+    pub(super) fn of_one(pattern: String, place: usize) -> Self {
+        Self { pattern, of: vec![place], is_united: false }
+    }
+}
+
+/// The names of several patterns, told apart; `None` if that is too much.
 pub(super) fn cells(patterns: &[&str]) -> Option<Vec<Cell>> {
-    if !(2..=MAX_PATTERNS).contains(&patterns.len()) {
+    if patterns.len() > MAX_PATTERNS {
         return None;
     }
     let mut cells: Vec<Cell> = Vec::new();
@@ -33,22 +43,31 @@ pub(super) fn cells(patterns: &[&str]) -> Option<Vec<Cell>> {
                 continue;
             };
             let (only_before, only_now) = (without(&cell.pattern, left)?, without(left, &cell.pattern)?);
-            next.push(Cell { pattern: both, of: [&cell.of[..], &[place]].concat() });
+            next.push(Cell { pattern: both, of: [&cell.of[..], &[place]].concat(), is_united: false });
             if let Written::Pattern(pattern) = only_before {
-                next.push(Cell { pattern, of: cell.of });
+                next.push(Cell { pattern, of: cell.of, is_united: false });
             }
             rest = only_now;
         }
         if let Written::Pattern(pattern) = rest {
-            next.push(Cell { pattern, of: vec![place] });
+            next.push(Cell::of_one(pattern, place));
         }
-        if next.len() > MAX_CELLS {
+        if next.len() > MAX_CELLS || next.iter().any(|cell| is_large(&cell.pattern, patterns)) {
             return None;
         }
         cells = next;
     }
-    let is_changed = cells.len() != patterns.len() || cells.iter().any(|cell| cell.of.len() > 1);
-    is_changed.then_some(cells)
+    Some(cells)
+}
+
+fn is_large(pattern: &str, sent: &[&str]) -> bool {
+    pattern.len() > MAX_BYTES && !sent.contains(&pattern)
+}
+
+/// One cell for the names of all patterns at `places`. Each such name is treated as if all of them matched.
+pub(super) fn united(patterns: &[&str], places: &[usize]) -> Cell {
+    let branches: Vec<String> = places.iter().map(|&place| format!("(?:{})", patterns[place])).collect();
+    Cell { pattern: branches.join("|"), of: places.to_vec(), is_united: true }
 }
 
 /// A pattern for the names that match none of the patterns; `None` if that is not known.
@@ -88,8 +107,11 @@ mod tests {
 
     #[test]
     fn patterns_that_exclude_each_other_are_left_alone() {
-        assert!(cells(&["^a", "^b"]).is_none());
-        assert!(cells(&["a"]).is_none());
+        let cells = cells(&["^a", "^b"]).unwrap();
+        assert_eq!(
+            cells.iter().map(|cell| (&*cell.pattern, &*cell.of)).collect::<Vec<_>>(),
+            [("^a", &[0][..]), ("^b", &[1])]
+        );
     }
 
     #[test]
