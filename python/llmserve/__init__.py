@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetTooSmallError",
+    "CachedTokens",
     "ChatPrompt",
     "Completion",
     "ContextExceededError",

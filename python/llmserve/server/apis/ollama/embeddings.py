@@ -19,7 +19,7 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.request_log import notes
+from llmserve.server.request_notes import notes
 
 _Inputs = Sequence[str | list[int]]
 
@@ -51,7 +51,6 @@ class EmbeddingsApi:
         request = parsed.value
         async with self._models.use_embedder(request.model, request.keep_alive) as used:
             clock.load_ended()
-            notes().model = used.entry.id
             vectors: list[orjson.Fragment] = []
             num_tokens = 0
             if request.input not in ((), ("",)):
@@ -83,7 +82,6 @@ class EmbeddingsApi:
         parsed = await exchange.read(OllamaEmbeddingsRequest)
         request = parsed.value
         async with self._models.use_embedder(request.model, request.keep_alive) as used:
-            notes().model = used.entry.id
             vector: object = []
             if request.prompt:
                 made = await self._embed(used.embedder, (request.prompt,), truncate=True, normalize=False)

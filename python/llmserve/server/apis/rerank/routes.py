@@ -18,7 +18,7 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.request_log import notes
+from llmserve.server.request_notes import notes
 
 _ERRORS: Mapping[int, str] = {
     400: "A pair is over the context length, or the model does not rank.",
@@ -136,7 +136,6 @@ class RerankApi:
         """
         on_demand = self._services.on_demand
         async with on_demand.use_embedder(request.model, "reranking") as used:
-            notes().model = used.entry.id
             work = used.embedder.score(pairs, raw_scores=request.raw_scores, truncate=request.truncate)
             try:
                 scores = await self._services.generation.until_stop(work)
