@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import grpc
 import pytest
+from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from llmserve.server.request_notes import noting
@@ -17,7 +19,7 @@ from serving import RawStream, Server, free_port, get, post, serve_in_process, w
 from serving.collector import collecting
 from serving.spans import Spans, attributes, id_of, recording
 
-SECRET = "seashell"
+WORD = "seashell"
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = {"traceparent": f"00-{TRACE}-{CALLER}-01"}
 PHASES = ["queue", "prefill", "decode"]
@@ -30,14 +32,19 @@ def recorded() -> Iterator[Spans]:
 
 
 @pytest.fixture(scope="module")
+def grpc_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
 def served(
-    recorded: Spans, tiny_models: Path, tmp_path_factory: pytest.TempPathFactory
+    recorded: Spans, grpc_port: int, tiny_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     env = {
         "LLMSERVE_TRACES": "true",
         "MODELS_DIR": str(tiny_models),
         "LLMSERVE_LOAD_WAIT_S": "120",
-        "LLMSERVE_GRPC_PORT": str(GRPC_PORT),
+        "LLMSERVE_GRPC_PORT": str(grpc_port),
     }
     with serve_in_process(tmp_path_factory.mktemp("server"), env=env) as running:
         yield running
@@ -50,7 +57,7 @@ def spans(recorded: Spans) -> Spans:
 
 
 def complete(port: int, **fields: object) -> str:
-    body = {"model": "llama", "prompt": SECRET, "max_tokens": 4, "ignore_eos": True, **fields}
+    body = {"model": "llama", "prompt": WORD, "max_tokens": 4, "ignore_eos": True, **fields}
     answer = post(port, "/v1/completions", body, headers=TRACEPARENT)
     assert answer.status == 200, answer.text
     return answer.headers["x-request-id"]
@@ -77,7 +84,7 @@ def test_a_completion_is_a_span_in_the_trace_of_its_caller(served: Server, spans
         "gen_ai.request.model": "llama",
         "gen_ai.response.model": "llama",
         "gen_ai.response.finish_reasons": ("length",),
-        "gen_ai.usage.input_tokens": len(SECRET) + 1,
+        "gen_ai.usage.input_tokens": len(WORD) + 1,
         "gen_ai.usage.output_tokens": 4,
     }
     wait_until(lambda: f"trace={TRACE}" in served.log)
@@ -91,7 +98,7 @@ def test_the_phases_follow_one_another_within_the_request(served: Server, spans:
     times = [(phase.start_time or 0, phase.end_time or 0) for phase in phases]
     assert (span.start_time or 0) <= times[0][0]
     assert all(begin < end for begin, end in times)
-    assert all(before[1] == after[0] for before, after in zip(times, times[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in pairwise(times))
 
 
 def test_each_choice_has_its_phases(served: Server, spans: Spans) -> None:
@@ -103,7 +110,12 @@ def test_each_choice_has_its_phases(served: Server, spans: Spans) -> None:
 
 
 def test_a_chat_that_streams(served: Server, spans: Spans) -> None:
-    body = {"model": "llama", "messages": [{"role": "user", "content": SECRET}], "max_tokens": 2, "stream": True}
+    body = {
+        "model": "llama",
+        "messages": [{"role": "user", "content": WORD}],
+        "max_tokens": 2,
+        "stream": True,
+    }
     assert post(served.port, "/v1/chat/completions", body).status == 200
     span = spans.ended("POST /v1/chat/completions")
     assert span.parent is None
@@ -113,7 +125,7 @@ def test_a_chat_that_streams(served: Server, spans: Spans) -> None:
 
 
 def test_embeddings(served: Server, spans: Spans) -> None:
-    assert post(served.port, "/v1/embeddings", {"model": "bert-mean", "input": SECRET}).status == 200
+    assert post(served.port, "/v1/embeddings", {"model": "bert-mean", "input": WORD}).status == 200
     shown = attributes(spans.ended("POST /v1/embeddings"))
     assert (shown["gen_ai.operation.name"], shown["gen_ai.request.model"]) == ("embeddings", "bert-mean")
     assert shown["gen_ai.usage.input_tokens"] > 0
@@ -121,7 +133,7 @@ def test_embeddings(served: Server, spans: Spans) -> None:
 
 
 def test_a_refusal_is_no_fault_of_the_server(served: Server, spans: Spans) -> None:
-    assert post(served.port, "/v1/completions", {"model": "none", "prompt": SECRET}).status == 404
+    assert post(served.port, "/v1/completions", {"model": "none", "prompt": WORD}).status == 404
     span = spans.ended("POST /v1/completions")
     assert attributes(span)["http.response.status_code"] == 404
     assert span.status.status_code is StatusCode.UNSET
@@ -129,7 +141,7 @@ def test_a_refusal_is_no_fault_of_the_server(served: Server, spans: Spans) -> No
 
 
 def test_a_client_that_leaves(served: Server, spans: Spans) -> None:
-    body = {"model": "llama", "prompt": SECRET, "stream": True, "max_tokens": 10_000, "ignore_eos": True}
+    body = {"model": "llama", "prompt": WORD, "stream": True, "max_tokens": 10_000, "ignore_eos": True}
     with RawStream(served.port, "/v1/completions", body) as stream:
         stream.read_head()
         next(stream.lines())
@@ -141,7 +153,7 @@ def test_a_client_that_leaves(served: Server, spans: Spans) -> None:
 def test_a_response_in_the_background_belongs_to_the_trace_of_its_request(
     served: Server, spans: Spans
 ) -> None:
-    body = {"model": "llama", "input": SECRET, "background": True, "max_output_tokens": 16}
+    body = {"model": "llama", "input": WORD, "background": True, "max_output_tokens": 16}
     assert post(served.port, "/v1/responses", body, headers=TRACEPARENT).status == 200
     request, background = spans.ended("POST /v1/responses"), spans.ended("background /v1/responses")
     assert background.parent is not None and background.parent.span_id == id_of(request)
@@ -149,11 +161,11 @@ def test_a_response_in_the_background_belongs_to_the_trace_of_its_request(
     assert [phase.name for phase in spans.below(background)] == PHASES
 
 
-def test_a_grpc_call(served: Server, spans: Spans) -> None:
-    with grpc.insecure_channel(f"127.0.0.1:{GRPC_PORT}") as channel:
-        ping = channel.unary_unary("/llmserver.LLMServer/Ping")
+def test_a_grpc_call(served: Server, spans: Spans, grpc_port: int) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{grpc_port}") as channel:
+        ping = channel.unary_unary("/proto.LLMServer/Ping")
         ping(b"", metadata=tuple(TRACEPARENT.items()), timeout=60)
-    span = spans.ended("llmserver.LLMServer/Ping")
+    span = spans.ended("proto.LLMServer/Ping")
     assert span.parent is not None and span.parent.span_id == int(CALLER, 16)
     assert attributes(span)["rpc.response.status_code"] == "OK"
 
@@ -169,13 +181,17 @@ def test_probes_have_no_spans(served: Server, spans: Spans) -> None:
 def test_no_span_has_text(served: Server, spans: Spans) -> None:
     complete(served.port)
     spans.ended("POST /v1/completions")
-    assert SECRET not in "".join(span.to_json() for span in spans.all())
+    assert WORD not in "".join(span.to_json() for span in spans.all())
 
 
 def test_an_error_is_named() -> None:
     spans = Spans()
-    with noting() as taken, RequestSpans(spans.provider).request(
-        RequestHead(name="a", attributes={}), lambda: RequestEnd(attributes={"http.response.status_code": 200})
+    with (
+        noting() as taken,
+        RequestSpans(spans.provider).request(
+            RequestHead(name="a", attributes={}),
+            lambda: RequestEnd(attributes={"http.response.status_code": 200}),
+        ),
     ):
         taken.model, taken.finish_reasons, taken.error = "m", ["error"], "engine_dead"
     span = spans.ended("a")
@@ -186,6 +202,8 @@ def test_an_error_is_named() -> None:
 def test_a_collector_gets_the_spans(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As where nobody has set a provider.
+    monkeypatch.setattr(trace, "get_tracer_provider", trace.ProxyTracerProvider)
     with collecting() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address)
         monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")

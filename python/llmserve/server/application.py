@@ -74,9 +74,7 @@ class Application:
     ) -> None:
         self.services = services = Services.create(settings)
         self.routes = _routes(services)
-        self._http = Gate(
-            settings, services.lifecycle, services.http_counters, services.tracing, self.routes
-        )
+        self._http = Gate(settings, services.lifecycle, services.http_counters, services.tracing, self.routes)
         self._lock = OneWorkerLock()
         self._signals = SignalChain(self.stop, settings.grace_s) if chains_signals else None
         self._first_model = FirstModel(self.services, observer)

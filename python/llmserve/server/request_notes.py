@@ -41,7 +41,7 @@ class RequestNotes:
 
     @property
     def finish_reason(self) -> str:
-        """The finish reason of the request: the first that tells of a failure, else that of its first output."""
+        """The first that tells of a failure, else that of the first output."""
         failed = (reason for reason in self.finish_reasons if reason in ("cancelled", "error"))
         return next(failed, next(iter(self.finish_reasons), ""))
 

@@ -92,9 +92,8 @@ class KvEvents:
                 await asyncio.wait_for(self._is_ending.wait(), max(PERIOD_S, took / _MAX_SHARE))
 
     async def _look(self, publisher: Publisher) -> None:
-        living = {
-            model: model.engine for model in self._registry.models if model.is_usable and model.engine is not None
-        }
+        usable = ((model, model.engine) for model in self._registry.models if model.is_usable)
+        living = {model: engine for model, engine in usable if engine is not None}
         self._forget(publisher, set(living))
         for model, engine in living.items():
             known = self._known.setdefault(model, _Known(model.id))

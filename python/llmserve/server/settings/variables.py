@@ -328,8 +328,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "traces",
         kinds.SWITCH,
         "false",
-        "Send a trace of each request to OpenTelemetry's collector, which `OTEL_EXPORTER_OTLP_ENDPOINT` names; "
-        "needs `llmserve[otel]`.",
+        "Send a trace of each request to a collector of OpenTelemetry's, which `OTEL_EXPORTER_OTLP_ENDPOINT` "
+        "names; needs `llmserve[otel]`.",
         "logging",
     ),
 )

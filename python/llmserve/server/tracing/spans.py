@@ -72,7 +72,7 @@ class Spans:
 
 
 def _parent(head: RequestHead) -> Context | None:
-    """The context of the request that this one comes from: our own, that of the program around us, a client's."""
+    """Where a request comes from: one of ours, the program around us, or a client."""
     if not head.is_remote and (own := _current.get()) is not None:
         return trace.set_span_in_context(own)
     if trace.get_current_span().get_span_context().is_valid:

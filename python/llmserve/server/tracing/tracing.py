@@ -55,5 +55,5 @@ class Tracing:
     def request(
         self, head: Callable[[], RequestHead], end: Callable[[], RequestEnd]
     ) -> AbstractContextManager[None]:
-        """Serves a request, whose notes are being taken, under a span. Neither function is called if it has none."""
+        """Serves a request, of which notes are taken, under a span; without one, no function is called."""
         return nullcontext() if self._spans is None else self._spans.request(head(), end)

@@ -10,20 +10,22 @@ from starlette.types import Scope
 from llmserve.server.request_notes import notes
 from llmserve.server.tracing import RequestEnd, RequestHead
 from llmserve.server.web.answer import Answer
-from llmserve.server.web.counters import shown_method
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.request_id import current_request_id
 from llmserve.server.web.request_log import MAX_PATH_LENGTH
 from llmserve.server.web.table import own_path
 
+_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+
 
 def http_head(scope: Scope, endpoint: Endpoint) -> RequestHead:
     """What is known when the head of a request has come."""
-    route, method = endpoint.shown_path, shown_method(scope["method"])
+    route, method = endpoint.shown_path, scope["method"]
+    is_known = method in _METHODS
     return RequestHead(
-        name=f"{method} {route}",
+        name=f"{method if is_known else 'HTTP'} {route}",
         attributes={
-            "http.request.method": method,
+            "http.request.method": method if is_known else "_OTHER",
             "http.route": route,
             "url.path": own_path(scope)[:MAX_PATH_LENGTH],
             "url.scheme": scope.get("scheme", "http"),

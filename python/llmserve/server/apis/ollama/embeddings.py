@@ -15,11 +15,11 @@ from llmserve.server.apis.ollama.contents import MODEL_ERRORS, answered
 from llmserve.server.apis.ollama.embeddings_schema import OllamaEmbeddingsRequest, OllamaEmbedRequest
 from llmserve.server.apis.ollama.models import OllamaModels
 from llmserve.server.error_shapes.ollama import OLLAMA
+from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.request_notes import notes
 
 _Inputs = Sequence[str | list[int]]
 

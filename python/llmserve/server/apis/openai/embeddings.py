@@ -15,11 +15,11 @@ from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, Embe
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.prompts.mixed import plain_prompt
 from llmserve.server.refusals import FieldError
+from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.request_notes import notes
 from llmserve.server.web.token_kinds import Prompts
 
 _AS_IT_IS, _EUCLIDEAN = -1, 2

@@ -14,11 +14,11 @@ from llmserve.server.apis.rerank import convert
 from llmserve.server.apis.rerank.schema import RerankRequest, ScoreRequest, ScoringFields
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
+from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.request_notes import notes
 
 _ERRORS: Mapping[int, str] = {
     400: "A pair is over the context length, or the model does not rank.",
