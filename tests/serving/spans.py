@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,5 +59,5 @@ def id_of(span: ReadableSpan) -> int:
     return context.span_id
 
 
-def attributes(span: ReadableSpan) -> Mapping[str, Any]:
+def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})

@@ -61,7 +61,7 @@ class KvEvents:
         except ImportError as error:
             raise KvEventsStartError(
                 f"KV events need packages that are not installed ({error.name or error})\n"
-                "hint: pip install 'llmserve[kv-events]', or unset LLMSERVE_KV_EVENTS"
+                "hint: pip install msgpack pyzmq, or unset LLMSERVE_KV_EVENTS"
             ) from error
         try:
             self._publisher = Publisher(self._address, self._pod)

@@ -40,7 +40,6 @@ class Settings:
     metrics_open: bool
     vllm_metrics: bool
     llamacpp_metrics: bool
-    traces: bool
     kv_events: str | None
     kv_events_pod: str
     sessions_dir: Path | None
@@ -64,6 +63,7 @@ class Settings:
     max_responses_bytes: int
     log_level: str
     log_format: str
+    traces: bool
     drafting: DraftSettings
     model_config: ModelConfig
     notices: tuple[Notice, ...]

@@ -154,7 +154,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         kinds.TEXT,
         "",
         "ZMQ address at which events tell routers of blocks of tokens with KV cells, such as `tcp://*:5557`; "
-        "needs `llmserve[kv-events]`. If unset, there are none.",
+        "needs the extra `kv-events`. If unset, there are none.",
         "server",
     ),
     Variable(
@@ -329,7 +329,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         kinds.SWITCH,
         "false",
         "Send a trace of each request to a collector of OpenTelemetry's, which `OTEL_EXPORTER_OTLP_ENDPOINT` "
-        "names; needs `llmserve[otel]`.",
+        "names; needs the extra `otel`.",
         "logging",
     ),
 )

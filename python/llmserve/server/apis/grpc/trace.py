@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import grpc
 
-from llmserve.server.apis.grpc.convert import Metadata
 from llmserve.server.tracing import RequestEnd, RequestHead
 
 _SERVER_ERRORS = frozenset(
@@ -21,7 +22,7 @@ _SERVER_ERRORS = frozenset(
 """The statuses that are a server's fault, as the conventions have it."""
 
 
-def call_head(method: str, metadata: Metadata) -> RequestHead:
+def call_head(method: str, metadata: Sequence[tuple[str, str | bytes]]) -> RequestHead:
     """What is known when a call has come; `method` has the service's full name."""
     return RequestHead(
         name=method,
