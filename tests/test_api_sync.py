@@ -99,7 +99,7 @@ def test_texts_and_tokens(engine: sync.SyncEngine) -> None:
 
 def test_the_tokens_that_have_cells(engine: sync.SyncEngine) -> None:
     completion = engine.generate(PROMPT, max_tokens=3, ignore_eos=True)
-    tokens = [*engine.tokenize(PROMPT), *(token.id for token in completion.tokens)]
+    tokens = [*PROMPT, *(token.id for token in completion.tokens)]
     cached = engine.cached_tokens()
     # The last token has no cell yet.
     assert tokens[:-1] in [sequence.tolist() for sequence in cached.in_slots]

@@ -40,7 +40,8 @@ class Tracing:
         except ImportError as error:
             raise TracingStartError(
                 f"traces need packages that are not installed ({error.name or error})\n"
-                "hint: pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http, or unset LLMSERVE_TRACES"
+                "hint: pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http, "
+                "or unset LLMSERVE_TRACES"
             ) from error
         provider, self._close = connect()
         self._spans = Spans(provider)
