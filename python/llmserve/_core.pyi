@@ -195,6 +195,10 @@ class CachedTokensJob:
     def take(self) -> tuple[list[bytes], list[bytes]] | None: ...
 
 @final
+class CachedTokensJob:
+    def take(self) -> tuple[list[bytes], list[bytes]] | None: ...
+
+@final
 class DetokenizeJob:
     def take(self) -> bytes | None: ...
 

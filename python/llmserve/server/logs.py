@@ -90,7 +90,7 @@ _ONCE_PER_TEXT = OncePerText()
 
 
 def configure_logging(level: str, log_format: str = "text") -> None:
-    """Sends llmserve's records, and those about traces, to standard error, unless the program has set up logging by itself.
+    """Sends records of llmserve and of traces to standard error, unless the program has set up logging itself.
 
     uvicorn then gives advice, such as that on protocol upgrades, once and not with every request.
     """

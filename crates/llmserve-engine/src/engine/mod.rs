@@ -202,11 +202,7 @@ impl Engine {
     }
 
     /// A job for the engine thread.
-    fn ask<T>(
-        &self,
-        listener: Option<Listener>,
-        command: impl FnOnce(JobSender<T>) -> Command,
-    ) -> Job<T> {
+    fn ask<T>(&self, listener: Option<Listener>, command: impl FnOnce(JobSender<T>) -> Command) -> Job<T> {
         let (result, job) = job(self.handle.shared(), listener);
         // A job ends with its command if that is not taken. In a forked child it must not even be sent.
         if self.handle.shared().refusal().is_none() {

@@ -15,11 +15,15 @@ impl KvCache {
         let is_open = |resident: &&Resident<'_>| {
             resident.is_shared && self.slots.owners(resident.slot).is_some_and(Owners::is_everybody)
         };
-        let running = residents.iter().filter(is_open).map(|resident| &resident.tokens[..resident.num_computed]);
+        let running =
+            residents.iter().filter(is_open).map(|resident| &resident.tokens[..resident.num_computed]);
         let idle = self.slots.idle().filter(|(_, prefix)| prefix.owners.is_everybody());
         let parked = self.parking.prefixes().filter(|(_, prefix)| prefix.owners.is_everybody());
         CachedTokens {
-            in_slots: running.chain(idle.map(|(_, prefix)| &prefix.tokens[..])).map(<[TokenId]>::to_vec).collect(),
+            in_slots: running
+                .chain(idle.map(|(_, prefix)| &prefix.tokens[..]))
+                .map(<[TokenId]>::to_vec)
+                .collect(),
             parked: parked.map(|(_, prefix)| prefix.tokens.clone()).collect(),
         }
     }
