@@ -12,6 +12,7 @@ from llmserve.sampling_params import SamplingParams
 __all__ = [
     "MAX_DRAFT_TOKENS",
     "MAX_PROMPT_LOGPROBS",
+    "CachedTokensJob",
     "DetokenizeJob",
     "EmbedJob",
     "Embedder",
@@ -189,10 +190,6 @@ class TokenBuffer:
 @final
 class TokenizeJob:
     def take(self, limit: int) -> list[int] | None: ...
-
-@final
-class CachedTokensJob:
-    def take(self) -> tuple[list[bytes], list[bytes]] | None: ...
 
 @final
 class CachedTokensJob:

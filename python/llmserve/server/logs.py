@@ -90,7 +90,7 @@ _ONCE_PER_TEXT = OncePerText()
 
 
 def configure_logging(level: str, log_format: str = "text") -> None:
-    """Sends records of llmserve and of traces to standard error, unless the program has set up logging itself.
+    """Sends records of llmserve and of traces to standard error, unless the program has set up logging.
 
     uvicorn then gives advice, such as that on protocol upgrades, once and not with every request.
     """

@@ -133,7 +133,7 @@ fn the_tokens_that_have_cells_are_listed() {
 }
 
 #[test]
-fn cells_that_are_not_for_everybody_are_not_listed() {
+fn cells_that_others_cannot_use_are_not_listed() {
     for memory in [Memory::SlidingWindow(4), Memory::Recurrent] {
         let engine = FakeEngine { memory, ..FakeEngine::default() }.start();
         run_all(&engine, &[prompt(3)], 4);

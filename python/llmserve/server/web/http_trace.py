@@ -48,4 +48,4 @@ def _headers(scope: Scope) -> Mapping[str, Sequence[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in scope["headers"]:
         found[name.decode("latin-1")].append(value.decode("latin-1"))
-    return found
+    return dict(found)
