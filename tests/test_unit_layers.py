@@ -35,7 +35,7 @@ LAYERS = (
         "refusals",
         "request_notes",
     },
-    {"machine", "model_header"},
+    {"machine", "model_header", "model_kind"},
     {"model_files"},
     {"rpc_counters", "signals", "stale_files"},
     {"workers"},
