@@ -1,0 +1,127 @@
+"""Chooses replicas by what they have computed: sessions first, then the longest prefix, unless load forbids."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from llmserve.routing.keys import RoutingKey
+
+R = TypeVar("R", bound=Hashable)
+
+REQUEST_BLOCKS = 4
+"""How many blocks of a prompt are computed in the time that one more running request costs the others."""
+SLACK = 2
+"""How many requests a replica may have more than the idlest one without a penalty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[R]):
+    """The replicas that are equally good for a request; none if it does not matter which."""
+
+    replicas: tuple[R, ...] = ()
+    is_binding: bool = False
+    """Whether no other may get the request: it continues a session."""
+    has_lost_session: bool = False
+    """Whether the replica that had the session is gone."""
+
+
+class Affinity(Generic[R]):
+    """Remembers which replica has what. It asks nobody: the router tells it.
+
+    What was not seen for the longest time is forgotten first.
+    """
+
+    def __init__(self, max_blocks: int = 1_000_000, max_sessions: int = 100_000) -> None:
+        self._max_blocks = max_blocks
+        self._max_sessions = max_sessions
+        self._replicas: frozenset[R] = frozenset()
+        self._owners: OrderedDict[int, set[R]] = OrderedDict()
+        self._sessions: OrderedDict[str, R] = OrderedDict()
+        # Sessions whose replica is gone.
+        self._lost: OrderedDict[str, None] = OrderedDict()
+
+    def update(self, replicas: Collection[R]) -> None:
+        """Tells which replicas there are now."""
+        gone = self._replicas - set(replicas)
+        self._replicas = frozenset(replicas)
+        if not gone:
+            return
+        for name in [name for name, owner in self._sessions.items() if owner in gone]:
+            del self._sessions[name]
+            self._lost[name] = None
+        _shorten(self._lost, self._max_sessions)
+        for block in [block for block, owners in self._owners.items() if not owners - gone]:
+            del self._owners[block]
+
+    def report(self, replica: R, sessions: Iterable[str], blocks: Iterable[int] = ()) -> None:
+        """Takes what a replica says that it has: sessions, and blocks with which prompts ended.
+
+        It may have got them from other routers. What this one did itself counts more: a report is older.
+        """
+        if replica not in self._replicas:
+            return
+        for name in sessions:
+            if name not in self._sessions:
+                self._own(name, replica)
+        self._remember(blocks, replica)
+
+    def choose(self, key: RoutingKey, loads: Mapping[R, int]) -> Choice[R]:
+        """The best replicas for a request. ``loads`` are the requests that the replicas have."""
+        if key.session is not None and (owner := self._sessions.get(key.session)) is not None:
+            return Choice((owner,), is_binding=True)
+        return Choice(self._cheapest(key.blocks, loads), has_lost_session=key.session in self._lost)
+
+    def routed(self, key: RoutingKey, replica: R) -> None:
+        """Tells where a request went."""
+        if replica not in self._replicas:
+            return
+        if key.session is not None:
+            self._own(key.session, replica)
+        self._remember(key.blocks, replica)
+
+    def _own(self, name: str, replica: R) -> None:
+        self._lost.pop(name, None)
+        self._sessions[name] = replica
+        self._sessions.move_to_end(name)
+        _shorten(self._sessions, self._max_sessions)
+
+    def _remember(self, blocks: Iterable[int], replica: R) -> None:
+        for block in blocks:
+            self._owners.setdefault(block, set()).add(replica)
+            self._owners.move_to_end(block)
+        _shorten(self._owners, self._max_blocks)
+
+    def _cheapest(self, blocks: tuple[int, ...], loads: Mapping[R, int]) -> tuple[R, ...]:
+        matched = self._matched(blocks)
+        if not matched:
+            return ()
+        idlest = min(loads.get(replica, 0) for replica in self._replicas)
+        costs = {
+            replica: len(blocks) - matched.get(replica, 0) + _load_cost(loads.get(replica, 0) - idlest)
+            for replica in self._replicas
+        }
+        least = min(costs.values())
+        return tuple(replica for replica, cost in costs.items() if cost == least)
+
+    def _matched(self, blocks: tuple[int, ...]) -> dict[R, int]:
+        """How many of the blocks, from the first, each replica has: a block stands for all before it."""
+        matched: dict[R, int] = {}
+        for number in range(len(blocks), 0, -1):
+            for replica in self._owners.get(blocks[number - 1], ()):
+                if replica in self._replicas:
+                    matched.setdefault(replica, number)
+            if len(matched) == len(self._replicas):
+                break
+        return matched
+
+
+def _load_cost(excess: int) -> int:
+    return REQUEST_BLOCKS * max(0, excess - SLACK)
+
+
+def _shorten(table: OrderedDict[Any, Any], length: int) -> None:
+    while len(table) > length:
+        table.popitem(last=False)
