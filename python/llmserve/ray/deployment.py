@@ -13,6 +13,7 @@ from llmserve.ray.plan import Plan
 from llmserve.ray.replica import Replica
 from llmserve.ray.router import AffinityRouter
 from llmserve.ray.scaling import ByQueue
+from llmserve.server.settings import Settings
 
 _REPORT_S = 1.0
 """How often replicas tell what they have."""
@@ -20,9 +21,21 @@ _INGRESS_REQUESTS = 1000
 """How many requests one entrance passes on at the same time."""
 
 
-def application(plan: Plan) -> serve.Application:
-    """The application of a plan."""
-    replicas = serve.deployment(Replica).options(**replica_options(plan))
+class Actor(Replica):
+    """A replica as Ray makes and ends it: after its last request, before the process is killed."""
+
+    async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]
+        super().__init__(settings)
+        await self.start()
+
+    async def __del__(self) -> None:
+        """Ends the replica."""
+        await self.end()
+
+
+def application(plan: Plan, **changed: Any) -> serve.Application:
+    """The application of a plan; ``changed`` are options of the replicas' deployment that differ."""
+    replicas = serve.deployment(Actor).options(**{**_replica_options(plan), **changed})
     ingress = serve.deployment(Ingress).options(
         num_replicas=plan.routers,
         max_ongoing_requests=_INGRESS_REQUESTS,
@@ -32,9 +45,10 @@ def application(plan: Plan) -> serve.Application:
     return ingress.bind(replicas.bind(plan.settings), plan.settings.max_body_bytes)
 
 
-def replica_options(plan: Plan) -> Mapping[str, Any]:
+def _replica_options(plan: Plan) -> Mapping[str, Any]:
     """The options of the replicas' deployment."""
     options: dict[str, Any] = {
+        "name": "Replica",
         "max_ongoing_requests": plan.max_ongoing_requests,
         "graceful_shutdown_wait_loop_s": 0.5,
         "graceful_shutdown_timeout_s": plan.shutdown_timeout_s,

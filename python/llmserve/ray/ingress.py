@@ -22,6 +22,9 @@ from llmserve.ray.calls import Call, ClientLeftError, Head, read_call
 
 logger = logging.getLogger(__name__)
 
+_OF_PROXY = (b"x-request-id",)
+"""Headers that the proxy adds by itself, with the same values."""
+
 
 class Ingress:
     """Passes HTTP requests to replicas. It holds no model."""
@@ -52,7 +55,7 @@ class _Passed(Response):
         try:
             async for part in self._parts:
                 if isinstance(part, Head):
-                    headers = list(part.headers)
+                    headers = [(name, value) for name, value in part.headers if name not in _OF_PROXY]
                     await send({"type": "http.response.start", "status": part.status, "headers": headers})
                     has_begun = True
                 else:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+from llmserve.errors import LlmserveError
 from llmserve.ray.calls import Call, Head
 from llmserve.ray.exchange import Exchange
 from llmserve.server.application import Application
@@ -33,26 +34,37 @@ class UnhealthyError(RuntimeError):
 
 
 class Replica:
-    """Serves calls. Its constructor returns once the model of the settings is loaded.
+    """Serves calls with an application of its own. No signal is handled here.
 
-    The methods that have names of Ray's are called by Ray, in the event loop of the calls. It calls `__del__`
-    after the last request; no signal is handled here.
+    The methods with names of Ray's are called by Ray, in the event loop of the calls.
     """
 
-    async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]
+    def __init__(self, settings: Settings) -> None:
         self._start = _Start()
         self._app = Application(settings, self._start, chains_signals=False)
         self._services = self._app.services
+        # The last block of each prompt.
         self._ends: OrderedDict[int, None] = OrderedDict()
         if self._services.kept_sessions is not None:
             self._services.kept_sessions.is_shared = True
+
+    async def start(self) -> None:
+        """Loads the model of the settings.
+
+        Raises:
+            LoadFailedError: That failed.
+        """
         await self._app.startup()
-        if settings.model is not None:
+        if (model := self._services.settings.model) is not None:
             try:
                 await self._start.over
-            except Exception as error:
-                await self._app.shutdown()
-                raise LoadFailedError(f"{settings.model}: {error}") from None
+            except LlmserveError as error:
+                await self.end()
+                raise LoadFailedError(f"{model}: {error}") from None
+
+    async def end(self) -> None:
+        """Saves the sessions and frees the memory."""
+        await self._app.shutdown()
 
     async def serve(
         self, call: Call, *, has_lost_session: bool = False
@@ -87,10 +99,6 @@ class Replica:
         return {
             "sequences": float(sum(own.num_preparing + own.num_waiting + own.num_running for own in stats))
         }
-
-    async def __del__(self) -> None:
-        """Saves the sessions and frees the memory."""
-        await self._app.shutdown()
 
     async def _await_session(self, name: str) -> None:
         kept = self._services.kept_sessions

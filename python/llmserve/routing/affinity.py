@@ -11,10 +11,14 @@ from llmserve.routing.keys import RoutingKey
 
 R = TypeVar("R", bound=Hashable)
 
-REQUEST_BLOCKS = 4
+REQUEST_BLOCKS = 2
 """How many blocks of a prompt are computed in the time that one more running request costs the others."""
-SLACK = 2
+SLACK = 4
 """How many requests a replica may have more than the idlest one without a penalty."""
+MIN_SHARE = 0.5
+"""The share of a prompt from which on a common beginning counts. Less is a system prompt that many share:
+each replica soon has it, and new conversations are to be spread.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Affinity(Generic[R]):
         self._max_sessions = max_sessions
         self._replicas: frozenset[R] = frozenset()
         self._owners: OrderedDict[int, set[R]] = OrderedDict()
+        # Of them those with which a prompt ended.
+        self._ends: OrderedDict[int, set[R]] = OrderedDict()
         self._sessions: OrderedDict[str, R] = OrderedDict()
         # Sessions whose replica is gone.
         self._lost: OrderedDict[str, None] = OrderedDict()
@@ -53,8 +59,9 @@ class Affinity(Generic[R]):
             del self._sessions[name]
             self._lost[name] = None
         _shorten(self._lost, self._max_sessions)
-        for block in [block for block, owners in self._owners.items() if not owners - gone]:
-            del self._owners[block]
+        for table in (self._owners, self._ends):
+            for block in [block for block, owners in table.items() if not owners - gone]:
+                del table[block]
 
     def report(self, replica: R, sessions: Iterable[str], blocks: Iterable[int] = ()) -> None:
         """Takes what a replica says that it has: sessions, and blocks with which prompts ended.
@@ -66,7 +73,8 @@ class Affinity(Generic[R]):
         for name in sessions:
             if name not in self._sessions:
                 self._own(name, replica)
-        self._remember(blocks, replica)
+        for block in blocks:
+            self._remember((block,), replica)
 
     def choose(self, key: RoutingKey, loads: Mapping[R, int]) -> Choice[R]:
         """The best replicas for a request. ``loads`` are the requests that the replicas have."""
@@ -88,11 +96,12 @@ class Affinity(Generic[R]):
         self._sessions.move_to_end(name)
         _shorten(self._sessions, self._max_sessions)
 
-    def _remember(self, blocks: Iterable[int], replica: R) -> None:
-        for block in blocks:
-            self._owners.setdefault(block, set()).add(replica)
-            self._owners.move_to_end(block)
-        _shorten(self._owners, self._max_blocks)
+    def _remember(self, blocks: tuple[int, ...], replica: R) -> None:
+        for table, part in ((self._owners, blocks), (self._ends, blocks[-1:])):
+            for block in part:
+                table.setdefault(block, set()).add(replica)
+                table.move_to_end(block)
+            _shorten(table, self._max_blocks)
 
     def _cheapest(self, blocks: tuple[int, ...], loads: Mapping[R, int]) -> tuple[R, ...]:
         matched = self._matched(blocks)
@@ -107,15 +116,21 @@ class Affinity(Generic[R]):
         return tuple(replica for replica, cost in costs.items() if cost == least)
 
     def _matched(self, blocks: tuple[int, ...]) -> dict[R, int]:
-        """How many of the blocks, from the first, each replica has: a block stands for all before it."""
+        """How many of the blocks, from the first, each replica has: a block stands for all before it.
+
+        If an earlier prompt ended with the longest match, its answer follows, which the replica has, too:
+        then that counts as the whole.
+        """
+        total = len(blocks)
         matched: dict[R, int] = {}
-        for number in range(len(blocks), 0, -1):
-            for replica in self._owners.get(blocks[number - 1], ()):
-                if replica in self._replicas:
-                    matched.setdefault(replica, number)
+        for number in range(total, 0, -1):
+            block = blocks[number - 1]
+            owners = (self._owners.get(block, set()) & self._replicas) - matched.keys()
+            ends = set() if matched else self._ends.get(block, set())
+            matched |= {replica: total if replica in ends else number for replica in owners}
             if len(matched) == len(self._replicas):
                 break
-        return matched
+        return {replica: number for replica, number in matched.items() if number >= MIN_SHARE * total}
 
 
 def _load_cost(excess: int) -> int:
