@@ -1,4 +1,4 @@
-"""A fleet of replicas in Ray Serve on this machine, and conversations with it. Needs the environment of `ray`."""
+"""A fleet of replicas in Ray Serve on this machine, and conversations with it. Needs Ray."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 LIMIT_S = 60.0
-WORDS = "river stone lamp winter paper garden silver mountain letter bridge candle orchard window harbour".split()
+WORDS = ("river", "stone", "lamp", "winter", "paper", "garden", "silver", "mountain", "letter", "bridge")
 SYSTEM = "You answer briefly, in plain words, and you say so when you do not know something. " * 8
 TURNS = 5
 
@@ -47,7 +47,7 @@ class Fleet:
             {"Content-Type": "application/json", **(headers or {})},
         )
         try:
-            with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+            with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310
                 return Reply(answer.status, json.load(answer))
         except urllib.error.HTTPError as error:
             return Reply(error.code, error.read().decode())

@@ -17,7 +17,9 @@ IDLE: dict[str, int] = {}
 
 def text(number: int, length: int = 10) -> bytes:
     """A text of so many blocks that shares nothing with that of another number."""
-    return b"".join(f"{number:{BLOCK_BYTES // 2}}{place:{BLOCK_BYTES // 2}}".encode() for place in range(length))
+    return b"".join(
+        f"{number:{BLOCK_BYTES // 2}}{place:{BLOCK_BYTES // 2}}".encode() for place in range(length)
+    )
 
 
 def prompt(*parts: bytes) -> RoutingKey:
@@ -193,5 +195,13 @@ def test_the_oldest_is_forgotten_first() -> None:
     for number in range(3):
         table.routed(prompt(text(number)), "a")
         table.routed(RoutingKey(f"s{number}"), "a")
-    assert [bool(table.choose(prompt(text(number)), IDLE).replicas) for number in range(3)] == [False, True, True]
-    assert [table.choose(RoutingKey(f"s{number}"), IDLE).is_binding for number in range(3)] == [False, True, True]
+    assert [bool(table.choose(prompt(text(number)), IDLE).replicas) for number in range(3)] == [
+        False,
+        True,
+        True,
+    ]
+    assert [table.choose(RoutingKey(f"s{number}"), IDLE).is_binding for number in range(3)] == [
+        False,
+        True,
+        True,
+    ]

@@ -15,8 +15,11 @@ from llmserve.ray import replica as module
 from llmserve.ray.calls import Call, Head
 from llmserve.ray.plan import plan_of
 from llmserve.ray.replica import LoadFailedError, Replica, UnhealthyError
-from llmserve.routing import RoutingKey, key_of
+from llmserve.routing import key_of
+from loops import one_loop
 from serving.server import SMALL
+
+pytestmark = [pytest.mark.anyio, one_loop]
 
 PATH = "/v1/completions"
 
@@ -47,6 +50,10 @@ def call_of(prompt: str, session: str) -> Call:
     return Call(scope, body, key_of(PATH, headers, body))
 
 
+def kept_files(folder: Path) -> list[Path]:
+    return list(folder.glob("kept/*/*"))
+
+
 async def ask(to: Replica, prompt: str, session: str, *, has_lost: bool = False) -> tuple[int, Any]:
     parts = [part async for part in to.serve(call_of(prompt, session), has_lost_session=has_lost)]
     assert isinstance(parts[0], Head)
@@ -63,7 +70,7 @@ async def test_a_session_goes_on_where_its_replica_left_it(tiny_model: Path, tmp
             await ending
         assert status == 200
         assert went_on["usage"]["prompt_tokens"] > begun["usage"]["total_tokens"]
-        assert not list(tmp_path.glob("kept/*/*"))
+        assert kept_files(tmp_path) == []
         assert (await other.record_routing_stats())["sessions"] == ["Ada"]
 
 
@@ -92,7 +99,7 @@ async def test_a_session_that_nobody_kept_is_an_error_once(
 async def test_a_damaged_file_is_an_error_and_no_empty_session(tiny_model: Path, tmp_path: Path) -> None:
     async with replica(tmp_path, tiny_model) as first:
         await ask(first, "Once upon a time", "Ada")
-    (file,) = tmp_path.glob("kept/*/Ada.session")
+    (file,) = kept_files(tmp_path)
     file.write_bytes(file.read_bytes()[:-1])
     async with replica(tmp_path, tiny_model) as only:
         assert (await ask(only, " and", "Ada"))[0] == 410
@@ -115,14 +122,12 @@ async def test_a_model_that_cannot_be_loaded_is_no_replica(tmp_path: Path) -> No
             pass
 
 
-async def test_a_dead_engine_is_unhealthy(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_engine_is_unhealthy(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with replica(tmp_path, tiny_model) as only:
         (model,) = only._services.registry.models
         monkeypatch.setattr(type(model), "is_dead", True)
         with pytest.raises(UnhealthyError, match="has died"):
             await only.check_health()
         monkeypatch.undo()
-
-
-def test_a_call_without_a_session_or_a_prompt_has_no_key() -> None:
-    assert key_of(PATH, {}, b"") == RoutingKey()

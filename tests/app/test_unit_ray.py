@@ -30,7 +30,9 @@ def plan(folder: Path = Path("/models"), **args: Any) -> Plan:
 
 
 def test_arguments_are_settings_and_counts(tmp_path: Path) -> None:
-    made = plan(tmp_path, **{"model": "m.gguf", "context-length": "4k", "replicas": 3, "cpus": "2", "gpus": 0.5})
+    made = plan(
+        tmp_path, **{"model": "m.gguf", "context-length": "4k", "replicas": 3, "cpus": "2", "gpus": 0.5}
+    )
     assert made.settings.model == tmp_path / "m.gguf"
     assert made.settings.model_config.context_length == 4096
     assert made.settings.model_config.threads == 2
@@ -121,7 +123,9 @@ def test_a_request_is_read_whole_into_plain_data() -> None:
 
 
 def test_a_body_over_the_limit_is_cut_behind_it() -> None:
-    call = asyncio.run(read_call(SCOPE, receiving(part(b"x" * 50, more=True), part(b"y" * 80, more=True)), 100))
+    call = asyncio.run(
+        read_call(SCOPE, receiving(part(b"x" * 50, more=True), part(b"y" * 80, more=True)), 100)
+    )
     assert len(call.body) == 101
 
 

@@ -64,6 +64,8 @@ def _replica_options(plan: Plan) -> Mapping[str, Any]:
         min_replicas=plan.min_replicas,
         max_replicas=plan.max_replicas,
         target_ongoing_requests=plan.slots,
+        upscale_delay_s=plan.upscale_delay_s,
+        downscale_delay_s=plan.downscale_delay_s,
         policy=policy,
     )
     return {**options, "autoscaling_config": scaling}

@@ -6,9 +6,7 @@ the body, so something behind the proxy has to read that, which is this.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator
 from typing import Any
 
 from ray.exceptions import RayActorError
@@ -18,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from llmserve.ray.calls import Call, ClientLeftError, Head, read_call
+from llmserve.ray.calls import ClientLeftError, Head, read_call
 
 logger = logging.getLogger(__name__)
 

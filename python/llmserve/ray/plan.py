@@ -21,6 +21,8 @@ _OWN = {
     "routers": integer(1, 10_000),
     "cpus": number(0),
     "gpus": number(0),
+    "upscale_delay_s": number(0),
+    "downscale_delay_s": number(0),
 }
 
 _END_MARGIN_S = 30.0
@@ -37,6 +39,8 @@ class Plan:
     routers: int
     cpus: float
     gpus: float
+    upscale_delay_s: float
+    downscale_delay_s: float
 
     @property
     def slots(self) -> int:
@@ -83,6 +87,9 @@ def plan_of(environ: Mapping[str, str], args: Mapping[str, str], folder: Path) -
         routers=int(own.get("routers", 1)),
         cpus=own.get("cpus", float(settings.model_config.threads or 1)),
         gpus=own.get("gpus", 0.0),
+        # Ray's own defaults.
+        upscale_delay_s=own.get("upscale_delay_s", 30.0),
+        downscale_delay_s=own.get("downscale_delay_s", 600.0),
     )
 
 

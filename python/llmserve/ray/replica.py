@@ -22,7 +22,6 @@ MAX_REPORTED = 1000
 
 KEPT_WAIT_S = 10.0
 """How long a session whose replica is gone is waited for: that replica may be saving it."""
-_POLL_S = 0.1
 
 
 class LoadFailedError(RuntimeError):
@@ -101,12 +100,9 @@ class Replica:
         }
 
     async def _await_session(self, name: str) -> None:
-        kept = self._services.kept_sessions
         self._services.sessions.lose_elsewhere(name)
-        loop = asyncio.get_running_loop()
-        end = loop.time() + KEPT_WAIT_S
-        while kept is not None and not kept.has(name) and loop.time() < end:
-            await asyncio.sleep(_POLL_S)
+        if (kept := self._services.kept_sessions) is not None:
+            await kept.wait_for(name, KEPT_WAIT_S)
 
 
 class _Start:

@@ -1,4 +1,4 @@
-"""Chooses replicas by what they have computed: sessions first, then the longest prefix, unless load forbids."""
+"""Chooses replicas by what they have computed: sessions first, then the longest prefix, at like load."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _FOLDER = "kept"
 _SUFFIX = ".session"
+_POLL_S = 0.1
 
 
 class KeptSessions:
@@ -37,13 +38,19 @@ class KeptSessions:
         self._sessions = sessions
         self._moves = moves
         self.is_shared = False
-        """Whether other servers use the folder at the same time: each brings back only what it is asked for."""
+        """Whether other servers use the folder, too: then each brings back only what it is asked for."""
         registry.on_ready.append(self._bring_back)
         sessions.find_kept = self._bring_back_one
 
-    def has(self, name: str) -> bool:
-        """Whether a session of this name is kept for any model."""
-        return any(self._folder.glob(f"*/{name}{_SUFFIX}"))
+    async def wait_for(self, name: str, limit_s: float) -> None:
+        """Waits until another server has kept a session of this name for any model, but not for ever."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + limit_s
+        while not await asyncio.to_thread(self._has, name) and loop.time() < end:
+            await asyncio.sleep(_POLL_S)
+
+    def _has(self, name: str) -> bool:
+        return any((folder / (name + _SUFFIX)).is_file() for folder in self._folder.glob("*"))
 
     async def save(self) -> None:
         """Saves all sessions. One that cannot be saved is logged and left out."""
