@@ -5,8 +5,11 @@ One fleet does it all, one check after another.
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import time
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -81,6 +84,24 @@ def check_sessions_follow_their_replica_and_outlive_it() -> None:
         assert [reply.status for reply in replies] == [200, 200, 200], replies
         lengths = [reply.json["usage"]["prompt_tokens"] for reply in replies]
         assert lengths == sorted(set(lengths)), lengths
+
+
+def check_a_client_that_leaves_ends_its_request() -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", FLEET.port, timeout=PATIENCE_S)
+    body = {"prompt": "Once", "max_tokens": 3500, "ignore_eos": True, "stream": True}
+    connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+    stream = connection.getresponse()
+    assert stream.readline().startswith(b"data: ")
+    stream.close()
+    connection.close()
+    wait_until(lambda: counter("llmserve_requests_cancelled_total") == 1)
+
+
+def counter(name: str) -> float:
+    """A counter of the only replica."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{FLEET.port}/metrics", timeout=PATIENCE_S) as page:
+        lines = page.read().decode().splitlines()
+    return float(next(line for line in lines if line.startswith(name + "{")).split()[-1])
 
 
 def check_a_killed_replica_loses_only_its_running_requests() -> None:

@@ -46,7 +46,7 @@ class KeptSessions:
         """Waits until another server has kept a session of this name for any model, but not for ever."""
         loop = asyncio.get_running_loop()
         end = loop.time() + limit_s
-        while not await asyncio.to_thread(self._has, name) and loop.time() < end:
+        while not await asyncio.to_thread(self._has, name) and loop.time() < end:  # noqa: ASYNC110 - of files
             await asyncio.sleep(_POLL_S)
 
     def _has(self, name: str) -> bool:
