@@ -16,6 +16,7 @@ from pathlib import Path
 from .ray_fleet import TURNS, Conversation, Talk, fleet
 
 ROOT = Path(__file__).resolve().parent.parent
+SETTINGS = {"threads": "1", "context_length": "4096", "max_sequences": "8"}
 MODEL = ROOT / "target" / "test-models" / "llama.gguf"
 
 
@@ -29,7 +30,7 @@ def main() -> int:
     options = parser.parse_args()
     if importlib.util.find_spec("ray") is None:
         _go_on_with_ray()
-    settings = {"model": str(options.model.resolve()), "threads": "1", "context_length": "4096"}
+    settings = {"model": str(options.model.resolve()), **SETTINGS}
     for replicas in options.replicas:
         for at_random in (False, True):
             with fleet(cpus=max(options.replicas)) as running:

@@ -33,7 +33,7 @@ Choose = Callable[[RoutingKey, Sequence[int]], int]
 class Chance:
     """Any replica."""
 
-    def __init__(self, _: int, seed: int) -> None:
+    def __init__(self, num_replicas: int, slots: int, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - no secret
 
     def __call__(self, key: RoutingKey, loads: Sequence[int]) -> int:
@@ -62,9 +62,9 @@ class LeastLoaded(Chance):
 class PrefixAware(TwoChoices):
     """The rules of `llmserve.routing`; among equals the least busy, else the less busy of two."""
 
-    def __init__(self, num_replicas: int, seed: int) -> None:
-        super().__init__(num_replicas, seed)
-        self._affinity: Affinity[int] = Affinity()
+    def __init__(self, num_replicas: int, slots: int, seed: int) -> None:
+        super().__init__(num_replicas, slots, seed)
+        self._affinity: Affinity[int] = Affinity(slots)
         self._affinity.update(range(num_replicas))
 
     def __call__(self, key: RoutingKey, loads: Sequence[int]) -> int:
@@ -108,7 +108,7 @@ class Simulation:
     """Events in the order of their times: turns that are sent, and steps that end."""
 
     def __init__(self, machine: Machine, num_replicas: int, routing: type[Chance], seed: int) -> None:
-        self._choose: Choose = routing(num_replicas, seed)
+        self._choose: Choose = routing(num_replicas, machine.slots, seed)
         self._replicas = [Replica(machine) for _ in range(num_replicas)]
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._count = 0

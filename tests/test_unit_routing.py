@@ -12,6 +12,7 @@ from llmserve.routing.affinity import REQUEST_BLOCKS, SLACK
 from llmserve.routing.keys import SESSION_HEADER
 from llmserve.server.web.session_names import SESSION
 
+SLOTS = 8
 IDLE: dict[str, int] = {}
 
 
@@ -27,7 +28,7 @@ def prompt(*parts: bytes) -> RoutingKey:
 
 
 def affinity(*replicas: str, max_blocks: int = 1000, max_sessions: int = 1000) -> Affinity[str]:
-    made: Affinity[str] = Affinity(max_blocks, max_sessions)
+    made: Affinity[str] = Affinity(SLOTS, max_blocks, max_sessions)
     made.update(replicas)
     return made
 
@@ -130,16 +131,26 @@ def test_a_shared_beginning_does_not_bind_new_conversations() -> None:
     assert table.choose(prompt(text(1, 4), text(3, 4)), IDLE).replicas == ("a",)
 
 
-def test_a_prefix_weighs_as_much_as_its_length() -> None:
+@pytest.mark.parametrize(
+    ("busy", "short", "long"), [(SLACK, "a", "a"), (SLACK + 2, "b", "a"), (SLACK + 6, "b", "b")]
+)
+def test_a_shared_prefix_weighs_as_much_as_its_length(busy: int, short: str, long: str) -> None:
+    assert 8 < 2 * REQUEST_BLOCKS < 80 < 6 * REQUEST_BLOCKS
+    for number, length, expected in ((1, 8, short), (2, 80, long)):
+        table = affinity("a", "b")
+        table.routed(prompt(text(number, length), text(3, 1)), "a")
+        key = prompt(text(number, length), text(4, 1))
+        assert table.choose(key, {"a": busy + 3, "b": 3}).replicas == (expected,)
+
+
+def test_a_conversation_stays_until_it_would_wait() -> None:
     table = affinity("a", "b")
     table.routed(prompt(text(1, 4)), "a")
-    table.routed(prompt(text(2, 40)), "a")
-    busy = {"a": SLACK + 5}
-    assert 4 < 5 * REQUEST_BLOCKS < 40
-    assert table.choose(prompt(text(1, 4)), {"a": SLACK}).replicas == ("a",)
-    assert table.choose(prompt(text(1, 4)), busy).replicas == ("b",)
-    assert table.choose(prompt(text(2, 40)), busy).replicas == ("a",)
-    assert set(table.choose(prompt(text(1, 4)), {"a": 30, "b": 30}).replicas) == {"a"}
+    next_turn = prompt(text(1, 4), text(2, 4))
+    assert table.choose(next_turn, {"a": SLOTS - 1}).replicas == ("a",)
+    assert table.choose(next_turn, {"a": SLOTS + 1}).replicas == ("b",)
+    # Elsewhere it would wait, too.
+    assert table.choose(next_turn, {"a": SLOTS + 1, "b": SLOTS + 1}).replicas == ("a",)
 
 
 def test_a_session_stays_whatever_the_load() -> None:

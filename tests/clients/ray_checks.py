@@ -27,7 +27,7 @@ OPTIONS = {
     "threads": "1",
     "cpus": "1",
     "context_length": "4096",
-    "max_sequences": "4",
+    "max_sequences": "8",
 }
 NUM_SESSIONS = 8
 PATIENCE_S = 120
@@ -144,7 +144,7 @@ def check_the_fleet_grows_and_shrinks_under_load_without_an_error() -> None:
     def load() -> None:
         first = 100
         while not has_grown.is_set():
-            talk = Talk([Conversation(first + number) for number in range(24)], clients=24)
+            talk = Talk([Conversation(first + number) for number in range(40)], clients=40)
             talk.run(FLEET)
             failures.extend(talk.failures)
             first += 100

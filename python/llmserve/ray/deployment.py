@@ -54,7 +54,9 @@ def _replica_options(plan: Plan) -> Mapping[str, Any]:
         "graceful_shutdown_timeout_s": plan.shutdown_timeout_s,
         "ray_actor_options": {"num_cpus": plan.cpus, "num_gpus": plan.gpus},
         "request_router_config": RequestRouterConfig(
-            request_router_class=AffinityRouter, request_routing_stats_period_s=_REPORT_S
+            request_router_class=AffinityRouter,
+            request_router_kwargs={"slots": plan.slots},
+            request_routing_stats_period_s=_REPORT_S,
         ),
     }
     if plan.min_replicas == plan.max_replicas:

@@ -17,9 +17,9 @@ class AffinityRouter(RequestRouter):
     less busy of two.
     """
 
-    def initialize_state(self, **_: Any) -> None:
-        """Begins without any knowledge."""
-        self._affinity: Affinity[ReplicaID] = Affinity()
+    def initialize_state(self, slots: int, **_: Any) -> None:
+        """Begins without any knowledge. ``slots`` are the requests that a replica computes together."""
+        self._affinity: Affinity[ReplicaID] = Affinity(slots)
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
         """Takes the replicas that there are, with what they report."""

@@ -11,9 +11,11 @@ from llmserve.routing.keys import RoutingKey
 
 R = TypeVar("R", bound=Hashable)
 
-REQUEST_BLOCKS = 2
-"""How many blocks of a prompt are computed in the time that one more running request costs the others."""
-SLACK = 4
+REQUEST_BLOCKS = 16
+"""How many blocks of a prompt it is worth to have one request less beside it. `benches/scaling.py` shows what
+other values do: with fewer, a system prompt that many share makes one replica hot.
+"""
+SLACK = 1
 """How many requests a replica may have more than the idlest one without a penalty."""
 MIN_SHARE = 0.5
 """The share of a prompt from which on a common beginning counts. Less is a system prompt that many share:
@@ -38,7 +40,9 @@ class Affinity(Generic[R]):
     What was not seen for the longest time is forgotten first.
     """
 
-    def __init__(self, max_blocks: int = 1_000_000, max_sessions: int = 100_000) -> None:
+    def __init__(self, slots: int, max_blocks: int = 1_000_000, max_sessions: int = 100_000) -> None:
+        """``slots`` are the requests that a replica computes together; more of them wait."""
+        self._slots = slots
         self._max_blocks = max_blocks
         self._max_sessions = max_sessions
         self._replicas: frozenset[R] = frozenset()
@@ -104,37 +108,43 @@ class Affinity(Generic[R]):
             _shorten(table, self._max_blocks)
 
     def _cheapest(self, blocks: tuple[int, ...], loads: Mapping[R, int]) -> tuple[R, ...]:
-        matched = self._matched(blocks)
+        matched, continued = self._matched(blocks)
         if not matched:
             return ()
         idlest = min(loads.get(replica, 0) for replica in self._replicas)
-        costs = {
-            replica: len(blocks) - matched.get(replica, 0) + _load_cost(loads.get(replica, 0) - idlest)
-            for replica in self._replicas
-        }
+        costs = {}
+        for replica in self._replicas:
+            load = loads.get(replica, 0)
+            free = idlest + SLACK
+            if replica in continued:
+                # A conversation stays while it need not wait: its next turns are worth something, too.
+                free = max(free, self._slots - 1)
+            unmatched = 0 if replica in continued else len(blocks) - matched.get(replica, 0)
+            costs[replica] = unmatched + REQUEST_BLOCKS * max(0, load - free)
         least = min(costs.values())
         return tuple(replica for replica, cost in costs.items() if cost == least)
 
-    def _matched(self, blocks: tuple[int, ...]) -> dict[R, int]:
+    def _matched(self, blocks: tuple[int, ...]) -> tuple[dict[R, int], set[R]]:
         """How many of the blocks, from the first, each replica has: a block stands for all before it.
 
-        If an earlier prompt ended with the longest match, its answer follows, which the replica has, too:
-        then that counts as the whole.
+        Then those where the longest match is a whole earlier prompt: the request continues that, and its
+        answer, which no router sees, is there, too.
         """
         total = len(blocks)
         matched: dict[R, int] = {}
+        continued: set[R] = set()
         for number in range(total, 0, -1):
             block = blocks[number - 1]
             owners = (self._owners.get(block, set()) & self._replicas) - matched.keys()
-            ends = set() if matched else self._ends.get(block, set())
-            matched |= {replica: total if replica in ends else number for replica in owners}
+            if owners and not matched and number < total:
+                continued = self._ends.get(block, set()) & owners
+            matched |= dict.fromkeys(owners, number)
             if len(matched) == len(self._replicas):
                 break
-        return {replica: number for replica, number in matched.items() if number >= MIN_SHARE * total}
-
-
-def _load_cost(excess: int) -> int:
-    return REQUEST_BLOCKS * max(0, excess - SLACK)
+        for replica in [replica for replica, number in matched.items() if number < MIN_SHARE * total]:
+            if replica not in continued:
+                del matched[replica]
+        return matched, continued
 
 
 def _shorten(table: OrderedDict[Any, Any], length: int) -> None:
