@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from llmserve import routing
 from llmserve.routing import BLOCK_BYTES, Affinity, Choice, RoutingKey, blocks_of, key_of
 from llmserve.routing.affinity import REQUEST_BLOCKS, SLACK
 from llmserve.routing.keys import SESSION_HEADER
@@ -88,6 +91,15 @@ def test_a_session_is_named_in_the_header_or_a_field(
     body: dict[str, Any], headers: dict[str, str], session: str | None
 ) -> None:
     assert key(body, **headers).session == session
+
+
+def test_the_rules_need_nothing_else_of_llmserve() -> None:
+    folder = Path(routing.__file__).parent
+    nodes = [node for path in folder.glob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    ours = [module for module in modules if module.startswith("llmserve")]
+    assert ours
+    assert all(module.startswith("llmserve.routing") for module in ours)
 
 
 def test_the_header_is_that_of_the_server() -> None:

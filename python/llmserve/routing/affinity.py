@@ -141,10 +141,8 @@ class Affinity(Generic[R]):
             matched |= dict.fromkeys(owners, number)
             if len(matched) == len(self._replicas):
                 break
-        for replica in [replica for replica, number in matched.items() if number < MIN_SHARE * total]:
-            if replica not in continued:
-                del matched[replica]
-        return matched, continued
+        enough = MIN_SHARE * total
+        return {r: n for r, n in matched.items() if r in continued or n >= enough}, continued
 
 
 def _shorten(table: OrderedDict[Any, Any], length: int) -> None:
