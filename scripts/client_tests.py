@@ -21,6 +21,7 @@ TESTS = (
     "tests/app/test_app_openai_clients.py",
     "tests/app/test_app_ray_serve.py",
     "tests/app/test_app_sie_sdk.py",
+    "tests/test_build_helm.py",
 )
 TOUCHED = (
     *TESTS,
@@ -29,6 +30,8 @@ TOUCHED = (
     "python/llmserve/routing/*.py",
     "python/llmserve/server/**/*.py",
     "docs/anthropic.md",
+    "deploy/helm/**/*.*",
+    "deploy/kubernetes/**/*.yaml",
     "docs/sie.md",
     "requirements/*.lock",
     "tests/clients/*.py",

@@ -25,7 +25,7 @@ REQUIREMENTS = [
 
 def test_the_requirements_were_found() -> None:
     assert {"anyio", "starlette", "pytest", "maturin"} <= set(REQUIREMENTS)
-    others = {"agents", "anthropic", "clients", "lm-eval", "ollama", "sie-sdk", "site", "wheel"}
+    others = {"agents", "anthropic", "clients", "helm", "lm-eval", "ollama", "sie-sdk", "site", "wheel"}
     assert {"dev", "ray", "serve"} | others == set(LOCKS)
 
 
@@ -41,7 +41,7 @@ def test_the_extra_ray_is_pinned_with_what_llmserve_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["agents", "anthropic", "clients", "lm-eval", "ollama", "sie-sdk", "site", "wheel"]
+    "name", ["agents", "anthropic", "clients", "helm", "lm-eval", "ollama", "sie-sdk", "site", "wheel"]
 )
 def test_every_client_is_pinned(name: str) -> None:
     lines = (FOLDER / f"{name}.in").read_text().splitlines()
