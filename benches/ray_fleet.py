@@ -74,10 +74,9 @@ class Fleet:
 def fleet(cpus: int = 8) -> Iterator[Fleet]:
     """A cluster of one node that nobody else reaches, with Ray Serve and no application yet."""
     with tempfile.TemporaryDirectory(prefix="llmserve-ray-") as folder:
-        # Else Ray would write one into the user's home.
-        token = Path(folder, "auth_token")
-        token.write_text(secrets.token_hex(32))
-        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN_PATH": str(token)}
+        # Else Ray would write a token into the user's home. It reads its environment once in a process.
+        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"}
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         import ray
         from ray import serve
 

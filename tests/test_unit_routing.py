@@ -213,8 +213,15 @@ def test_a_replica_that_is_gone_is_never_chosen() -> None:
     assert table.choose(prompt(text(2)), IDLE).replicas == ("b",)
 
 
+def test_a_conversation_is_found_by_its_end_alone() -> None:
+    table = affinity("a", "b", max_blocks=10)
+    table.routed(prompt(text(1)), "a")
+    table.routed(prompt(text(2)), "b")
+    assert table.choose(prompt(text(1), text(3)), IDLE).replicas == ("a",)
+
+
 def test_the_oldest_is_forgotten_first() -> None:
-    table = affinity("a", max_blocks=20, max_sessions=2)
+    table = affinity("a", max_blocks=2, max_sessions=2)
     for number in range(3):
         table.routed(prompt(text(number)), "a")
         table.routed(RoutingKey(f"s{number}"), "a")

@@ -40,14 +40,14 @@ class Affinity(Generic[R]):
     What was not seen for the longest time is forgotten first.
     """
 
-    def __init__(self, slots: int, max_blocks: int = 1_000_000, max_sessions: int = 100_000) -> None:
+    def __init__(self, slots: int, max_blocks: int = 200_000, max_sessions: int = 100_000) -> None:
         """``slots`` are the requests that a replica computes together; more of them wait."""
         self._slots = slots
         self._max_blocks = max_blocks
         self._max_sessions = max_sessions
         self._replicas: frozenset[R] = frozenset()
         self._owners: OrderedDict[int, set[R]] = OrderedDict()
-        # Of them those with which a prompt ended.
+        # Those with which a prompt ended. They alone are enough to find a conversation again.
         self._ends: OrderedDict[int, set[R]] = OrderedDict()
         self._sessions: OrderedDict[str, R] = OrderedDict()
         # Sessions whose replica is gone.
@@ -135,9 +135,10 @@ class Affinity(Generic[R]):
         continued: set[R] = set()
         for number in range(total, 0, -1):
             block = blocks[number - 1]
-            owners = (self._owners.get(block, set()) & self._replicas) - matched.keys()
+            ends = self._ends.get(block, set())
+            owners = ((self._owners.get(block, set()) | ends) & self._replicas) - matched.keys()
             if owners and not matched and number < total:
-                continued = self._ends.get(block, set()) & owners
+                continued = ends & owners
             matched |= dict.fromkeys(owners, number)
             if len(matched) == len(self._replicas):
                 break
