@@ -94,6 +94,9 @@ async def test_a_session_that_nobody_kept_is_an_error_once(
         status, error = await ask(only, " and", "Ada", has_lost=True)
         assert (status, error["error"]["code"]) == (410, "session_expired")
         assert (await ask(only, "Once", "Ada"))[0] == 200
+        # Now it is here, and nobody waits for it.
+        monkeypatch.setattr(module, "KEPT_WAIT_S", float("inf"))
+        assert (await ask(only, " and", "Ada", has_lost=True))[0] == 200
 
 
 async def test_a_damaged_file_is_an_error_and_no_empty_session(tiny_model: Path, tmp_path: Path) -> None:

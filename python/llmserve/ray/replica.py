@@ -100,6 +100,8 @@ class Replica:
         }
 
     async def _await_session(self, name: str) -> None:
+        if self._services.sessions.has_name(name):
+            return
         self._services.sessions.lose_elsewhere(name)
         if (kept := self._services.kept_sessions) is not None:
             await kept.wait_for(name, KEPT_WAIT_S)

@@ -244,6 +244,10 @@ class SessionTable:
         """The names of the sessions that were used last."""
         return [name for _, name in islice(reversed(self._sessions), limit)]
 
+    def has_name(self, name: str) -> bool:
+        """Whether there is a session of this name, of whatever model."""
+        return any(other == name for _, other in self._sessions)
+
     def lose_elsewhere(self, name: str) -> None:
         """Tells that another server had a session. A client that continues it here is told, once."""
         self._lost_elsewhere[name] = None
