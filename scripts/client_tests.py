@@ -19,11 +19,15 @@ from native import cache_dir  # noqa: E402
 TESTS = (
     "tests/app/test_app_lm_eval.py",
     "tests/app/test_app_openai_clients.py",
+    "tests/app/test_app_ray_serve.py",
     "tests/app/test_app_sie_sdk.py",
     "tests/test_build_helm.py",
 )
 TOUCHED = (
     *TESTS,
+    "benches/ray_fleet.py",
+    "python/llmserve/ray/*.py",
+    "python/llmserve/routing/*.py",
     "python/llmserve/server/**/*.py",
     "docs/anthropic.md",
     "deploy/helm/**/*.*",
