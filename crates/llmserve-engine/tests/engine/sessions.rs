@@ -1,13 +1,11 @@
 //! Sessions through the public API, on the deterministic fake model.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
-
-mod common;
 
 use std::sync::mpsc;
 
-use common::{FakeEngine, Fault, Output, collect, in_session, wait_for_delta};
 use llmserve_engine::model::fake::{self, END, Memory};
 use llmserve_engine::*;
+
+use crate::common::{FakeEngine, Fault, Output, collect, in_session, wait_for_delta};
 
 const KINDS: [Memory; 3] = [Memory::Attention, Memory::SlidingWindow(16), Memory::Recurrent];
 
