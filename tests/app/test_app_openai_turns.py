@@ -56,9 +56,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 
 
 @pytest.fixture(scope="module")
-def models(
-    model_path: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+def models(model_path: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with two models under several templates, which share their weights."""
     folder = tmp_path_factory.mktemp("templated")
     files = {name: TEMPLATES / f"{name}.jinja" for name in CALLING}
@@ -127,9 +125,7 @@ def thinking() -> list[dict[str, Any]]:
     return [*messages, {"role": "user", "content": "Where is Paris?"}]
 
 
-def chat(
-    server: Server, model: str, messages: list[Any], *, is_streamed: bool = True, **body: Any
-) -> Any:
+def chat(server: Server, model: str, messages: list[Any], *, is_streamed: bool = True, **body: Any) -> Any:
     """The choice of a whole answer, which a stream must give as well: seconds more with the default model."""
     request = {"model": model, "messages": messages, "temperature": 0, "max_tokens": 80, **body}
     answer = post(server.port, "/v1/chat/completions", request)
@@ -178,7 +174,9 @@ PARIS = ("get_weather", '{"city":"Paris"}')
 @pytest.mark.parametrize("model", [*CALLING, UNKNOWN])
 def test_required_calls(models: Server, model: str) -> None:
     # Instead of the long text that some templates have of their own.
-    system = [{"role": "system", "content": "Be brief."}] if model in ("mistral-small-3.2", "ministral-3") else []
+    system = (
+        [{"role": "system", "content": "Be brief."}] if model in ("mistral-small-3.2", "ministral-3") else []
+    )
     messages = [*system, *calling(1, 1)]
     choice = chat(models, model, messages, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
     assert shown(choice) == ("", "", [PARIS], "tool_calls")

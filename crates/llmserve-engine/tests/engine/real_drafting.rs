@@ -9,7 +9,7 @@ use crate::common::{Output, collect, from_env, load_engine, request};
 /// function of logits and seed, so such a decision lay that near to a border. For greedy text it bounds half
 /// the distance of the two best.
 const EPSILON: f32 = 0.1;
-const NUM_PROMPTS: usize = 8;
+const NUM_PROMPTS: usize = 6;
 const MAX_TOKENS: u32 = 40;
 
 fn config(kv_layout: KvLayout) -> ModelConfig {
@@ -17,7 +17,7 @@ fn config(kv_layout: KvLayout) -> ModelConfig {
         // Threads that wait for each other are slow on a busy machine.
         threads: Some(1),
         context_length: Some(512),
-        max_sequences: Some(6),
+        max_sequences: Some(4),
         kv_layout,
         ..ContextConfig::default()
     };
