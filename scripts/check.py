@@ -1,8 +1,8 @@
 """Run the project's checks and say how long each took.
 
-``python scripts/check.py`` runs all, ``python scripts/check.py ruff mypy`` these two. Three lanes of stages run
-side by side, so that no core is idle. Every stage is run, also after one has failed; the exit status is 1 if any
-did.
+``python scripts/check.py`` runs all, ``python scripts/check.py ruff mypy`` these two. Three lanes of stages
+run side by side, so that no core is idle. Every stage is run, also after one has failed; the exit status is
+1 if any did.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RUSTDOC_FLAGS = "-D warnings -A rustdoc::private-intra-doc-links"
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 PYTEST = f"-n {NUM_WORKERS} --dist loadfile --no-loadscope-reorder -m".split()
 STAGE_LIMIT_S = 40 * 60
-# Compiling the tests of these crates optimized takes many times as long as running them as they are. What they depend
+# To optimize these crates for their tests takes far longer than the tests then save. What the crates depend
 # on stays as it is built for the extension module.
 TESTED_CRATES = ("llmserve-engine", "llmserve-json-tail")
 DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"

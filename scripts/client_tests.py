@@ -1,7 +1,7 @@
 """Runs the tests with real clients, unless nothing that they touch has changed since they passed here.
 
-In CI (variable `CI`) they always run. Each file of tests has a stamp of its own in the cache: a change of one dialect
-runs its clients only.
+In CI (variable `CI`) they always run. Each file of tests has a stamp of its own in the cache: a change of one
+dialect runs its clients only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Turns of models with other templates: tool calls in their own formats, and reasoning.
 
-The model is the default one, which copies what the conversation so far has shown it. Where any text will do, it is a
-generated one under the same templates (`tiny-...`), whose prompts take no time.
+The model is the default one, which copies what the conversation so far has shown it. Where any text will do,
+it is a generated one under the same templates (`tiny-...`), whose prompts take no time.
 """
 
 from __future__ import annotations
@@ -173,11 +173,10 @@ PARIS = ("get_weather", '{"city":"Paris"}')
 
 @pytest.mark.parametrize("model", [*CALLING, UNKNOWN])
 def test_required_calls(models: Server, model: str) -> None:
-    # Instead of the long text that some templates have of their own.
-    system = (
-        [{"role": "system", "content": "Be brief."}] if model in ("mistral-small-3.2", "ministral-3") else []
-    )
-    messages = [*system, *calling(1, 1)]
+    messages = calling(1, 1)
+    if model in ("mistral-small-3.2", "ministral-3"):
+        # These templates have a long one of their own.
+        messages.insert(0, {"role": "system", "content": "Be brief."})
     choice = chat(models, model, messages, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
     assert shown(choice) == ("", "", [PARIS], "tool_calls")
     ids = [call["id"] for call in choice["message"]["tool_calls"]]

@@ -141,7 +141,8 @@ fn cells_out_of_a_file_are_for_their_session_only() {
             }
             let tokens = [session.tokens(), vec![TokenId(97)]].concat();
             let visitor =
-                collect(&engine.submit(crate::common::request(RequestParts::tokens(tokens, 1)), None)).unwrap();
+                collect(&engine.submit(crate::common::request(RequestParts::tokens(tokens, 1)), None))
+                    .unwrap();
             assert_eq!(visitor.finished.usage.num_cached_tokens, 0, "{memory:?} {is_used}");
             go_on();
             save(&session, &path).unwrap();
