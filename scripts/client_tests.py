@@ -22,14 +22,17 @@ MARK = "pytest.mark.clients"
 SERVER = ROOT / "python" / "llmserve" / "server"
 # Dialects that only some clients speak, and which those of a file do. Other files' clients may speak any.
 DIALECTS = frozenset(("anthropic", "grpc", "llamatik", "ollama", "openai", "rerank", "sie"))
-SPOKEN = {
+SPOKEN: dict[str, set[str]] = {
     "test_app_lm_eval.py": {"openai"},
     "test_app_ollama_clients.py": {"ollama"},
     "test_app_openai_clients.py": {"anthropic", "openai"},
     "test_app_rerank_clients.py": {"rerank"},
     "test_app_sie_sdk.py": {"sie"},
     "test_build_docs.py": {"ollama"},
+    "test_build_helm.py": set(),
 }
+# What the tests of a file touch beside that.
+OWN = {"test_build_helm.py": ("deploy/helm/**/*", "deploy/kubernetes/**/*.yaml")}
 # What all of them touch beside the server.
 SHARED = (
     "build_support/environments.py",
@@ -74,7 +77,7 @@ def _state(file: Path) -> str:
 
 def _touched(file: Path) -> Iterator[Path]:
     yield file
-    for pattern in SHARED:
+    for pattern in (*SHARED, *OWN.get(file.name, ())):
         yield from (path for path in ROOT.glob(pattern) if path.is_file() and "__pycache__" not in path.parts)
     silent = DIALECTS - SPOKEN.get(file.name, DIALECTS)
     for path in SERVER.rglob("*.py"):
