@@ -55,7 +55,9 @@ def main() -> int:
     status = subprocess.run([sys.executable, "-m", "pytest", "-m", "clients", *due], cwd=ROOT).returncode
     if status == 0:
         for file, state in states.items():
-            _stamp(file).write_text(state)
+            stamp = _stamp(file)
+            stamp.parent.mkdir(parents=True, exist_ok=True)
+            stamp.write_text(state)
     return status
 
 
