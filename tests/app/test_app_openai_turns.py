@@ -125,16 +125,23 @@ def thinking() -> list[dict[str, Any]]:
     return [*messages, {"role": "user", "content": "Where is Paris?"}]
 
 
-def chat(server: Server, model: str, messages: list[Any], *, is_streamed: bool = True, **body: Any) -> Any:
-    """The choice of a whole answer, which a stream must give as well: seconds more with the default model."""
-    request = {"model": model, "messages": messages, "temperature": 0, "max_tokens": 80, **body}
-    answer = post(server.port, "/v1/chat/completions", request)
+def asked(model: str, messages: list[Any], body: dict[str, Any]) -> dict[str, Any]:
+    return {"model": model, "messages": messages, "temperature": 0, "max_tokens": 80, **body}
+
+
+def chat_whole(server: Server, model: str, messages: list[Any], **body: Any) -> Any:
+    """The choice of a whole answer."""
+    answer = post(server.port, "/v1/chat/completions", asked(model, messages, body))
     assert answer.status == 200, answer.text
-    choice = answer.json["choices"][0]
-    if is_streamed:
-        streamed = post(server.port, "/v1/chat/completions", {**request, "stream": True})
-        assert collected(streamed.text) == shown(choice)
-    return {**choice, "usage": answer.json["usage"]}
+    return {**answer.json["choices"][0], "usage": answer.json["usage"]}
+
+
+def chat(server: Server, model: str, messages: list[Any], **body: Any) -> Any:
+    """The same, which a stream must give as well: seconds more with the default model."""
+    choice = chat_whole(server, model, messages, **body)
+    request = {**asked(model, messages, body), "stream": True}
+    assert collected(post(server.port, "/v1/chat/completions", request).text) == shown(choice)
+    return choice
 
 
 def shown(choice: Any) -> tuple[str, str, list[tuple[str, str]], str]:
@@ -236,9 +243,7 @@ def test_calls_and_an_answer_with_a_schema(models: Server) -> None:
 
 
 def test_no_calls_where_none_are_wanted(models: Server) -> None:
-    choice = chat(
-        models, "qwen-3", calling(2), is_streamed=False, tools=TOOLS, tool_choice="none", max_tokens=24
-    )
+    choice = chat_whole(models, "qwen-3", calling(2), tools=TOOLS, tool_choice="none", max_tokens=24)
     assert "tool_calls" not in choice["message"]
 
 
@@ -402,7 +407,7 @@ def test_reasoning_before_a_required_call(models: Server) -> None:
 def test_reasoning_leaves_room_for_a_document(models: Server, opens: bool, max_tokens: int) -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
     body = {"response_format": wanted, "chat_template_kwargs": {"opens": opens}}
-    choice = chat(models, "thinking", thinking(), is_streamed=False, max_tokens=max_tokens, **body)
+    choice = chat_whole(models, "thinking", thinking(), max_tokens=max_tokens, **body)
     assert list(json.loads(choice["message"]["content"])) == ["city"]
     assert choice["usage"]["completion_tokens"] <= max_tokens
     if max_tokens == 60:
@@ -414,7 +419,7 @@ def test_reasoning_leaves_room_for_a_document(models: Server, opens: bool, max_t
 @pytest.mark.parametrize(("max_tokens", "num_tools"), [(9, 1), (12, 2), (16, 1), (60, 2)])
 def test_reasoning_leaves_room_for_a_call(models: Server, max_tokens: int, num_tools: int) -> None:
     body = {"tools": TOOLS[:num_tools], "tool_choice": "required", "chat_template_kwargs": {"opens": True}}
-    choice = chat(models, "thinking", thinking(), is_streamed=False, max_tokens=max_tokens, **body)
+    choice = chat_whole(models, "thinking", thinking(), max_tokens=max_tokens, **body)
     content, _, calls, _ = shown(choice)
     assert (content, len(calls)) == ("", 1)
     assert list(json.loads(calls[0][1])) == ["city"]
@@ -457,11 +462,10 @@ def test_a_limit_without_room_for_a_document_is_refused_before_reasoning(models:
 def test_a_begun_call_names_a_tool_that_fits(models: Server) -> None:
     long = tool(f"get_{'_'.join(['weather'] * 12)}")
     for max_tokens in (20, 30):
-        choice = chat(
+        choice = chat_whole(
             models,
             "qwen-3",
             calling(2),
-            is_streamed=False,
             tools=[*TOOLS[:1], long],
             parallel_tool_calls=False,
             max_tokens=max_tokens,
