@@ -1,6 +1,4 @@
 //! What the engine tests share: engines on the fake model, a reference for its text, collecting.
-#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

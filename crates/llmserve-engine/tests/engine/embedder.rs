@@ -1,6 +1,4 @@
 //! The embedder on a fake context: batches, turns, refusals, cancellation, faults and shutdown.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
-#![allow(missing_docs, reason = "a test")]
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};

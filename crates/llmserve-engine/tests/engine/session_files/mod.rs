@@ -1,10 +1,4 @@
 //! Session files through the public API, on the deterministic fake model.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
-
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../support/mod.rs"]
-mod support;
 
 mod cells;
 mod contents;
@@ -13,16 +7,14 @@ mod paths;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{FakeEngine, Output, collect, in_session};
 use llmserve_engine::model::fake::{self, Memory};
 use llmserve_engine::*;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use support::allocation::{Counting, peak_during};
-use support::temp_dir::TempDir;
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use crate::common::{FakeEngine, Output, collect, in_session};
+use crate::support::allocation::peak_during;
+use crate::support::temp_dir::TempDir;
 
 const KINDS: [Memory; 3] = [Memory::Attention, Memory::SlidingWindow(16), Memory::Recurrent];
 const CHECKSUM_BYTES: usize = 32;

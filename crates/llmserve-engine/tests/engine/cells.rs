@@ -1,11 +1,9 @@
 //! Who keeps their cells and who loses them, through the public API, on the deterministic fake model.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
 
-mod common;
-
-use common::{FakeEngine, collect, expected_tokens, greedy, request, wait_for_delta};
 use llmserve_engine::model::fake::{self, Memory};
 use llmserve_engine::*;
+
+use crate::common::{FakeEngine, collect, expected_tokens, greedy, request, wait_for_delta};
 
 const KINDS: [Memory; 3] = [Memory::Attention, Memory::SlidingWindow(16), Memory::Recurrent];
 const LAYOUTS: [KvLayout; 2] = [KvLayout::PerSequence, KvLayout::Unified];

@@ -1,6 +1,4 @@
 //! The modules at the crate's root depend downwards only.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
-#![allow(missing_docs, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,10 +1,6 @@
 //! Several thousand damaged variants of a small model: each is refused with its reason, none
 //! panics, and none makes the check take more memory than its limits allow.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails this way")]
-
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,12 +9,10 @@ use llmserve_engine::LoadErrorReason::{
 };
 use llmserve_engine::gguf::{bytes_per_token, check};
 use llmserve_engine::{KvType, LoadError};
-use support::allocation::{Counting, peak_during};
-use support::gguf_writer::{Field, Gguf, Meta, Tensor, text};
-use support::temp_dir::TempDir;
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use crate::support::allocation::peak_during;
+use crate::support::gguf_writer::{Field, Gguf, Meta, Tensor, text};
+use crate::support::temp_dir::TempDir;
 
 /// Checks a file with these bytes.
 fn checked(directory: &TempDir, bytes: &[u8]) -> Result<(), LoadError> {

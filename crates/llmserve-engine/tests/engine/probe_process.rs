@@ -1,8 +1,6 @@
 //! The probe runs once for a file in its present state.
 #![cfg(unix)]
 
-mod support;
-
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -10,8 +8,9 @@ use std::path::Path;
 use llmserve_engine::gguf::{ModelFile, check};
 use llmserve_engine::probe::{Candidate, ProbeOptions, ensure_probed};
 use llmserve_engine::{LoadError, LoadErrorReason, MetadataValue};
-use support::gguf_writer::{Gguf, Meta, text};
-use support::temp_dir::TempDir;
+
+use crate::support::gguf_writer::{Gguf, Meta, text};
+use crate::support::temp_dir::TempDir;
 
 /// A probe that adds a line to `log`, runs `script` with the file in `$1` and the options in `$2`.
 fn probe(log: &Path, script: &str) -> Vec<OsString> {

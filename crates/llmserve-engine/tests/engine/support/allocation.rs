@@ -1,4 +1,4 @@
-//! Counts what a thread holds. A test file that uses it makes [`Counting`] its allocator.
+//! Counts what a thread holds.
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; this one only counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

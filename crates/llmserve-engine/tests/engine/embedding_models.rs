@@ -1,5 +1,4 @@
 //! Embedding models on tiny generated GGUF files (`LLMSERVE_SYNTHETIC_DIR`; `make test` sets it).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
 
 use std::path::PathBuf;
 

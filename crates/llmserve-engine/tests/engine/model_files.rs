@@ -1,7 +1,4 @@
 //! Files that are not models, split models, adapters, and overridden metadata.
-#![allow(clippy::unwrap_used, reason = "a test fails this way")]
-
-mod support;
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,8 +9,9 @@ use llmserve_engine::LoadErrorReason::{
 };
 use llmserve_engine::MetadataValue;
 use llmserve_engine::gguf::{check, check_adapter};
-use support::gguf_writer::{Gguf, Meta, text};
-use support::temp_dir::TempDir;
+
+use crate::support::gguf_writer::{Gguf, Meta, text};
+use crate::support::temp_dir::TempDir;
 
 #[test]
 fn a_file_that_is_not_gguf_is_refused_with_its_kind() {

@@ -1,8 +1,4 @@
 //! The engine through its public API, on the deterministic fake model.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
-
-#[path = "../common/mod.rs"]
-mod common;
 
 mod batching;
 mod drafts;
@@ -12,9 +8,10 @@ mod reuse;
 mod scores;
 mod wakeups;
 
-use common::{Output, collect, expected_tokens, greedy};
 use llmserve_engine::model::fake::Memory;
 use llmserve_engine::*;
+
+use crate::common::{Output, collect, expected_tokens, greedy};
 
 const KINDS: [Memory; 3] = [Memory::Attention, Memory::SlidingWindow(16), Memory::Recurrent];
 

@@ -1,13 +1,11 @@
 //! Drafting with the model's own head and by prompt lookup, through the public API, on the fake model.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{FakeEngine, Output, collect, expected_tokens, request, wait_for_delta};
 use llmserve_engine::model::fake::{self, END, Memory};
 use llmserve_engine::*;
+
+use crate::common::{FakeEngine, Output, collect, expected_tokens, request, wait_for_delta};
 
 const CACHES: [Memory; 2] = [Memory::Attention, Memory::SlidingWindow(64)];
 const LAYOUTS: [KvLayout; 2] = [KvLayout::PerSequence, KvLayout::Unified];

@@ -1,13 +1,11 @@
 //! Sessions through the public API, on the deterministic fake model.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
-
-mod common;
 
 use std::sync::mpsc;
 
-use common::{FakeEngine, Fault, Output, collect, in_session, wait_for_delta};
 use llmserve_engine::model::fake::{self, END, Memory};
 use llmserve_engine::*;
+
+use crate::common::{FakeEngine, Fault, Output, collect, in_session, wait_for_delta};
 
 const KINDS: [Memory; 3] = [Memory::Attention, Memory::SlidingWindow(16), Memory::Recurrent];
 
@@ -101,11 +99,11 @@ fn sessions_and_single_requests_see_nothing_of_each_other() {
             let prompts = [format!("left {round} "), format!("right {round} ")];
             let histories = [0, 1].map(|side: usize| [sessions[side].tokens(), ids(&prompts[side])].concat());
             let handles = [0, 1].map(|side: usize| submit(&engine, &sessions[side], &prompts[side], 12));
-            let alone = engine.submit(common::greedy("nobody's ", 12), None);
+            let alone = engine.submit(crate::common::greedy("nobody's ", 12), None);
             for (handle, history) in handles.iter().zip(&histories) {
                 assert_eq!(collect(handle).unwrap().tokens, greedy_after(history, 12, true), "{memory:?}");
             }
-            assert_eq!(collect(&alone).unwrap().tokens, common::expected_tokens("nobody's ", 12));
+            assert_eq!(collect(&alone).unwrap().tokens, crate::common::expected_tokens("nobody's ", 12));
         }
     }
 }
@@ -388,7 +386,7 @@ fn evicted_cells_are_computed_again_and_change_nothing() {
         let engine = setup.start();
         let session = engine.new_session();
         go_on(&engine, &session, "Once upon a time ", 20);
-        collect(&engine.submit(common::greedy("something else altogether", 20), None)).unwrap();
+        collect(&engine.submit(crate::common::greedy("something else altogether", 20), None)).unwrap();
         let output = go_on(&engine, &session, "there was ", 20);
         assert_eq!(output.finished.usage.num_cached_tokens, 0, "{memory:?}");
     }

@@ -1,16 +1,13 @@
 //! Preparing requests on a vocabulary that panics and stands still when the test wants it to.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
-#![allow(missing_docs, reason = "a test")]
-
-mod common;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use common::{collect, greedy, in_session};
 use llmserve_engine::model::Vocabulary;
 use llmserve_engine::model::fake::{self, FakeContext, FakeVocabulary, Memory};
 use llmserve_engine::*;
+
+use crate::common::{collect, greedy, in_session};
 
 /// A text with this letter makes the tokenizer panic.
 const FAULT: char = '!';

@@ -11,7 +11,7 @@ fn parked_cells_are_saved_too() {
         let engine = FakeEngine { limits, memory, ..FakeEngine::default() }.start();
         let session = engine.new_session();
         go_on(&engine, &session, "A session that is long enough to be parked ", 30);
-        collect(&engine.submit(common::greedy("something else altogether", 40), None)).unwrap();
+        collect(&engine.submit(crate::common::greedy("something else altogether", 40), None)).unwrap();
         save(&session, &path).unwrap();
         let info = inspect_session(&path).unwrap();
         assert_eq!(info.num_state_tokens as usize, session.num_tokens() - 1, "{memory:?}");
@@ -23,7 +23,7 @@ fn parked_cells_are_saved_too() {
 fn a_file_holds_nothing_of_others() {
     let saved = Saved::new();
     let text: String = saved.session.tokens().iter().map(|token| token.0 as u8 as char).collect();
-    collect(&saved.engine.submit(common::greedy(&format!("{text} and a secret"), 5), None)).unwrap();
+    collect(&saved.engine.submit(crate::common::greedy(&format!("{text} and a secret"), 5), None)).unwrap();
     save(&saved.session, &saved.path).unwrap();
     let parts = Parts::of(&fs::read(&saved.path).unwrap());
     let secret: Vec<u8> = "secret".bytes().flat_map(|byte| i32::from(byte).to_le_bytes()).collect();
@@ -104,9 +104,9 @@ fn loaded_cells_wait_for_their_session() {
         load(&session, &path).unwrap();
         for index in 0..20 {
             let prompt = format!("Number {index}: {}", "and so on ".repeat(5));
-            collect(&engine.submit(common::greedy(&prompt, 5), None)).unwrap();
+            collect(&engine.submit(crate::common::greedy(&prompt, 5), None)).unwrap();
             // One that begins like the session uses the cells and leaves them.
-            collect(&engine.submit(common::greedy("Once upon a time in", 5), None)).unwrap();
+            collect(&engine.submit(crate::common::greedy("Once upon a time in", 5), None)).unwrap();
         }
         let before = session.num_tokens();
         let output = go_on(&engine, &session, "there was ", 5);
@@ -141,7 +141,8 @@ fn cells_out_of_a_file_are_for_their_session_only() {
             }
             let tokens = [session.tokens(), vec![TokenId(97)]].concat();
             let visitor =
-                collect(&engine.submit(common::request(RequestParts::tokens(tokens, 1)), None)).unwrap();
+                collect(&engine.submit(crate::common::request(RequestParts::tokens(tokens, 1)), None))
+                    .unwrap();
             assert_eq!(visitor.finished.usage.num_cached_tokens, 0, "{memory:?} {is_used}");
             go_on();
             save(&session, &path).unwrap();
