@@ -12,6 +12,7 @@ fn decode(index: usize) -> Candidate {
         num_generated: 1000,
         num_drafted: 0,
         max_chunk: usize::MAX,
+        served: 0,
         arrival: index as u64,
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod request;
 pub(crate) mod sampling;
 pub(crate) mod session_error;
 pub(crate) mod stats;
+pub(crate) mod tenant;
 
 pub use backend::{Backend, Device, DeviceKind};
 pub use config::*;
@@ -24,3 +25,4 @@ pub use request::*;
 pub use sampling::*;
 pub use session_error::{SessionError, SessionErrorReason};
 pub use stats::*;
+pub use tenant::*;

@@ -10,6 +10,7 @@ mod ends;
 mod limits;
 mod reuse;
 mod scores;
+mod tenants;
 mod wakeups;
 
 use common::{Output, collect, expected_tokens, greedy};
