@@ -79,8 +79,9 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
         """How well each document answers a query, by a model that ranks (`info.pooling` is `rank`).
 
         Scores are from 0 to 1; with `raw_scores`, they are what the model's head gives. `truncate` cuts
-        documents that are too long; `tenant` is that of `embed`. Raises `InputTooLongError` for a pair that exceeds the context length,
-        `InvalidParameterError` if the model does not rank, and otherwise the errors of `embed`.
+        documents that are too long; `tenant` is that of `embed`. Raises `InputTooLongError` for a pair that
+        exceeds the context length, `InvalidParameterError` if the model does not rank, and otherwise the
+        errors of `embed`.
         """
         return await self._scores([(query, document) for document in documents], raw_scores, truncate, tenant)
 

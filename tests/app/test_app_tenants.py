@@ -46,7 +46,7 @@ def test_a_newcomer_is_served_before_the_end_of_a_flood(tiny_model: Path) -> Non
                 async with asyncio.TaskGroup() as tasks:
                     for _ in range(NUM_FLOOD):
                         tasks.create_task(ask("flood"))
-                    while model.engine is None or model.engine.stats().num_waiting < NUM_FLOOD - 4:
+                    while model.engine is None or model.engine.stats().num_waiting < NUM_FLOOD - 4:  # noqa: ASYNC110
                         await asyncio.sleep(0.001)
                     ended.clear()
                     tasks.create_task(ask("newcomer"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
-import pytest
 
 from llmserve import Tenant
 from llmserve.errors import QueueFullError
@@ -69,7 +69,7 @@ def test_a_call_over_grpc_is_served_as_its_tenant() -> None:
 
     async def call(port: int, key: str) -> bytes:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            method: Any = channel.unary_unary("/test/name")
+            method: Any = channel.unary_unary("/test/name", None, None)
             answer: bytes = await method(b"", metadata=(("x-api-key", key),))
             return answer
 
@@ -88,13 +88,9 @@ def test_a_call_over_grpc_is_served_as_its_tenant() -> None:
     assert asyncio.run(main()) == expected
 
 
-def test_a_newcomer_finds_a_share_of_the_places_for_templates(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Fake:
-        class config:
-            max_queued_requests = 4
-
+def test_a_newcomer_finds_a_share_of_the_places_for_templates() -> None:
     admission = Admission()
-    model: Any = Fake()
+    model: Any = SimpleNamespace(config=SimpleNamespace(max_queued_requests=4))
 
     def take(tenant: str) -> int:
         """How many places a tenant gets."""

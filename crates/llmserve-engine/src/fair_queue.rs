@@ -153,10 +153,11 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// The line whose turn it is. At a tie, a tenant with fewer running requests goes first.
+    /// The line whose turn it is. At a tie, a tenant with fewer running requests goes first, and who was admitted last
+    /// goes last.
     fn turn(&self) -> Option<usize> {
         let waiting = self.lines.iter().enumerate().filter(|(_, line)| line.waiting.len() > line.num_passed);
-        waiting.min_by_key(|(_, line)| (line.counter, line.num_running)).map(|(index, _)| index)
+        waiting.min_by_key(|(_, line)| (line.counter, line.num_running, line.tenant == self.last.0)).map(|(index, _)| index)
     }
 
     /// Lifts the counter of a tenant that begins to wait.

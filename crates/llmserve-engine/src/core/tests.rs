@@ -123,10 +123,11 @@ fn a_flood_does_not_wait_for_a_newcomer_either() {
         stepper.steps_to_end(outbox);
     }
     let num_over = flood.iter().filter(|outbox| outbox.is_over()).count();
-    // Both had about as many tokens, and the flood came first.
+    // Both had about as many tokens.
     assert!((30..=40).contains(&num_over), "{num_over}");
     for outbox in &flood {
         stepper.steps_to_end(outbox);
     }
-    assert!(stepper.core.stats.preemptions <= 2, "{}", stepper.core.stats.preemptions);
+    // Only a tenant without a slot takes one.
+    assert!(stepper.core.stats.preemptions < 16, "{}", stepper.core.stats.preemptions);
 }

@@ -117,8 +117,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "priority_key_file",
         kinds.KEYS_FILE,
         "",
-        "File with further API keys, one a line, whose requests are served `LLMSERVE_PRIORITY_WEIGHT` times the"
-        " tokens of others while both wait.",
+        "File with further API keys, one a line, whose requests are served `LLMSERVE_PRIORITY_WEIGHT` times "
+        "the tokens of others while both wait.",
         "security",
     ),
     Variable(
@@ -132,8 +132,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "trust_fairness_id",
         kinds.SWITCH,
         "false",
-        "Whether the header `x-gateway-inference-fairness-id`, instead of the API key, says whose a request is."
-        " Only for servers that clients reach through a gateway that sets it.",
+        "Whether the header `x-gateway-inference-fairness-id`, instead of the API key, says whose a request "
+        "is. Only for servers that clients reach through a gateway that sets it.",
         "security",
     ),
     Variable(

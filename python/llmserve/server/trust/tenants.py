@@ -15,7 +15,8 @@ from llmserve.tenant import Tenant
 FAIRNESS_ID = "x-gateway-inference-fairness-id"
 """The header of the Gateway API's inference extension that names whom a request counts for."""
 
-_current: ContextVar[Tenant] = ContextVar("llmserve_tenant", default=Tenant(""))
+_UNNAMED = Tenant("")
+_current: ContextVar[Tenant] = ContextVar("llmserve_tenant", default=_UNNAMED)
 
 
 def current_tenant() -> Tenant:

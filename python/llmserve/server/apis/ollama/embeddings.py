@@ -104,9 +104,7 @@ class EmbeddingsApi:
 
         async def work(given: _Inputs) -> Embeddings:
             return await self._services.generation.until_stop(
-                embedder.embed(
-                    given, dimensions=dimensions, normalize=normalize, tenant=current_tenant()
-                )
+                embedder.embed(given, dimensions=dimensions, normalize=normalize, tenant=current_tenant())
             )
 
         try:

@@ -119,9 +119,7 @@ class EmbeddingsApi:
             ServerStoppingError: The server stops.
         """
         plain = [await plain_prompt(embedder, given) for given in inputs]
-        work = embedder.embed(
-            plain, dimensions=dimensions, normalize=normalize, tenant=current_tenant()
-        )
+        work = embedder.embed(plain, dimensions=dimensions, normalize=normalize, tenant=current_tenant())
         embeddings = await self._services.generation.until_stop(work)
         notes().prompt_tokens = embeddings.total_tokens
         return embeddings
