@@ -18,6 +18,7 @@ SETTINGS = {
     "LLMSERVE_GRPC": "false",
 }
 NUM_FLOOD = 20
+BASE = "http://127.0.0.1:8082"
 
 
 def test_a_newcomer_is_served_before_the_end_of_a_flood(tiny_model: Path) -> None:
@@ -28,7 +29,9 @@ def test_a_newcomer_is_served_before_the_end_of_a_flood(tiny_model: Path) -> Non
         transport = httpx.ASGITransport(application, client=("127.0.0.1", 1))
         ended = []
 
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60) as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1:8082", timeout=60
+        ) as client:
 
             async def ask(key: str) -> None:
                 body = {"prompt": f"Hello {key}", "max_tokens": 200, "ignore_eos": True}

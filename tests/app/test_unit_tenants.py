@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
 
 from llmserve import Tenant
-from llmserve.errors import QueueFullError
 from llmserve.server.apis.grpc.guard import Guard
-from llmserve.server.generation.admission import Admission
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.settings import Settings, parse_settings
-from llmserve.server.trust.tenants import FAIRNESS_ID, TenantRule, current_tenant, serve_as
+from llmserve.server.trust.tenants import FAIRNESS_ID, TenantRule, current_tenant
 
 KEYS = {"LLMSERVE_API_KEY": "alice-key,bob-key"}
 
@@ -86,28 +83,3 @@ def test_a_call_over_grpc_is_served_as_its_tenant() -> None:
 
     expected = [tenant_of(settings, x_api_key=key).id.encode() for key in ("alice-key", "bob-key")]
     assert asyncio.run(main()) == expected
-
-
-def test_a_newcomer_finds_a_share_of_the_places_for_templates() -> None:
-    admission = Admission()
-    model: Any = SimpleNamespace(config=SimpleNamespace(max_queued_requests=4))
-
-    def take(tenant: str) -> int:
-        """How many places a tenant gets."""
-        serve_as(Tenant(tenant))
-        for number in range(9):
-            place = admission.place(model)
-            try:
-                place.__enter__()
-            except QueueFullError:
-                return number
-            places.append(place)
-        return 9
-
-    async def main() -> list[int]:
-        return [take(tenant) for tenant in ("flood", "newcomer", "flood", "third")]
-
-    places: list[Any] = []
-    assert asyncio.run(main()) == [4, 2, 0, 1]
-    for place in places:
-        place.__exit__(None, None, None)

@@ -170,6 +170,13 @@ fn a_long_prompt_is_computed_beside_short_ones_without_end() {
 }
 
 #[test]
+fn the_tenant_that_was_served_least_has_the_oldest_prompt() {
+    let flood = Candidate { served: 100, ..prompt(0, 2000) };
+    let newcomer = Candidate { served: 50, ..prompt(1, 3000) };
+    assert_eq!(plan(&[flood, newcomer], 512).prefill[0].index, 1);
+}
+
+#[test]
 fn they_wait_for_a_bounded_time() {
     let mut scheduler = scheduler(true);
     let beginner = Candidate { num_generated: 1, ..decode(0) };

@@ -35,8 +35,8 @@ class Settings:
     load_wait_s: float
     model_memory_bytes: int | None
     api_key: ApiKeys
-    priority_keys: ApiKeys
-    """Those among the API keys whose requests have a larger share."""
+    priority_key_file: ApiKeys
+    """Those of the API keys whose requests have a larger share."""
     priority_weight: int
     trust_fairness_id: bool
     ssl_certfile: Path | None
@@ -109,8 +109,8 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     server["cors_origins"] = server["cors_origins"] or ()
     server["default_sampling"] = server["default_sampling"] or {}
     server["api_key"] = sources.either("api_key", server["api_key"], API_KEY_FILE) or ApiKeys()
-    server["priority_keys"] = server.pop("priority_key_file") or ApiKeys()
-    server["api_key"] |= server["priority_keys"]
+    server["priority_key_file"] = server["priority_key_file"] or ApiKeys()
+    server["api_key"] |= server["priority_key_file"]
     if server["ssl_keyfile"] is not None and server["ssl_certfile"] is None:
         raise SettingsError("ssl_keyfile needs ssl_certfile, which is not set")
     return Settings(

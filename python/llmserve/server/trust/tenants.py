@@ -37,7 +37,7 @@ class TenantRule:
 
     def __init__(self, settings: Settings) -> None:
         self._keys = settings.api_key
-        self._priority_keys = settings.priority_keys
+        self._priority_keys = settings.priority_key_file
         self._priority_weight = settings.priority_weight
         self._trusts_gateway = settings.trust_fairness_id
 
