@@ -26,7 +26,7 @@ LAYERS = (
     {"settings"},
     {"metrics"},
     {"api_keys", "addresses", "attribute_docs", "callbacks", "download", "lifecycle", "refusals"},
-    {"machine", "model_header"},
+    {"machine", "model_header", "model_kind"},
     {"model_files"},
     {"rpc_counters", "signals", "stale_files"},
     {"workers"},

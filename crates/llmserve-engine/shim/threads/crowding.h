@@ -16,7 +16,7 @@ class crowding {
     void note(int num_threads, int64_t took_ns, int64_t worked_ns) {
         total_took_ns += took_ns;
         total_worked_ns += worked_ns;
-        if (total_took_ns < look_ns) {
+        if (total_took_ns < (is_trial ? look_ns : evidence_ns)) {
             return;
         }
         // Threads that compute at a time, on average.
@@ -39,6 +39,9 @@ class crowding {
   private:
     // A look spans several time slices of the system, or one region.
     static constexpr int64_t look_ns = 50'000'000;
+    // A trial is worth it if threads were idle for longer than a burst of another process: one that computed for 100 of
+    // every 400 ms made prompts beside streams take twice as long while each look could begin a trial.
+    static constexpr int64_t evidence_ns = 6 * look_ns;
     // Before another number of threads is tried: longer, the more often that failed. A trial takes one look.
     static constexpr int64_t least_patience_ns = 2 * look_ns, most_patience_ns = 64 * look_ns;
 

@@ -145,9 +145,22 @@ fn as_many_threads_stay_as_get_most_computed() {
         for (best, rate) in
             [(1, [0.0, 0.5, 0.2, 0.2, 0.1]), (2, [0.0, 0.3, 0.6, 0.0, 0.4]), (4, [0.0, 0.3, 0.4, 0.0, 0.6])]
         {
-            let share = share_of(&crowd(took_ms, &[rate; 400])[40..], best);
+            let share = share_of(&crowd(took_ms, &[rate; 1000])[100..], best);
             assert!(share > 0.75, "{share} of the regions of {took_ms} ms with {best} threads");
         }
+    }
+}
+
+#[test]
+fn a_short_burst_of_another_process_leaves_no_thread_out() {
+    for took_ms in [10, 25, 50] {
+        let rates: Vec<[f64; 5]> = (0..4000)
+            .map(|region| match region * took_ms % 400 {
+                ..100 => [0.0, 1.0, 1.6, 1.7, 1.8],
+                _ => [0.0, 1.0, 1.9, 2.9, 3.8],
+            })
+            .collect();
+        assert_eq!(crowd(took_ms, &rates), vec![4; 4000], "regions of {took_ms} ms");
     }
 }
 

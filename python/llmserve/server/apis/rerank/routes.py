@@ -19,15 +19,10 @@ from llmserve.server.trust.tenants import current_tenant
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.model_errors import MODEL_ERRORS
 from llmserve.server.web.request_log import notes
 
-_ERRORS: Mapping[int, str] = {
-    400: "A pair is over the context length, or the model does not rank.",
-    404: "There is no such model.",
-    500: "The model failed to compute.",
-    502: "The model cannot be loaded.",
-    503: "The model is being loaded, or the queue is full; see `Retry-After`.",
-}
+_ERRORS = {**MODEL_ERRORS, 400: "A pair is over the context length, or the model does not rank."}
 _USAGE = {"prompt_tokens": 21, "total_tokens": 21}
 _RANKED = {
     "id": "rerank-0f0c5b1e",
