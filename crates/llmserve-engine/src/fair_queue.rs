@@ -157,7 +157,9 @@ impl<T> FairQueue<T> {
     /// goes last.
     fn turn(&self) -> Option<usize> {
         let waiting = self.lines.iter().enumerate().filter(|(_, line)| line.waiting.len() > line.num_passed);
-        waiting.min_by_key(|(_, line)| (line.counter, line.num_running, line.tenant == self.last.0)).map(|(index, _)| index)
+        waiting
+            .min_by_key(|(_, line)| (line.counter, line.num_running, line.tenant == self.last.0))
+            .map(|(index, _)| index)
     }
 
     /// Lifts the counter of a tenant that begins to wait.

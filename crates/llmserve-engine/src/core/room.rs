@@ -74,8 +74,13 @@ impl Core {
 
     /// Sends the youngest sequence back to the queue, of those tenants that may lose one and run most.
     fn preempt(&mut self, may_lose: impl Fn(&FairQueue<Waiting>, &TenantId) -> bool) -> bool {
-        let losing = self.running.iter().enumerate().filter(|(_, sequence)| may_lose(&self.waiting, &sequence.tenant.id));
-        let youngest = losing.max_by_key(|(_, sequence)| (self.waiting.num_running(&sequence.tenant.id), sequence.arrival));
+        let losing = self
+            .running
+            .iter()
+            .enumerate()
+            .filter(|(_, sequence)| may_lose(&self.waiting, &sequence.tenant.id));
+        let youngest = losing
+            .max_by_key(|(_, sequence)| (self.waiting.num_running(&sequence.tenant.id), sequence.arrival));
         let Some(index) = youngest.map(|(index, _)| index) else {
             return false;
         };

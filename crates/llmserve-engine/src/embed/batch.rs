@@ -75,11 +75,7 @@ mod tests {
         planned_of(&named, max_rows, max_inputs)
     }
 
-    fn planned_of(
-        requests: &[(&str, &[usize])],
-        max_rows: usize,
-        max_inputs: usize,
-    ) -> Vec<(usize, usize)> {
+    fn planned_of(requests: &[(&str, &[usize])], max_rows: usize, max_inputs: usize) -> Vec<(usize, usize)> {
         let tenants: Vec<Tenant> = requests.iter().map(|(tenant, _)| Tenant::new(tenant)).collect();
         let remaining: Vec<_> = requests
             .iter()

@@ -137,7 +137,8 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
     pub(crate) fn close(&self) {
         let mut queue = lock(&self.inner.queue);
         queue.is_closed = true;
-        let waiting = [Pace::Quick, Pace::Slow].map(|pace| std::mem::replace(queue.of(pace), FairQueue::new()));
+        let waiting =
+            [Pace::Quick, Pace::Slow].map(|pace| std::mem::replace(queue.of(pace), FairQueue::new()));
         drop(queue);
         self.inner.changed.notify_all();
         // Not under the lock: a dropped task may submit another.

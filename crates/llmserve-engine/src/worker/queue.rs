@@ -186,8 +186,14 @@ mod tests {
         newcomer.add_tokens(30).unwrap();
         let mut second = enter(&queue, "newcomer").unwrap();
         second.add_tokens(20).unwrap();
-        assert!(matches!(enter(&queue, "newcomer").unwrap().add_tokens(1), Err(Error::QueueFull { unit: "tokens", .. })));
-        assert!(matches!(enter(&queue, "flood").unwrap().add_tokens(1), Err(Error::QueueFull { unit: "tokens", .. })));
+        assert!(matches!(
+            enter(&queue, "newcomer").unwrap().add_tokens(1),
+            Err(Error::QueueFull { unit: "tokens", .. })
+        ));
+        assert!(matches!(
+            enter(&queue, "flood").unwrap().add_tokens(1),
+            Err(Error::QueueFull { unit: "tokens", .. })
+        ));
     }
 
     #[test]
