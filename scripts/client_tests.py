@@ -20,11 +20,14 @@ TESTS = (
     "tests/app/test_app_lm_eval.py",
     "tests/app/test_app_openai_clients.py",
     "tests/app/test_app_sie_sdk.py",
+    "tests/test_build_helm.py",
 )
 TOUCHED = (
     *TESTS,
     "python/llmserve/server/**/*.py",
     "docs/anthropic.md",
+    "deploy/helm/**/*.*",
+    "deploy/kubernetes/**/*.yaml",
     "docs/sie.md",
     "requirements/*.lock",
     "tests/clients/*.py",

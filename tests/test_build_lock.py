@@ -23,7 +23,7 @@ REQUIREMENTS = [
 
 def test_the_requirements_were_found() -> None:
     assert {"anyio", "starlette", "pytest", "maturin"} <= set(REQUIREMENTS)
-    others = {"agents", "anthropic", "clients", "lm-eval", "ollama", "sie-sdk", "site", "wheel"}
+    others = {"agents", "anthropic", "clients", "helm", "lm-eval", "ollama", "sie-sdk", "site", "wheel"}
     assert {"dev", "serve"} | others == set(LOCKS)
 
 
@@ -33,7 +33,7 @@ def test_every_requirement_is_pinned(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["agents", "anthropic", "clients", "lm-eval", "ollama", "sie-sdk", "site", "wheel"]
+    "name", ["agents", "anthropic", "clients", "helm", "lm-eval", "ollama", "sie-sdk", "site", "wheel"]
 )
 def test_every_client_is_pinned(name: str) -> None:
     lines = (FOLDER / f"{name}.in").read_text().splitlines()

@@ -50,6 +50,7 @@ from llmserve.ranking import Scores
 from llmserve.sampling_params import SamplingParams
 from llmserve.tenant import Tenant
 from llmserve.types import (
+    CachedTokens,
     Completion,
     Delta,
     ModelInfo,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetTooSmallError",
+    "CachedTokens",
     "ChatPrompt",
     "Completion",
     "ContextExceededError",

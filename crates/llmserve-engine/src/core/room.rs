@@ -64,7 +64,7 @@ impl Core {
     /// Sends a running sequence back to the queue whose place the next in the queue has a right to; false if there is
     /// none.
     pub(super) fn make_way(&mut self) -> bool {
-        self.preempt(|waiting, tenant| waiting.gives_way(tenant))
+        self.preempt(FairQueue::gives_way)
     }
 
     /// Sends the youngest of several running sequences back to the queue.

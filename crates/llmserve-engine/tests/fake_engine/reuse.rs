@@ -110,3 +110,37 @@ fn without_cache_prompt_nothing_is_reused_or_left() {
     }
     assert_eq!(settled(&engine).num_used_cells, 0);
 }
+
+#[test]
+fn the_tokens_that_have_cells_are_listed() {
+    let limits = fake::limits(1, 1000, KvLayout::PerSequence, 1000);
+    let engine = FakeEngine { limits, ..FakeEngine::default() }.start();
+    assert_eq!(engine.cached_tokens(None).wait(), Ok(CachedTokens::default()));
+    let (first, second) = (prompt(3), prompt(4));
+    let mut texts = Vec::new();
+    for text in [&first, &second] {
+        let output = collect(&engine.submit(greedy(text, 4), None)).unwrap();
+        let tokens = text.bytes().map(|byte| TokenId(i32::from(byte))).chain(output.tokens);
+        texts.push(tokens.collect::<Vec<_>>());
+    }
+    let cached = engine.cached_tokens(None).wait().unwrap();
+    let ([in_slot], [parked]) = (&cached.in_slots[..], &cached.parked[..]) else {
+        panic!("one slot, and what was in it before: {cached:?}");
+    };
+    // The last token has no cell yet.
+    assert_eq!(in_slot[..], texts[1][..texts[1].len() - 1]);
+    assert_eq!(parked[..], texts[0][..texts[0].len() - 1]);
+}
+
+#[test]
+fn cells_that_others_cannot_use_are_not_listed() {
+    for memory in [Memory::SlidingWindow(4), Memory::Recurrent] {
+        let engine = FakeEngine { memory, ..FakeEngine::default() }.start();
+        run_all(&engine, &[prompt(3)], 4);
+        assert_eq!(engine.cached_tokens(None).wait(), Ok(CachedTokens::default()));
+    }
+    let engine = FakeEngine::default().start();
+    let parts = RequestParts { cache_prompt: false, ..RequestParts::text(prompt(3), 4) };
+    collect(&engine.submit(request(parts), None)).unwrap();
+    assert_eq!(engine.cached_tokens(None).wait(), Ok(CachedTokens::default()));
+}

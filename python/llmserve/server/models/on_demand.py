@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -27,9 +27,12 @@ from llmserve.server.refusals import (
     ServerStoppingError,
     UnknownModelError,
 )
+from llmserve.server.request_notes import Operation, notes
 
 RETRY_S = 10.0
 """For this many seconds a failed load is not tried again: requests get the failure."""
+
+_OPERATIONS: Mapping[EmbedderKind, Operation] = {"embedding": "embeddings", "reranking": "rerank"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,8 @@ class OnDemand:
                 found = kind_of(handle)
                 if not isinstance(handle, Embedder) or found != kind:
                     raise ModelKindError(kind, found)
+                taken = notes()
+                taken.model, taken.operation = entry.id, _OPERATIONS[kind]
                 yield UsedEmbedder(entry, handle)
 
     @asynccontextmanager

@@ -11,6 +11,7 @@ from typing import Any
 from llmserve.errors import LoadError
 from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.server.apis.models.schema import ModelDetails, ModelObject
+from llmserve.server.error_shapes.sie import load_failure
 from llmserve.server.models import CatalogueEntry, EntryState, ModelKind
 from llmserve.server.paths import shown
 from llmserve.server.refusals import MAX_SHOWN_ID, FieldError
@@ -135,5 +136,4 @@ def _shown(value: Any) -> Any:
 
 
 def _last_error(failure: LoadError) -> dict[str, Any]:
-    # The failure is not permanent: a request some seconds later tries again.
-    return {"code": failure.reason.upper(), "message": str(failure), "attempts": 1, "permanent": False}
+    return {"code": failure.reason.upper(), "message": str(failure), **load_failure(failure)}
