@@ -127,8 +127,8 @@ impl Embedder {
             Ok(place) => {
                 let preparing = Preparing::new(shared);
                 let new = NewRequest { request, place, preparing, reply, submitted: Instant::now() };
-                let (whose, pace) = (new.place.tenant().clone(), pace(&new.request));
-                self.texts.pool.push_of(whose, pace, move |preparer| preparer.run(new));
+                let tenant = new.place.tenant().clone();
+                self.texts.pool.push_of(tenant, pace(&new.request), move |preparer| preparer.run(new));
             }
             Err(error) => {
                 shared.num_refused.fetch_add(1, Ordering::Relaxed);

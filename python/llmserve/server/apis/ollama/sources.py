@@ -32,8 +32,7 @@ def source_of(name: str, *, may_be_url: bool) -> str:
         return name
     if not _LIBRARY.fullmatch(name):
         raise FieldError(
-            "model",
-            f"must name a repository of Hugging Face, such as hf.co/ORG/REPO:Q4_K_M, got {name[:64]!a}",
+            "model", f"must name a repository of Hugging Face, such as hf.co/ORG/REPO:Q4_K_M, got {name[:64]!a}"
         )
     repository = name if name.count("/") == 1 else "ORG/REPO"
     raise FieldError(
