@@ -34,7 +34,11 @@ SPOKEN: dict[str, set[str]] = {
 }
 # What the tests of a file touch beside that.
 OWN = {
-    "test_app_ray_serve.py": ("benches/ray_fleet.py", "python/llmserve/ray/*.py", "python/llmserve/routing/*.py"),
+    "test_app_ray_serve.py": (
+        "benches/ray_fleet.py",
+        "python/llmserve/ray/*.py",
+        "python/llmserve/routing/*.py",
+    ),
     "test_build_helm.py": ("deploy/helm/**/*", "deploy/kubernetes/**/*.yaml"),
 }
 # What all of them touch beside the server.
