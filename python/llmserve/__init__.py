@@ -48,7 +48,9 @@ from llmserve.inspection import inspect_session
 from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.ranking import Scores
 from llmserve.sampling_params import SamplingParams
+from llmserve.tenant import Tenant
 from llmserve.types import (
+    CachedTokens,
     Completion,
     Delta,
     ModelInfo,
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetTooSmallError",
+    "CachedTokens",
     "ChatPrompt",
     "Completion",
     "ContextExceededError",
@@ -111,6 +114,7 @@ __all__ = [
     "SyncSession",
     "SyncStream",
     "TemplateError",
+    "Tenant",
     "Timings",
     "Token",
     "TokenLogprobs",

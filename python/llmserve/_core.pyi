@@ -8,10 +8,12 @@ from llmserve.chat import NextTurn
 from llmserve.errors import LlmserveError, LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.tenant import Tenant
 
 __all__ = [
     "MAX_DRAFT_TOKENS",
     "MAX_PROMPT_LOGPROBS",
+    "CachedTokensJob",
     "DetokenizeJob",
     "EmbedJob",
     "Embedder",
@@ -94,12 +96,14 @@ class Engine:
             tuple[Session, bool | NextTurn, bool] | None,
             tuple[Head | None, int, bool] | None,
             bytes,
+            Tenant | None,
         ],
         params: SamplingParams,
         at_end: bool,
         listener: Listener,
     ) -> Request: ...
     def open_head(self, listener: Listener) -> HeadJob: ...
+    def cached_tokens(self, listener: Listener) -> CachedTokensJob: ...
     def session(self) -> Session: ...
     def copy_session(self, session: Session) -> Session: ...
     def tokenize(
@@ -116,9 +120,21 @@ class Engine:
 @final
 class Embedder:
     def embed(
-        self, inputs: InputBuffer, dimensions: int | None, normalize: bool, listener: Listener
+        self,
+        inputs: InputBuffer,
+        dimensions: int | None,
+        normalize: bool,
+        tenant: Tenant | None,
+        listener: Listener,
     ) -> EmbedJob: ...
-    def rank(self, pairs: PairBuffer, truncate: bool, raw_scores: bool, listener: Listener) -> EmbedJob: ...
+    def rank(
+        self,
+        pairs: PairBuffer,
+        truncate: bool,
+        raw_scores: bool,
+        tenant: Tenant | None,
+        listener: Listener,
+    ) -> EmbedJob: ...
     def tokenize(
         self, text: str, add_special: bool, special: _Special, listener: Listener
     ) -> TokenizeJob: ...
@@ -188,6 +204,10 @@ class TokenBuffer:
 @final
 class TokenizeJob:
     def take(self, limit: int) -> list[int] | None: ...
+
+@final
+class CachedTokensJob:
+    def take(self) -> tuple[list[bytes], list[bytes]] | None: ...
 
 @final
 class DetokenizeJob:

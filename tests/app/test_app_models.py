@@ -157,6 +157,13 @@ def test_anthropics_clients_get_its_shape(listing: Server) -> None:
     ids = [model["id"] for model in get(listing.port, "/v1/models").json["data"]]
     assert [model["id"] for model in listed["data"]] == ids
     assert (listed["has_more"], listed["first_id"], listed["last_id"]) == (False, ids[0], ids[-1])
+    first = get(listing.port, "/v1/models?limit=1", headers=version).json
+    assert (first["has_more"], first["first_id"], first["last_id"]) == (True, ids[0], ids[0])
+    rest = get(listing.port, f"/v1/models?after_id={ids[0]}", headers=version).json
+    assert ([model["id"] for model in rest["data"]], rest["has_more"]) == (ids[1:], False)
+    before = get(listing.port, f"/v1/models?before_id={ids[-1]}&limit=1", headers=version).json
+    assert [model["id"] for model in before["data"]] == [ids[-2]]
+    assert get(listing.port, "/v1/models?after_id=other", headers=version).status == 400
     model = listed["data"][0]
     assert (model["type"], model["display_name"], model["lifecycle"]) == ("model", ids[0], "active")
     assert datetime.fromisoformat(model["created_at"]).year >= 2020

@@ -181,7 +181,7 @@ def test_wrong_calls(calls: Any) -> None:
 def test_a_last_message_of_the_assistant_is_continued() -> None:
     begun = {"role": "assistant", "content": "The"}
     assert chat_conversation(chat(messages=[USER, begun])).variables["continue_final_message"] is True
-    assert not chat_conversation(chat(messages=[begun, USER])).variables
+    assert "continue_final_message" not in chat_conversation(chat(messages=[begun, USER])).variables
 
 
 def test_thinking() -> None:
@@ -224,6 +224,9 @@ def test_names_that_are_not_downloaded() -> None:
         source_of("llama3.2", may_be_url=True)
     with pytest.raises(FieldError, match=r"such as hf\.co/org/Repo:Q4_K_M"):
         source_of("org/Repo", may_be_url=True)
+    for name in ("hf.co/a/b/../c", "file:///etc/passwd", "../x"):
+        with pytest.raises(FieldError, match=r"must name a repository of Hugging Face.* got"):
+            source_of(name, may_be_url=True)
     with pytest.raises(ModelsFolderError, match="the server's own machine only"):
         source_of("http://10.0.0.1/a.gguf", may_be_url=False)
 

@@ -177,6 +177,8 @@ def test_parameters_are_those_that_handlers_read() -> None:
         ("query", "stream"): False,
         ("query", "starting_after"): False,
         ("query", "after"): False,
+        ("query", "after_id"): False,
+        ("query", "before_id"): False,
         ("query", "limit"): False,
         ("query", "order"): False,
         ("path", "response_id"): True,

@@ -13,7 +13,8 @@ and no native log lines.
           │         UnknownPreviousResponseError
           ├── UnsafeModelIdError
           ├── PathNotAllowedError, PathNotLocalError, ModelsFolderError, DownloadError
-          ├── UnknownModelError, ModelLoadingError, LoadAbandonedError, ModelKindError, ModelKeptError
+          ├── UnknownModelError, ModelNotLoadedError, ModelLoadingError, LoadAbandonedError, ModelKindError,
+          │    ModelKeptError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, UnknownSessionError, SessionsFullError, CallCancelledError
           ├── UnknownResponseError, UnknownConversationError, UnknownItemError, ResponseEndedError
@@ -26,9 +27,10 @@ and no native log lines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
 from llmserve.errors import LlmserveError
+from llmserve.server.model_kind import ModelKind
 
 MAX_SHOWN_ID = 128
 """Messages show at most this many characters of an id that a client sent."""
@@ -77,10 +79,10 @@ class FieldTooLongError(FieldError):
 
 
 class ThreadsNotStoredError(FieldError):
-    """A request begins or continues a conversation that the server would have to store."""
+    """A request begins or continues a thread of Anthropic's API, which the server does not store."""
 
     def __init__(self, field: str) -> None:
-        super().__init__(field, "is not supported, because conversations are not stored: send all messages")
+        super().__init__(field, "is not supported, because threads are not stored: send all messages")
 
 
 class UnknownPreviousResponseError(FieldError):
@@ -198,9 +200,6 @@ class ModelNotLoadedError(Refusal):
         )
 
 
-_Kind: TypeAlias = Literal["generation", "embedding", "reranking"]
-
-
 class ModelKindError(Refusal):
     """The model cannot do what the request asks for, which is ``wanted``.
 
@@ -209,18 +208,18 @@ class ModelKindError(Refusal):
 
     code = "wrong_model_kind"
 
-    _WANTED: ClassVar[Mapping[_Kind, str]] = {
+    _WANTED: ClassVar[Mapping[ModelKind, str]] = {
         "generation": "generate text",
         "embedding": "give embeddings",
         "reranking": "rank documents",
     }
-    _FOUND: ClassVar[Mapping[_Kind, tuple[str, str]]] = {
+    _FOUND: ClassVar[Mapping[ModelKind, tuple[str, str]]] = {
         "generation": ("generates text", ""),
         "embedding": ("gives embeddings", ": use it at /v1/embeddings"),
         "reranking": ("ranks documents", ": use it at /v1/rerank"),
     }
 
-    def __init__(self, wanted: _Kind, found: _Kind | None = None) -> None:
+    def __init__(self, wanted: ModelKind, found: ModelKind | None = None) -> None:
         if found is None:
             message = f"there is no model to {self._WANTED[wanted]}"
         else:

@@ -1,6 +1,7 @@
 //! Plain data: requests, results, and how a model is loaded. It imports nothing above it.
 
 mod backend;
+pub(crate) mod cached;
 pub(crate) mod config;
 pub(crate) mod drafting;
 pub(crate) mod error;
@@ -12,8 +13,10 @@ pub(crate) mod request;
 pub(crate) mod sampling;
 pub(crate) mod session_error;
 pub(crate) mod stats;
+pub(crate) mod tenant;
 
 pub use backend::{Backend, Device, DeviceKind};
+pub use cached::CachedTokens;
 pub use config::*;
 pub use drafting::*;
 pub use error::*;
@@ -24,3 +27,4 @@ pub use request::*;
 pub use sampling::*;
 pub use session_error::{SessionError, SessionErrorReason};
 pub use stats::*;
+pub use tenant::*;

@@ -34,7 +34,7 @@ def check_parts(content: Any, where: str) -> None:
             raise FieldError(f"{name}.text", f"must be a string, got {kind_of(text)}")
 
 
-def template_of(given: str | None, *, is_allowed: bool) -> str | None:
+def template_of(given: str | None, *, is_allowed: bool, field: str = "chat_template") -> str | None:
     """The chat template that a request brings; an empty one is none.
 
     Raises:
@@ -42,8 +42,20 @@ def template_of(given: str | None, *, is_allowed: bool) -> str | None:
     """
     if given and not is_allowed:
         setting = "LLMSERVE_REQUEST_CHAT_TEMPLATE"
-        raise FieldError("chat_template", f"is not allowed here: {setting} is off")
+        raise FieldError(field, f"is not allowed here: {setting} is off")
     return given or None
+
+
+def reasoning_variables(*, is_on: bool) -> dict[str, bool]:
+    """The variables by which the templates of reasoning models turn it on and off."""
+    return {"enable_thinking": is_on, "thinking": is_on}
+
+
+def turn_variables(*, is_continued: bool) -> dict[str, bool]:
+    """The options of a template for a turn that begins, or that goes on with the last message."""
+    if is_continued:
+        return {"add_generation_prompt": False, "continue_final_message": True}
+    return {"add_generation_prompt": True}
 
 
 def variables_of(given: Mapping[str, Any], effort: str | None) -> dict[str, Any]:
@@ -55,6 +67,5 @@ def variables_of(given: Mapping[str, Any], effort: str | None) -> dict[str, Any]
         return dict(given)
     known: dict[str, Any] = {"reasoning_effort": effort}
     if effort == "none":
-        # The variables by which templates of reasoning models turn it off.
-        known |= {"enable_thinking": False, "thinking": False}
+        known |= reasoning_variables(is_on=False)
     return {**known, **given}

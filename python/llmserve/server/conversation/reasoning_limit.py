@@ -26,3 +26,5 @@ class ReasoningLimit:
 
 
 NO_LIMIT = ReasoningLimit()
+NO_REASONING = ReasoningLimit(0, "")
+"""Reasoning is closed at once, without a word, even if the template has nothing to turn it off with."""

@@ -146,7 +146,16 @@ def _named(tools: tuple[Tool, ...], choice: Mapping[str, Any], where: str) -> To
         raise FieldError(f"{where}.type", "must be function")
     function = choice.get("function", choice)
     name = function.get("name") if isinstance(function, dict) else None
+    return tool_named(tools, name, f"{where}.function.name")
+
+
+def tool_named(tools: Sequence[Tool], name: Any, field: str) -> Tool:
+    """The tool with the name that `field` gives.
+
+    Raises:
+        FieldError: There is none.
+    """
     for tool in tools:
         if tool.name == name:
             return tool
-    raise FieldError(f"{where}.function.name", f"must be the name of a tool, got {shown(name)}")
+    raise FieldError(field, f"must be the name of a tool, got {shown(name)}")

@@ -13,6 +13,8 @@ from llmserve.server.conversation import Turn, TurnPlan
 from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.metrics import Ended
 from llmserve.server.models import Model, SessionCall
+from llmserve.server.request_notes import Operation
+from llmserve.server.trust.tenants import current_tenant
 from llmserve.stream import Stream
 
 
@@ -56,6 +58,7 @@ class Call(Generic[R]):
     """How the client calls the prompt of each output, if there are several."""
     is_stream: bool
     """Whether the head of the answer goes out before the output, and so does not wait for long."""
+    operation: Operation = "text_completion"
     session: str | None = None
     goes_on: bool = True
     """Whether the call needs what the session contains: then an expired session is refused."""
@@ -70,7 +73,9 @@ def raw_text(prompt: Prompt, params: SamplingParams, *, at_end: bool, append: bo
 
     async def start(engine: Engine, call: SessionCall | None) -> Stream:
         session = None if call is None else call.session
-        return engine.stream(prompt, params, session=session, append=append, at_end=at_end)
+        return engine.stream(
+            prompt, params, session=session, append=append, tenant=current_tenant(), at_end=at_end
+        )
 
     return start
 
@@ -90,6 +95,7 @@ def turns(
     return Call(
         dialect=dialect,
         model=model,
+        operation="chat",
         starts=[_turn(plan) for plan in plans],
         is_stream=not plan.at_end,
         session=session,

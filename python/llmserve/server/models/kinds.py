@@ -13,11 +13,11 @@ from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
+from llmserve.server.model_kind import ModelKind
 from llmserve.server.models.entries import CatalogueEntry
 
 logger = logging.getLogger(__name__)
 
-ModelKind: TypeAlias = Literal["generation", "embedding", "reranking"]
 EmbedderKind: TypeAlias = Literal["embedding", "reranking"]
 """The kinds of models that an `Embedder` has."""
 

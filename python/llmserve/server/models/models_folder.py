@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from llmserve.server.model_files import entries, model_file
+from llmserve.server.model_header import HeaderError, read_header
 from llmserve.server.paths import shown
 
 logger = logging.getLogger(__name__)
 
 SAFE_SLASH = "__"
 """Stands for the slash of an id where a slash is impossible: in file names and in SIE's paths."""
+
+_PARTS = frozenset({"adapter", "mmproj"})
+"""Values of `general.type` of files that are loaded with a model."""
 
 _SETTLE_NS = 2_000_000_000
 """A folder that changed this shortly before it was read is read again: its time may be as coarse as that."""
@@ -74,13 +79,31 @@ def _id_of(name: str) -> str:
     return shown(Path(name).stem).replace(SAFE_SLASH, "/", 1)
 
 
+def _is_whole(path: Path) -> bool:
+    """Whether a file is not a part of something else: an adapter, or a projector of images."""
+    try:
+        kind = _type_of(path, path.stat().st_mtime_ns)
+    except (OSError, HeaderError):
+        return True  # its load explains what is wrong with it
+    if kind in _PARTS:
+        logger.info("%s is left out of the models: its type is %s", shown(path.name), kind)
+    return kind not in _PARTS
+
+
+@functools.lru_cache(maxsize=1024)
+def _type_of(path: Path, changed_ns: int) -> str:
+    """What the header of a file that changed then says of its type."""
+    return str(read_header(path).metadata.get("general.type", "model"))
+
+
 def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     """The model files and the folders in a folder, by name."""
     try:
-        return entries(folder)
+        files, folders = entries(folder)
     except OSError as error:
         logger.warning("the folder of models cannot be read: %s", error.strerror)
         return [], []
+    return [file for file in files if _is_whole(file)], folders
 
 
 def _changed_at(folder: str) -> int:

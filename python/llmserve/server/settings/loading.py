@@ -35,11 +35,17 @@ class Settings:
     load_wait_s: float
     model_memory_bytes: int | None
     api_key: ApiKeys
+    priority_key_file: ApiKeys
+    """Those of the API keys whose requests have a larger share."""
+    priority_weight: int
+    trust_fairness_id: bool
     ssl_certfile: Path | None
     ssl_keyfile: Path | None
     metrics_open: bool
     vllm_metrics: bool
     llamacpp_metrics: bool
+    kv_events: str | None
+    kv_events_pod: str
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int
@@ -61,6 +67,7 @@ class Settings:
     max_responses_bytes: int
     log_level: str
     log_format: str
+    traces: bool
     drafting: DraftSettings
     model_config: ModelConfig
     notices: tuple[Notice, ...]
@@ -98,6 +105,7 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     # Unset fields keep ModelConfig's own defaults, so that there is one place that knows them.
     config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
     server["grpc_host"] = server["grpc_host"] or server["host"].partition(",")[0].strip()
+    server["kv_events_pod"] = server["kv_events_pod"] or f"{server['grpc_host']}:{server['port']}"
     server["root_path"] = (server["root_path"] or "").rstrip("/")
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
     server["allowed_hosts"] = server["allowed_hosts"] or ()
@@ -105,6 +113,8 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     server["cors_origins"] = server["cors_origins"] or ()
     server["default_sampling"] = server["default_sampling"] or {}
     server["api_key"] = sources.either("api_key", server["api_key"], API_KEY_FILE) or ApiKeys()
+    server["priority_key_file"] = server["priority_key_file"] or ApiKeys()
+    server["api_key"] |= server["priority_key_file"]
     if server["ssl_keyfile"] is not None and server["ssl_certfile"] is None:
         raise SettingsError("ssl_keyfile needs ssl_certfile, which is not set")
     return Settings(

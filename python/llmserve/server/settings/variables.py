@@ -14,7 +14,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "host",
         kinds.TEXT,
         "127.0.0.1",
-        "Address to listen on, or several with commas between them (`llmserve serve` only).",
+        "Address to listen on, or several with commas between them; the option may be repeated (`llmserve "
+        "serve` only).",
         "server",
     ),
     Variable(
@@ -114,6 +115,29 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "security",
     ),
     Variable(
+        "priority_key_file",
+        kinds.KEYS_FILE,
+        "",
+        "File with further API keys, one a line, whose requests are served `LLMSERVE_PRIORITY_WEIGHT` times "
+        "the tokens of others while both wait.",
+        "security",
+    ),
+    Variable(
+        "priority_weight",
+        integer(1, 1000),
+        "4",
+        "How many times the share of others a key of `LLMSERVE_PRIORITY_KEY_FILE` has.",
+        "limits",
+    ),
+    Variable(
+        "trust_fairness_id",
+        kinds.SWITCH,
+        "false",
+        "Whether the header `x-gateway-inference-fairness-id`, instead of the API key, says whose a request "
+        "is. Only for servers that clients reach through a gateway that sets it.",
+        "security",
+    ),
+    Variable(
         "ssl_certfile",
         kinds.PATH,
         "",
@@ -147,6 +171,22 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         kinds.SWITCH,
         "false",
         "Show the usual metrics in `/metrics` under llama-server's names, too, summed over all models.",
+        "server",
+    ),
+    Variable(
+        "kv_events",
+        kinds.TEXT,
+        "",
+        "ZMQ address at which events tell routers of blocks of tokens with KV cells, such as `tcp://*:5557`; "
+        "needs the extra `kv-events`. If unset, there are none.",
+        "server",
+    ),
+    Variable(
+        "kv_events_pod",
+        kinds.TEXT,
+        "",
+        "Name of this server in the topics of its events, `kv@POD@MODEL`: the address by which the router "
+        "knows it. If unset, `LLMSERVE_HOST` and `LLMSERVE_PORT` with a colon between them.",
         "server",
     ),
     Variable(
@@ -306,6 +346,14 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         choice("text", "json"),
         "text",
         "Log lines as text or as JSON objects.",
+        "logging",
+    ),
+    Variable(
+        "traces",
+        kinds.SWITCH,
+        "false",
+        "Send a trace of each request to a collector of OpenTelemetry's, which `OTEL_EXPORTER_OTLP_ENDPOINT` "
+        "names; needs the extra `otel`.",
         "logging",
     ),
 )

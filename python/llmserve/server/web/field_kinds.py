@@ -38,6 +38,20 @@ def read_text(value: Any, name: str) -> str:
     return value
 
 
+def text_in(value: Mapping[str, Any], name: str, where: str) -> str:
+    """The text of a required field of the object at `where`, which may be empty.
+
+    Raises:
+        FieldError: It is missing, or not a text.
+    """
+    text = value.get(name)
+    if text is None:
+        raise FieldError(f"{where}.{name}", "is required")
+    if not isinstance(text, str):
+        raise FieldError(f"{where}.{name}", f"must be a string, got {kind_of(text)}")
+    return text
+
+
 def read_texts(value: Any, name: str) -> tuple[str, ...]:
     """A string, or an array of strings."""
     if isinstance(value, str):

@@ -61,13 +61,20 @@ class Parameter(Generic[T, D]):
 def choice_in_query(name: str, values: tuple[str, ...], doc: str) -> Parameter[str, str]:
     """One of several texts; the first one is the default."""
 
+    schema = {"type": "string", "enum": list(values), "default": values[0]}
+    read = one_of(values)
+    return Parameter(name=name, place="query", doc=doc, read=read, default=values[0], schema=schema)
+
+
+def one_of(values: tuple[str, ...]) -> Callable[[str, str], str]:
+    """Reads one of several texts."""
+
     def read(text: str, name: str) -> str:
         if text not in values:
             raise FieldError(name, f"must be {' or '.join(values)}, got {shown(text)}")
         return text
 
-    schema = {"type": "string", "enum": list(values), "default": values[0]}
-    return Parameter(name=name, place="query", doc=doc, read=read, default=values[0], schema=schema)
+    return read
 
 
 def integer_in_query(name: str, minimum: int, maximum: int, default: int, doc: str) -> Parameter[int, int]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.field_kinds import read_object
+from llmserve.server.web.field_kinds import read_object, text_in
 from llmserve.server.web.schema import kind_of, shown
 
 # Of Claude Code, before the system message; it differs in each request, which no prefix cache survives.
@@ -57,7 +57,7 @@ def history_of(request: MessagesRequest) -> History:
 
 def _system_text(system: Any) -> str:
     blocks = _blocks(system or "", "system", ("text",))
-    texts = [_BILLING.sub("", _text(block, where)) for block, where in blocks]
+    texts = [_BILLING.sub("", text_in(block, "text", where)) for block, where in blocks]
     return "\n".join(filter(None, texts))
 
 
@@ -89,7 +89,7 @@ class _Reading:
             elif block["type"] == "tool_result":
                 self._result(block, place)
             else:
-                self._say(role, _text(block, place), where)
+                self._say(role, text_in(block, "text", place), where)
         if role == "assistant" and not content:
             self._assistant(where)
 
@@ -102,9 +102,9 @@ class _Reading:
     def _read_of_assistant(self, block: Mapping[str, Any], place: str, where: str) -> None:
         message = self._assistant(where)
         if block["type"] == "text":
-            message["content"] += _text(block, place)
+            message["content"] += text_in(block, "text", place)
         elif block["type"] == "thinking":
-            thought = _string(block, "thinking", place)
+            thought = text_in(block, "thinking", place)
             message["reasoning_content"] = message.get("reasoning_content", "") + thought
         elif block["type"] == "tool_use":
             self._call(message, block, place)
@@ -116,7 +116,7 @@ class _Reading:
         return self.messages[-1]
 
     def _call(self, message: dict[str, Any], block: Mapping[str, Any], place: str) -> None:
-        call_id, name = _string(block, "id", place), _string(block, "name", place)
+        call_id, name = text_in(block, "id", place), text_in(block, "name", place)
         arguments = read_object(block.get("input", {}), f"{place}.input")
         self._called[call_id] = name
         calls = message.setdefault("tool_calls", [])
@@ -125,10 +125,10 @@ class _Reading:
         calls.append({"id": call_id, "type": "function", "function": function})
 
     def _result(self, block: Mapping[str, Any], place: str) -> None:
-        call_id = _string(block, "tool_use_id", place)
+        call_id = text_in(block, "tool_use_id", place)
         content = block.get("content") or ""
         parts = _blocks(content, f"{place}.content", ("text",))
-        text = "\n".join(_text(part, where) for part, where in parts)
+        text = "\n".join(text_in(part, "text", where) for part, where in parts)
         if block.get("is_error"):
             text = f"Error: {text}"
         message = {"role": "tool", "tool_call_id": call_id, "content": text}
@@ -157,16 +157,3 @@ def _blocks(content: Any, where: str, kinds: tuple[str, ...]) -> Iterator[tuple[
 def _or(names: tuple[str, ...]) -> str:
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
-
-
-def _text(block: Mapping[str, Any], place: str) -> str:
-    return _string(block, "text", place)
-
-
-def _string(block: Mapping[str, Any], name: str, place: str) -> str:
-    value = block.get(name)
-    if value is None:
-        raise FieldError(f"{place}.{name}", "is required")
-    if not isinstance(value, str):
-        raise FieldError(f"{place}.{name}", f"must be a string, got {kind_of(value)}")
-    return value

@@ -9,7 +9,7 @@ from typing import Any
 from llmserve.server.apis.anthropic.answers import MessageAnswer, render_error
 from llmserve.server.apis.anthropic.convert import conversation_of, ignored_fields, params_of
 from llmserve.server.apis.anthropic.schema import MessagesRequest, TokenCount
-from llmserve.server.conversation import check_plan
+from llmserve.server.conversation import check_plan, prompt_tokens
 from llmserve.server.error_shapes.anthropic import ANTHROPIC, DIALECT
 from llmserve.server.fields.sampling import with_defaults
 from llmserve.server.generation import turns
@@ -18,6 +18,7 @@ from llmserve.server.web.endpoint import Content, Endpoint, json_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.model_errors import MODEL_ERRORS
 from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import EVENT_STREAM, event_frame
 
@@ -44,8 +45,7 @@ _MESSAGE = Content(
 )
 
 _MODEL_ERRORS: Mapping[int, str] = {
-    404: "There is no such model.",
-    502: "The model cannot be loaded.",
+    **MODEL_ERRORS,
     503: "The model is being loaded; see `Retry-After`.",
     529: "The queue is full; see `Retry-After`.",
 }
@@ -71,9 +71,7 @@ class MessagesApi:
         responses={200: _MESSAGE},
         errors={
             **_MODEL_ERRORS,
-            400: "The prompt is over the context length.",
             409: "Another client cancelled the calls of the session.",
-            500: "The model failed to compute.",
         },
         parameters=[SESSION],
     )
@@ -119,5 +117,5 @@ class MessagesApi:
         conversation, params = conversation_of(request), params_of(request)
         async with self._services.on_demand.use(request.model) as used:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=False)
-            count = len(await used.engine.tokenize(plan.prompt))
+            count = len(await prompt_tokens(used.engine, plan))
         await exchange.send_json({"input_tokens": count}, headers=answer_headers(parsed.unknown))

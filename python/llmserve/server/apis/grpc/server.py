@@ -39,8 +39,8 @@ class GrpcServer:
             GrpcStartError: The address is not available.
         """
         settings = self._services.settings
-        guard = Guard(self._services.lifecycle, settings.api_key, f"/{health.SERVICE}/")
-        counting = CallCounting(self._services.rpc_counters, _METHODS)
+        guard = Guard(self._services.lifecycle, settings, f"/{health.SERVICE}/")
+        counting = CallCounting(self._services.rpc_counters, self._services.tracing, _METHODS)
         server = grpc.aio.server(interceptors=(counting, guard), options=self._options())
         names = (routes.SERVICE, health.SERVICE)
         server.add_generic_rpc_handlers(

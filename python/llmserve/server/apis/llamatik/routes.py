@@ -16,6 +16,7 @@ from llmserve.server.apis.llamatik.answers import (
     SavedAnswer,
 )
 from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL, SESSION_EXPIRED
+from llmserve.server.apis.llamatik.embeddings import EmbeddingRoutes
 from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK, PREFIX
 from llmserve.server.apis.llamatik.generation import DEFAULT_SESSION, Generation
 from llmserve.server.apis.llamatik.generation_routes import GENERATION_ROUTES
@@ -31,7 +32,7 @@ from llmserve.server.apis.llamatik.schema import (
     SessionFileRequest,
     SessionRequest,
 )
-from llmserve.server.apis.llamatik.state import Choice, GenerationModel
+from llmserve.server.apis.llamatik.state import Choice, ChosenModel
 from llmserve.server.models.session_work import work_in_order
 from llmserve.server.refusals import PathNotAllowedError
 from llmserve.server.services import Services
@@ -61,10 +62,11 @@ class LlamatikApi:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._model = GenerationModel(services.registry, DIALECT)
+        self._model = ChosenModel(services.registry, DIALECT)
         self._params = Params(services.registry.default_config)
         self._mtp = Mtp(self._model)
         self._generation = Generation(services, self._model, self._params, self._mtp)
+        self._embeddings = EmbeddingRoutes(services)
         self._reloading = asyncio.Lock()
 
     def routes(self) -> list[Route]:
@@ -73,7 +75,7 @@ class LlamatikApi:
             Route(route.endpoint, functools.partial(self._generation.serve, route=route))
             for route in GENERATION_ROUTES
         ]
-        return [*routes_of(self), *generation]
+        return [*routes_of(self), *generation, *routes_of(self._embeddings)]
 
     @_post(
         path=f"{PREFIX}/init",
@@ -167,7 +169,8 @@ class LlamatikApi:
         operation_id="shutdownGeneration",
         summary="Unload the model",
         description=(
-            "Ends this dialect's use of the model. Running requests finish; memory goes when nobody uses it."
+            "Ends this dialect's use of its models, also the one for embeddings. Running requests "
+            "finish; memory goes when nobody uses it."
         ),
         responses=DONE,
         body=EmptyRequest,
@@ -177,9 +180,12 @@ class LlamatikApi:
         """`POST shutdown`."""
         parsed = await exchange.read(EmptyRequest, may_be_empty=True)
         former = self._model.current
+        had_embeddings = self._embeddings.model.current is not None
         self._model.shutdown()
+        self._embeddings.model.shutdown()
         if former is not None:
             self._services.sessions.drop(former, DEFAULT_SESSION)
+        if former is not None or had_embeddings:
             await self._services.registry.wait_closed()
         await _send_ok(exchange, parsed.unknown)
 

@@ -23,7 +23,7 @@ from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, rout
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.parameters import Parameter, as_it_is, in_path
+from llmserve.server.web.parameters import Parameter, as_it_is, in_path, integer_in_query
 
 _MODEL_ID = in_path("model_id", "The id, such as `Org/Name`; `Org__Name` and `Org%2FName` are the same.")
 
@@ -34,6 +34,16 @@ _VERSION: Parameter[str, None] = Parameter(
     read=as_it_is,
     default=None,
 )
+
+_LIMIT = integer_in_query("limit", 1, 1000, 1000, "With `anthropic-version`: the most models of a page.")
+
+
+def _id_in_query(name: str, doc: str) -> Parameter[str, None]:
+    return Parameter(name=name, place="query", doc=doc, read=as_it_is, default=None)
+
+
+_AFTER = _id_in_query("after_id", "With `anthropic-version`: the page begins after this model.")
+_BEFORE = _id_in_query("before_id", "With `anthropic-version`: the page ends before this model.")
 
 _LIST = Endpoint(
     path="/v1/models",
@@ -47,7 +57,8 @@ _LIST = Endpoint(
         "read. Nothing is loaded by asking."
     ),
     responses={200: Content("The models.", json_of(ModelList))},
-    parameters=[_VERSION],
+    errors={400: "A parameter of the page is wrong."},
+    parameters=[_VERSION, _LIMIT, _AFTER, _BEFORE],
 )
 
 
@@ -74,12 +85,14 @@ class ModelsApi:
         entries = await self._services.catalogue.entries()
         times = await asyncio.to_thread(_changed_at, entries)
         state = self._services.on_demand.state
-        if _VERSION.of(exchange.request.scope) is not None:
+        scope = exchange.request.scope
+        if _VERSION.of(scope) is not None:
             models = [
                 convert.anthropic_model(entry, state(entry), created)
                 for entry, created in zip(entries, times, strict=True)
             ]
-            await exchange.send_json(convert.anthropic_list(models))
+            page = convert.anthropic_page(models, _LIMIT.of(scope), _AFTER.of(scope), _BEFORE.of(scope))
+            await exchange.send_json(page)
             return
         kinds = await self._services.on_demand.kinds.of_all(entries)
         default = self._services.registry.default_config

@@ -6,15 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmserve.server.web.endpoint import Content
+from llmserve.server.web.model_errors import MODEL_ERRORS
 
-MODEL_ERRORS: Mapping[int, str] = {
-    400: "A field is wrong, or the prompt is over the context length.",
-    404: "There is no such model.",
-    500: "The model failed to compute.",
-    502: "The model cannot be loaded.",
-    503: "The model is being loaded, or the queue is full; see `Retry-After`.",
-}
-"""Of what a model is needed for."""
 GENERATION_ERRORS: Mapping[int, str] = {
     **MODEL_ERRORS,
     409: "Another client cancelled the calls of the session, or what keeps the model is not the client.",

@@ -13,7 +13,8 @@ from llmserve.server.apis.ollama.schema import (
     OllamaRequest,
 )
 from llmserve.server.conversation import Conversation, ReasoningLimit
-from llmserve.server.conversation.reasoning_limit import NO_LIMIT
+from llmserve.server.conversation.messages import reasoning_variables, template_of, turn_variables
+from llmserve.server.conversation.reasoning_limit import NO_LIMIT, NO_REASONING
 from llmserve.server.conversation.tool_choice import read_tools
 from llmserve.server.fields import sampling
 from llmserve.server.refusals import FieldError
@@ -41,10 +42,10 @@ def sampling_params(request: OllamaRequest) -> SamplingParams:
 
 
 def thinking_variables(think: bool | str | None) -> dict[str, Any]:
-    """The variables by which chat templates turn reasoning on or off."""
+    """The variables of chat templates that say whether and how much to reason."""
     if think is None:
         return {}
-    on = {"enable_thinking": bool(think), "thinking": bool(think)}
+    on = reasoning_variables(is_on=bool(think))
     if isinstance(think, str):
         return {**on, "reasoning_effort": think}
     return on if think else {**on, "reasoning_effort": "none"}
@@ -52,7 +53,7 @@ def thinking_variables(think: bool | str | None) -> dict[str, Any]:
 
 def reasoning_limit(think: bool | str | None) -> ReasoningLimit:
     """Reasoning that is off is closed at once where a template has nothing to turn it off with."""
-    return ReasoningLimit(0, "") if think is False else NO_LIMIT
+    return NO_REASONING if think is False else NO_LIMIT
 
 
 def chat_conversation(request: OllamaChatRequest) -> Conversation:
@@ -63,14 +64,13 @@ def chat_conversation(request: OllamaChatRequest) -> Conversation:
     """
     tools = read_tools(request.tools, is_nested=True)
     is_continued = is_prefilled(request.messages)
-    options = {"add_generation_prompt": not is_continued, "continue_final_message": is_continued}
     return Conversation(
         messages=conversation_messages(request.messages),
         tools=tools,
         callable_tools=tools,
         mode="auto" if tools else "none",
         reasoning_limit=reasoning_limit(request.think),
-        variables={**thinking_variables(request.think), **(options if is_continued else {})},
+        variables={**thinking_variables(request.think), **turn_variables(is_continued=is_continued)},
     )
 
 
@@ -80,12 +80,10 @@ def prompt_conversation(request: OllamaGenerateRequest, *, may_bring_template: b
     Raises:
         FieldError: It has one, and may not.
     """
-    if request.template and not may_bring_template:
-        raise FieldError("template", "is not allowed here: LLMSERVE_REQUEST_CHAT_TEMPLATE is off")
     system = [{"role": "system", "content": request.system}] if request.system else []
     return Conversation(
         messages=[*system, {"role": "user", "content": request.prompt}],
-        template=request.template or None,
+        template=template_of(request.template, is_allowed=may_bring_template, field="template"),
         reasoning_limit=reasoning_limit(request.think),
         variables=thinking_variables(request.think),
     )

@@ -11,15 +11,17 @@ from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
 from llmserve.errors import InputTooLongError
 from llmserve.server.apis.ollama.answers import Clock
-from llmserve.server.apis.ollama.contents import MODEL_ERRORS, answered
+from llmserve.server.apis.ollama.contents import answered
 from llmserve.server.apis.ollama.embeddings_schema import OllamaEmbeddingsRequest, OllamaEmbedRequest
 from llmserve.server.apis.ollama.models import OllamaModels
 from llmserve.server.error_shapes.ollama import OLLAMA
+from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
+from llmserve.server.trust.tenants import current_tenant
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.request_log import notes
+from llmserve.server.web.model_errors import MODEL_ERRORS
 
 _Inputs = Sequence[str | list[int]]
 
@@ -51,7 +53,6 @@ class EmbeddingsApi:
         request = parsed.value
         async with self._models.use_embedder(request.model, request.keep_alive) as used:
             clock.load_ended()
-            notes().model = used.entry.id
             vectors: list[orjson.Fragment] = []
             num_tokens = 0
             if request.input not in ((), ("",)):
@@ -83,7 +84,6 @@ class EmbeddingsApi:
         parsed = await exchange.read(OllamaEmbeddingsRequest)
         request = parsed.value
         async with self._models.use_embedder(request.model, request.keep_alive) as used:
-            notes().model = used.entry.id
             vector: object = []
             if request.prompt:
                 made = await self._embed(used.embedder, (request.prompt,), truncate=True, normalize=False)
@@ -103,7 +103,7 @@ class EmbeddingsApi:
 
         async def work(given: _Inputs) -> Embeddings:
             return await self._services.generation.until_stop(
-                embedder.embed(given, dimensions=dimensions, normalize=normalize)
+                embedder.embed(given, dimensions=dimensions, normalize=normalize, tenant=current_tenant())
             )
 
         try:

@@ -8,24 +8,13 @@ from typing import Any, Protocol
 
 from llmserve.engine import Engine
 from llmserve.server.conversation import Piece, Turn, TurnPlan, Words
+from llmserve.server.metrics import requests as metrics
 from llmserve.stream import Stream
-from llmserve.types import Completion, FinishReason, Timings, Usage
+from llmserve.types import Completion
 
 
-class Ended(Protocol):
-    """How an output ended."""
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """Why."""
-
-    @property
-    def usage(self) -> Usage:
-        """Token counts."""
-
-    @property
-    def timings(self) -> Timings:
-        """Durations."""
+class Ended(metrics.Ended, Protocol):
+    """How an output ended, and at which text."""
 
     @property
     def stop(self) -> str | None:

@@ -8,16 +8,9 @@ from typing import Any
 
 from llmserve.server.apis.openai.schema import MODEL
 from llmserve.server.web.endpoint import Content, Endpoint
+from llmserve.server.web.model_errors import MODEL_ERRORS
 from llmserve.server.web.parameters import Parameter, as_it_is
 
-MODEL_ERRORS: Mapping[int, str] = {
-    400: "The prompt is over the context length.",
-    404: "There is no such model.",
-    500: "The model failed to compute.",
-    502: "The model cannot be loaded.",
-    503: "The model is being loaded, or the queue is full; see `Retry-After`.",
-}
-"""Of what a model is needed for."""
 LOADED_ERRORS: Mapping[int, str] = {
     404: "There is no such model.",
     409: "The model is not loaded.",

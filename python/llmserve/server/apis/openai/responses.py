@@ -80,7 +80,7 @@ class ResponsesApi:
     def __init__(self, services: Services, store: ResponseStore) -> None:
         self._services = services
         self._store = store
-        self._background = Background(services.lifecycle, store)
+        self._background = Background(services.lifecycle, services.tracing, store)
 
     @_RESPONSES
     @without_version(_RESPONSES)

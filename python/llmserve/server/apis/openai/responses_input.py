@@ -13,6 +13,7 @@ from llmserve.server.conversation import Conversation
 from llmserve.server.conversation.messages import check_parts, template_of, variables_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
+from llmserve.server.web.field_kinds import text_in
 from llmserve.server.web.schema import kind_of, shown
 
 _PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
@@ -168,7 +169,7 @@ class _Items:
         self._append(message, where)
 
     def _call(self, item: Mapping[str, Any], where: str) -> None:
-        call_id, name = _text(item, "call_id", where), _text(item, "name", where)
+        call_id, name = text_in(item, "call_id", where), text_in(item, "name", where)
         function = {"name": name, "arguments": item.get("arguments")}
         self._called[call_id] = name
         last = self.messages[-1] if self.messages else None
@@ -180,7 +181,7 @@ class _Items:
         calls.append({"id": call_id, "type": "function", "function": function})
 
     def _result(self, item: Mapping[str, Any], where: str) -> None:
-        call_id = _text(item, "call_id", where)
+        call_id = text_in(item, "call_id", where)
         output = item.get("output")
         if not isinstance(output, str | list):
             raise FieldError(f"{where}.output", f"must be a string or an array, got {kind_of(output)}")
@@ -201,12 +202,3 @@ class _Items:
     def _taken_reasoning(self) -> dict[str, Any]:
         taken, self._reasoning = self._reasoning, []
         return {"reasoning_content": "".join(taken)} if taken else {}
-
-
-def _text(item: Mapping[str, Any], name: str, where: str) -> str:
-    value = item.get(name)
-    if value is None:
-        raise FieldError(f"{where}.{name}", "is required")
-    if not isinstance(value, str):
-        raise FieldError(f"{where}.{name}", f"must be a string, got {kind_of(value)}")
-    return value

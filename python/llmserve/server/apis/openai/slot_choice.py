@@ -20,7 +20,16 @@ def session_of_slot(
         return None
     if session is not None:
         raise FieldError("id_slot", "cannot be used with a session: choose one")
-    if fields.id_slot >= info.num_slots:
-        last = info.num_slots - 1
-        raise FieldError("id_slot", f"must be at most {last}, got {fields.id_slot}", limit=last)
+    check_slot(fields.id_slot, info.num_slots)
     return slot_session(fields.id_slot)
+
+
+def check_slot(number: int, num_slots: int) -> None:
+    """Refuses the number of a slot that a model does not have.
+
+    Raises:
+        FieldError: It does not have it.
+    """
+    if number >= num_slots:
+        last = num_slots - 1
+        raise FieldError("id_slot", f"must be at most {last}, got {number}", limit=last)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from llmserve.errors import QueueFullError
-from llmserve.server.apis.openai.contents import LOADED_ERRORS, MODEL_ERRORS, MODEL_QUERY, answered
+from llmserve.server.apis.openai.contents import LOADED_ERRORS, MODEL_QUERY, answered
+from llmserve.server.apis.openai.slot_choice import check_slot
 from llmserve.server.apis.openai.slots_schema import SlotRequest
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.models import Model
@@ -19,7 +20,8 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.parameters import Parameter, as_it_is, in_path
+from llmserve.server.web.model_errors import MODEL_ERRORS
+from llmserve.server.web.parameters import Parameter, as_it_is, in_path, one_of
 from llmserve.server.web.session_names import slot_session
 from llmserve.session import Session
 
@@ -34,17 +36,11 @@ _ID = in_path("id_slot", "The number of the slot, from 0.")
 _ACTIONS = ("save", "restore", "erase")
 
 
-def _read_action(text: str, name: str) -> str:
-    if text not in _ACTIONS:
-        raise FieldError(name, f"must be {' or '.join(_ACTIONS)}, got {text[:32]!a}")
-    return text
-
-
 _ACTION: Parameter[str, None] = Parameter(
     name="action",
     place="query",
     doc="What to do: `save`, `restore` or `erase`.",
-    read=_read_action,
+    read=one_of(_ACTIONS),
     default=None,
     schema={"type": "string", "enum": list(_ACTIONS)},
 )
@@ -139,8 +135,9 @@ class SlotsApi:
         action = _ACTION.of(scope)
         if action is None:
             raise FieldError("action", "is required")
+        number = _slot_number(_ID.of(scope))
         async with self._services.on_demand.use(parsed.value.model) as used:
-            number = _slot_number(_ID.of(scope), used.engine.info.num_slots)
+            check_slot(number, used.engine.info.num_slots)
             run = _erase if action == "erase" else self._with_file(action, parsed.value.filename, exchange)
             must_exist = action == "save"
             with self._services.sessions.call(
@@ -179,7 +176,7 @@ async def _erase(session: Session) -> dict[str, Any]:
     return {"n_erased": num_tokens}
 
 
-def _slot_number(text: str, num_slots: int) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) >= num_slots:
-        raise FieldError("id_slot", f"must be from 0 to {num_slots - 1}, got {text[:32]!a}")
+def _slot_number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise FieldError("id_slot", f"must be the number of a slot, got {text[:32]!a}")
     return int(text)

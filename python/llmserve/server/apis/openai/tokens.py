@@ -8,7 +8,7 @@ from typing import Any
 
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
-from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered
+from llmserve.server.apis.openai.contents import answered
 from llmserve.server.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models.on_demand import UsedHandle
@@ -18,6 +18,7 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.model_errors import MODEL_ERRORS
 
 MAX_PIECES = 10_000
 """Maximum number of tokens whose texts are given: each is a call of its own."""
