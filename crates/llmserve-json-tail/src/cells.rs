@@ -19,13 +19,44 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    pub(super) fn of_one(pattern: String, place: usize) -> Self {
+    fn of_one(pattern: String, place: usize) -> Self {
         Self { pattern, of: vec![place], is_united: false }
     }
 }
 
+/// The names of all patterns, told apart as far as they are small enough for it. `excludes` says of places of two
+/// patterns whether no name matches both.
+pub(super) fn told_apart(patterns: &[&str], excludes: impl Fn(usize, usize) -> bool) -> Vec<Cell> {
+    let mut all = Vec::new();
+    for group in groups(patterns.len(), excludes) {
+        if let [alone] = group[..] {
+            all.push(Cell::of_one(patterns[alone].to_owned(), alone));
+            continue;
+        }
+        let own: Vec<&str> = group.iter().map(|&place| patterns[place]).collect();
+        let place_of = |cell: Cell| Cell { of: cell.of.iter().map(|&place| group[place]).collect(), ..cell };
+        match cells(&own) {
+            Some(cells) => all.extend(cells.into_iter().map(place_of)),
+            None => all.push(place_of(united(&own))),
+        }
+    }
+    all
+}
+
+/// Places of patterns, together where they may match the same names.
+fn groups(num_patterns: usize, excludes: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for place in 0..num_patterns {
+        let is_near = |group: &Vec<usize>| group.iter().any(|&other| !excludes(place, other));
+        let (near, mut far): (Vec<_>, Vec<_>) = groups.into_iter().partition(is_near);
+        far.push(near.into_iter().flatten().chain([place]).collect());
+        groups = far;
+    }
+    groups
+}
+
 /// The names of several patterns, told apart; `None` if that is too much.
-pub(super) fn cells(patterns: &[&str]) -> Option<Vec<Cell>> {
+fn cells(patterns: &[&str]) -> Option<Vec<Cell>> {
     if patterns.len() > MAX_PATTERNS {
         return None;
     }
@@ -64,10 +95,10 @@ fn is_large(pattern: &str, sent: &[&str]) -> bool {
     pattern.len() > MAX_BYTES && !sent.contains(&pattern)
 }
 
-/// One cell for the names of all patterns at `places`. Each such name is treated as if all of them matched.
-pub(super) fn united(patterns: &[&str], places: &[usize]) -> Cell {
-    let branches: Vec<String> = places.iter().map(|&place| format!("(?:{})", patterns[place])).collect();
-    Cell { pattern: branches.join("|"), of: places.to_vec(), is_united: true }
+/// One cell for the names of all patterns. Each such name is treated as if all of them matched.
+fn united(patterns: &[&str]) -> Cell {
+    let branches: Vec<String> = patterns.iter().map(|pattern| format!("(?:{pattern})")).collect();
+    Cell { pattern: branches.join("|"), of: (0..patterns.len()).collect(), is_united: true }
 }
 
 /// A pattern for the names that match none of the patterns; `None` if that is not known.
@@ -112,6 +143,16 @@ mod tests {
             cells.iter().map(|cell| (&*cell.pattern, &*cell.of)).collect::<Vec<_>>(),
             [("^a", &[0][..]), ("^b", &[1])]
         );
+    }
+
+    #[test]
+    fn patterns_too_large_to_be_told_apart_are_united() {
+        let excludes = |one: usize, other: usize| one == 1 || other == 1;
+        let cells = told_apart(&["^.*$", "^$", "additionalProperties"], excludes);
+        let of: Vec<_> = cells.iter().map(|cell| (&cell.of[..], cell.is_united)).collect();
+        assert_eq!(of, [(&[1][..], false), (&[0, 2], true)]);
+        let table = Automaton::of_search(&cells[1].pattern).unwrap();
+        assert!(table.matches("a") && table.matches("\nadditionalProperties"));
     }
 
     #[test]

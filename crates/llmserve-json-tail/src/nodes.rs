@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::apart::Apart;
 use super::budget::Budget;
-use super::cells::{Cell, cells, united};
+use super::cells::{Cell, told_apart};
 use super::combination::Combination;
 use super::combine::combinations;
 use super::error::SchemaError;
@@ -227,7 +227,13 @@ impl Builder<'_> {
             return as_sent();
         }
         if !self.cells.contains_key(patterns) {
-            let cells = self.cells_of(patterns);
+            let texts: Vec<&str> = patterns.iter().map(|&id| self.patterns.sent(id)).collect();
+            let table = |place: usize| self.patterns.table(patterns[place]);
+            let excludes = |one: usize, other: usize| {
+                table(one).zip(table(other)).is_some_and(|(one, other)| one.excludes(other))
+            };
+            let cells = told_apart(&texts, excludes);
+            self.is_cut |= cells.iter().any(|cell| cell.is_united);
             self.cells.insert(patterns.to_vec(), cells);
         }
         let mut apart = Vec::new();
@@ -246,46 +252,6 @@ impl Builder<'_> {
         let text = serde_json::from_slice::<String>(&name.quoted);
         let table = self.patterns.table(pattern);
         table.zip(text.ok()).is_none_or(|(table, text)| table.matches(&text))
-    }
-
-    /// The cells of each group of patterns that may match the same names.
-    fn cells_of(&mut self, patterns: &[PatternId]) -> Vec<Cell> {
-        let texts: Vec<&str> = patterns.iter().map(|&id| self.patterns.sent(id)).collect();
-        let mut all = Vec::new();
-        for group in self.groups(patterns) {
-            if let [alone] = group[..] {
-                all.push(Cell::of_one(texts[alone].to_owned(), alone));
-                continue;
-            }
-            let own: Vec<&str> = group.iter().map(|&place| texts[place]).collect();
-            match cells(&own) {
-                Some(cells) => all.extend(cells.into_iter().map(|cell| Cell {
-                    of: cell.of.into_iter().map(|place| group[place]).collect(),
-                    ..cell
-                })),
-                None => {
-                    self.is_cut = true;
-                    all.push(united(&texts, &group));
-                }
-            }
-        }
-        all
-    }
-
-    /// Places of patterns, together where they may match the same names.
-    fn groups(&self, patterns: &[PatternId]) -> Vec<Vec<usize>> {
-        let table = |place: usize| self.patterns.table(patterns[place]);
-        let excludes = |one: usize, other: usize| {
-            table(one).zip(table(other)).is_some_and(|(one, other)| one.excludes(other))
-        };
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        for place in 0..patterns.len() {
-            let (near, mut far): (Vec<Vec<usize>>, Vec<Vec<usize>>) =
-                groups.into_iter().partition(|group| group.iter().any(|&other| !excludes(place, other)));
-            far.push(near.into_iter().flatten().chain([place]).collect());
-            groups = far;
-        }
-        groups
     }
 }
 
