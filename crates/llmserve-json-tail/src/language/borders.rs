@@ -168,16 +168,18 @@ fn one_character(expression: &Hir) -> Option<ClassUnicode> {
             let c = chars.next().filter(|_| chars.as_str().is_empty())?;
             Some(ClassUnicode::new([ClassUnicodeRange::new(c, c)]))
         }
-        _ => None,
+        HirKind::Empty
+        | HirKind::Class(_)
+        | HirKind::Look(_)
+        | HirKind::Repetition(_)
+        | HirKind::Capture(_)
+        | HirKind::Concat(_)
+        | HirKind::Alternation(_) => None,
     }
 }
 
 fn parts(expression: &Hir) -> Vec<Hir> {
-    match expression.kind() {
-        HirKind::Concat(parts) => parts.clone(),
-        HirKind::Empty => Vec::new(),
-        _ => vec![expression.clone()],
-    }
+    if let HirKind::Concat(parts) = expression.kind() { parts.clone() } else { vec![expression.clone()] }
 }
 
 /// The parts from the beginning of the text on.
@@ -226,12 +228,12 @@ fn write(expression: &Hir, out: &mut String) -> Option<()> {
         HirKind::Repetition(repetition) => {
             in_brackets(&repetition.sub, out)?;
             let max = repetition.max.map_or_else(String::new, |max| max.to_string());
-            out.push_str(&format!("{{{},{max}}}", repetition.min));
+            out.extend(["{", &repetition.min.to_string(), ",", &max, "}"]);
         }
         HirKind::Capture(capture) => in_brackets(&capture.sub, out)?,
-        HirKind::Concat(parts) => parts.iter().try_for_each(|part| match part.kind() {
-            HirKind::Alternation(_) => in_brackets(part, out),
-            _ => write(part, out),
+        HirKind::Concat(parts) => parts.iter().try_for_each(|part| {
+            let is_choice = matches!(part.kind(), HirKind::Alternation(_));
+            if is_choice { in_brackets(part, out) } else { write(part, out) }
         })?,
         HirKind::Alternation(branches) => {
             for (place, branch) in branches.iter().enumerate() {
