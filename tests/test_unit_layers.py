@@ -27,7 +27,7 @@ LAYERS = (
     {"metrics"},
     {"api_keys", "addresses", "attribute_docs", "callbacks", "download", "lifecycle", "refusals"},
     {"machine", "model_header"},
-    {"model_files"},
+    {"model_files", "model_kinds"},
     {"rpc_counters", "signals", "stale_files"},
     {"workers"},
     {"spelling", "start_error", "units"},

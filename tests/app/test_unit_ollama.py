@@ -13,7 +13,7 @@ from llmserve.server.apis.ollama.answers import chat_part
 from llmserve.server.apis.ollama.convert import (
     chat_conversation,
     sampling_params,
-    thinking_variables,
+    think_variables,
 )
 from llmserve.server.apis.ollama.names import listed, match
 from llmserve.server.apis.ollama.parts import Parts
@@ -185,13 +185,13 @@ def test_a_last_message_of_the_assistant_is_continued() -> None:
 
 
 def test_thinking() -> None:
-    assert thinking_variables(None) == {}
-    assert thinking_variables("high") == {
+    assert think_variables(None) == {}
+    assert think_variables("high") == {
         "enable_thinking": True,
         "thinking": True,
         "reasoning_effort": "high",
     }
-    assert thinking_variables(False)["enable_thinking"] is False
+    assert think_variables(False)["enable_thinking"] is False
     off, free = (chat_conversation(chat(messages=[USER], think=think)) for think in (False, None))
     assert (off.reasoning_limit.max_tokens, free.reasoning_limit.max_tokens) == (0, None)
     assert thinks("{% if enable_thinking %}a{% endif %}")

@@ -34,15 +34,15 @@ def check_parts(content: Any, where: str) -> None:
             raise FieldError(f"{name}.text", f"must be a string, got {kind_of(text)}")
 
 
-def template_of(given: str | None, *, is_allowed: bool) -> str | None:
-    """The chat template that a request brings; an empty one is none.
+def template_of(given: str | None, field: str = "chat_template", *, is_allowed: bool) -> str | None:
+    """The chat template that a request brings in `field`; an empty one is none.
 
     Raises:
         FieldError: The server does not allow any.
     """
     if given and not is_allowed:
         setting = "LLMSERVE_REQUEST_CHAT_TEMPLATE"
-        raise FieldError("chat_template", f"is not allowed here: {setting} is off")
+        raise FieldError(field, f"is not allowed here: {setting} is off")
     return given or None
 
 
@@ -55,6 +55,15 @@ def variables_of(given: Mapping[str, Any], effort: str | None) -> dict[str, Any]
         return dict(given)
     known: dict[str, Any] = {"reasoning_effort": effort}
     if effort == "none":
-        # The variables by which templates of reasoning models turn it off.
-        known |= {"enable_thinking": False, "thinking": False}
+        known |= thinking_variables(thinks=False)
     return {**known, **given}
+
+
+def thinking_variables(*, thinks: bool) -> dict[str, bool]:
+    """The variables by which templates of reasoning models turn it on or off."""
+    return {"enable_thinking": thinks, "thinking": thinks}
+
+
+def turn_options(*, continues: bool) -> dict[str, bool]:
+    """The options of a template for a turn that begins, or that continues the last message."""
+    return {"add_generation_prompt": False, "continue_final_message": True} if continues else {}

@@ -115,7 +115,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     prompt = await _prompt(engine, conversation, messages, in_template)
     plan = TurnPlan(
         prompt=prompt,
-        truncated=await _truncated(engine, prompt, conversation.max_prompt_tokens),
+        tokens=await _truncated(engine, prompt, conversation.max_prompt_tokens),
         params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
         tools=conversation.callable_tools,
         mode=conversation.mode,
@@ -203,17 +203,18 @@ async def _priced(
     return prices, arguments
 
 
-def check_plan(plan: TurnPlan, field: str) -> None:
+def check_plan(plan: TurnPlan, field: str, *, has_choice: bool = True) -> None:
     """Refuses a document that cannot be told from a call; `field` is the one that asks for the document.
+
+    `has_choice` says whether the dialect has a `tool_choice`.
 
     Raises:
         FieldError: A document and a call of this model both begin with a brace.
     """
     if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
+        other, advice = ("tool_choice auto", ". Use required or none") if has_choice else ("tools", "")
         raise FieldError(
-            field,
-            "cannot be used with tool_choice auto here: this model's tool calls are JSON too. "
-            "Use required or none",
+            field, f"cannot be used with {other} here: this model's tool calls are JSON too{advice}"
         )
 
 

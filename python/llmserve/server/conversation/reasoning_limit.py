@@ -26,3 +26,5 @@ class ReasoningLimit:
 
 
 NO_LIMIT = ReasoningLimit()
+NO_REASONING = ReasoningLimit(0, "")
+"""Closes reasoning at once and without a word, where a template has nothing to turn it off with."""

@@ -9,6 +9,7 @@ from typing import Any
 from llmserve.server.conversation.json_formats import schema_text
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.refusals import FieldError
+from llmserve.server.web.field_kinds import read_object, required_text
 from llmserve.server.web.names import Names
 from llmserve.server.web.schema import kind_of, shown
 
@@ -55,9 +56,7 @@ def _tool(tool: Mapping[str, Any], where: str, *, is_nested: bool) -> Tool:
     function = tool
     if "function" in tool:
         where = f"{where}.function"
-        function = tool["function"]
-        if not isinstance(function, dict):
-            raise FieldError(where, f"must be an object, got {kind_of(function)}")
+        function = read_object(tool["function"], where)
     elif is_nested and "name" not in tool:
         raise FieldError(f"{where}.function", "is required")
     if function.get("input_schema") is not None:
@@ -72,19 +71,11 @@ def read_function(function: Mapping[str, Any], where: str, schema_field: str) ->
         FieldError: A field is wrong.
     """
     return Tool(
-        name=_name(function.get("name"), f"{where}.name"),
+        name=_NAMES.check(required_text(function, "name", where), f"{where}.name"),
         description=_description(function.get("description"), f"{where}.description"),
         parameters=_parameters(function.get(schema_field), f"{where}.{schema_field}"),
         parameters_field=f"{where}.{schema_field}",
     )
-
-
-def _name(name: Any, where: str) -> str:
-    if name is None:
-        raise FieldError(where, "is required")
-    if not isinstance(name, str):
-        raise FieldError(where, f"must be a string, got {kind_of(name)}")
-    return _NAMES.check(name, where)
 
 
 def _description(description: Any, where: str) -> str | None:
@@ -96,12 +87,11 @@ def _description(description: Any, where: str) -> str | None:
 def _parameters(parameters: Any, where: str) -> dict[str, Any] | None:
     if parameters is None:
         return None
-    if not isinstance(parameters, dict):
-        raise FieldError(where, f"must be an object, got {kind_of(parameters)}")
-    if parameters.get("type", "object") != "object":
+    schema = read_object(parameters, where)
+    if schema.get("type", "object") != "object":
         raise FieldError(f"{where}.type", "must be object")
-    schema_text(parameters, where)
-    return parameters
+    schema_text(schema, where)
+    return schema
 
 
 def choose_tools(tools: tuple[Tool, ...], choice: Any) -> tuple[ToolMode, tuple[Tool, ...]]:
@@ -146,7 +136,16 @@ def _named(tools: tuple[Tool, ...], choice: Mapping[str, Any], where: str) -> To
         raise FieldError(f"{where}.type", "must be function")
     function = choice.get("function", choice)
     name = function.get("name") if isinstance(function, dict) else None
+    return tool_named(tools, name, f"{where}.function.name")
+
+
+def tool_named(tools: tuple[Tool, ...], name: object, field: str) -> Tool:
+    """The tool whose name is the value of `field`.
+
+    Raises:
+        FieldError: There is none.
+    """
     for tool in tools:
         if tool.name == name:
             return tool
-    raise FieldError(f"{where}.function.name", f"must be the name of a tool, got {shown(name)}")
+    raise FieldError(field, f"must be the name of a tool, got {shown(name)}")

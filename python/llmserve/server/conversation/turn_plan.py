@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from llmserve.chat import ChatPrompt
+from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation.reasoning import ReasoningTags
 from llmserve.server.conversation.reasoning_limit import NO_LIMIT, ReasoningLimit
@@ -42,8 +43,8 @@ class TurnPlan:
     """What a turn may contain."""
 
     prompt: ChatPrompt
-    truncated: list[int] | None = None
-    """The tokens that are left of the prompt, if the client has it truncated."""
+    tokens: list[int] | None = None
+    """The tokens to compute in place of the prompt's own: its last ones, or earlier ones before them."""
     params: SamplingParams
     """Parameters of the answer, with its constraint. The seed must be set."""
     tools: tuple[Tool, ...] = ()
@@ -67,6 +68,10 @@ class TurnPlan:
     at_end: bool = False
     """The output is wanted as a whole."""
     session: Session | None = None
+
+    async def prompt_tokens(self, engine: Engine) -> list[int]:
+        """The tokens that the turn answers."""
+        return await engine.tokenize(self.prompt) if self.tokens is None else self.tokens
 
     @property
     def must_answer(self) -> bool:

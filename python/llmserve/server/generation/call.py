@@ -14,6 +14,7 @@ from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.metrics import Ended
 from llmserve.server.models import Model, SessionCall
 from llmserve.stream import Stream
+from llmserve.types import ModelInfo
 
 
 class Running(Protocol):
@@ -36,6 +37,11 @@ class Running(Protocol):
 
     def observe(self, on_output: Callable[[], object]) -> None:
         """Has a function called whenever new tokens are received."""
+
+
+def is_context_full(ended: Ended, info: ModelInfo) -> bool:
+    """Whether an output was cut off because the context had no room for more."""
+    return ended.finish_reason != "stop" and ended.usage.total_tokens >= info.context_length
 
 
 R = TypeVar("R", bound=Running)

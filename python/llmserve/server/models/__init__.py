@@ -1,9 +1,9 @@
 """The models: which are loaded, for whom, and when they are unloaded."""
 
+from llmserve.server.model_kinds import ModelKind
 from llmserve.server.models.catalogue import Catalogue
 from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.kept_sessions import KeptSessions
-from llmserve.server.models.kinds import ModelKind
 from llmserve.server.models.loading import LoadTicket
 from llmserve.server.models.memory_limit import MemoryLimit
 from llmserve.server.models.model import IDLE_PIN, Model

@@ -13,9 +13,10 @@ from typing import Literal
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
+from llmserve.server.model_kinds import EmbedderKind, ModelKind
 from llmserve.server.models.catalogue import Catalogue
 from llmserve.server.models.entries import CatalogueEntry
-from llmserve.server.models.kinds import EmbedderKind, FileKinds, ModelKind, kind_of
+from llmserve.server.models.kinds import FileKinds, kind_of
 from llmserve.server.models.loading import LoadTicket
 from llmserve.server.models.model import IDLE_PIN, Model
 from llmserve.server.models.registry import Registry

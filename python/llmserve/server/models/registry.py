@@ -16,9 +16,10 @@ from llmserve.engine import Engine
 from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.server.callbacks import call_all
+from llmserve.server.model_kinds import ModelKind
 from llmserve.server.models.drafting import start_drafting
 from llmserve.server.models.ids import NameOf, new_ids, pass_id_on, take_id
-from llmserve.server.models.kinds import ModelKind, kind_of
+from llmserve.server.models.kinds import kind_of
 from llmserve.server.models.loading import LoadTicket, SharedLoad
 from llmserve.server.models.memory import kv_bytes
 from llmserve.server.models.model import Model, ModelState

@@ -38,6 +38,23 @@ def read_text(value: Any, name: str) -> str:
     return value
 
 
+def required_text(values: Mapping[str, Any], field: str, where: str) -> str:
+    """The text of a field that the object at `where` must have; it may be empty."""
+    name, value = f"{where}.{field}", values.get(field)
+    if value is None:
+        raise FieldError(name, "is required")
+    if not isinstance(value, str):
+        raise FieldError(name, f"must be a string, got {kind_of(value)}")
+    return value
+
+
+def read_text_or_array(value: Any, name: str) -> str | list[Any]:
+    """A text, or an array of what is checked later."""
+    if not isinstance(value, str | list):
+        raise FieldError(name, f"must be a string or an array, got {kind_of(value)}")
+    return value
+
+
 def read_texts(value: Any, name: str) -> tuple[str, ...]:
     """A string, or an array of strings."""
     if isinstance(value, str):

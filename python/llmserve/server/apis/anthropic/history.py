@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.field_kinds import read_object
-from llmserve.server.web.schema import kind_of, shown
+from llmserve.server.web.field_kinds import read_object, read_text_or_array, required_text
+from llmserve.server.web.schema import shown
 
 # Of Claude Code, before the system message; it differs in each request, which no prefix cache survives.
 _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*\n?")
@@ -56,7 +56,7 @@ def history_of(request: MessagesRequest) -> History:
 
 
 def _system_text(system: Any) -> str:
-    blocks = _blocks(system or "", "system", ("text",))
+    blocks = _blocks(list(system) if isinstance(system, tuple) else system or "", "system", ("text",))
     texts = [_BILLING.sub("", _text(block, where)) for block, where in blocks]
     return "\n".join(filter(None, texts))
 
@@ -104,7 +104,7 @@ class _Reading:
         if block["type"] == "text":
             message["content"] += _text(block, place)
         elif block["type"] == "thinking":
-            thought = _string(block, "thinking", place)
+            thought = required_text(block, "thinking", place)
             message["reasoning_content"] = message.get("reasoning_content", "") + thought
         elif block["type"] == "tool_use":
             self._call(message, block, place)
@@ -116,7 +116,7 @@ class _Reading:
         return self.messages[-1]
 
     def _call(self, message: dict[str, Any], block: Mapping[str, Any], place: str) -> None:
-        call_id, name = _string(block, "id", place), _string(block, "name", place)
+        call_id, name = required_text(block, "id", place), required_text(block, "name", place)
         arguments = read_object(block.get("input", {}), f"{place}.input")
         self._called[call_id] = name
         calls = message.setdefault("tool_calls", [])
@@ -125,7 +125,7 @@ class _Reading:
         calls.append({"id": call_id, "type": "function", "function": function})
 
     def _result(self, block: Mapping[str, Any], place: str) -> None:
-        call_id = _string(block, "tool_use_id", place)
+        call_id = required_text(block, "tool_use_id", place)
         content = block.get("content") or ""
         parts = _blocks(content, f"{place}.content", ("text",))
         text = "\n".join(_text(part, where) for part, where in parts)
@@ -139,12 +139,11 @@ class _Reading:
 
 def _blocks(content: Any, where: str, kinds: tuple[str, ...]) -> Iterator[tuple[Mapping[str, Any], str]]:
     """The blocks of content, with their places in the request."""
-    if isinstance(content, str):
-        yield {"type": "text", "text": content}, where
+    given = read_text_or_array(content, where)
+    if isinstance(given, str):
+        yield {"type": "text", "text": given}, where
         return
-    if not isinstance(content, list | tuple):
-        raise FieldError(where, f"must be a string or an array of blocks, got {kind_of(content)}")
-    for index, item in enumerate(content):
+    for index, item in enumerate(given):
         place = f"{where}[{index}]"
         block = read_object(item, place)
         if (kind := block.get("type")) not in kinds:
@@ -160,13 +159,4 @@ def _or(names: tuple[str, ...]) -> str:
 
 
 def _text(block: Mapping[str, Any], place: str) -> str:
-    return _string(block, "text", place)
-
-
-def _string(block: Mapping[str, Any], name: str, place: str) -> str:
-    value = block.get(name)
-    if value is None:
-        raise FieldError(f"{place}.{name}", "is required")
-    if not isinstance(value, str):
-        raise FieldError(f"{place}.{name}", f"must be a string, got {kind_of(value)}")
-    return value
+    return required_text(block, "text", place)

@@ -14,6 +14,7 @@ from llmserve.server.error_shapes.anthropic import ANTHROPIC, DIALECT
 from llmserve.server.fields.sampling import with_defaults
 from llmserve.server.generation import turns
 from llmserve.server.services import Services
+from llmserve.server.web.declared_errors import GENERATION_ERRORS, MODEL_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint, json_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import wire_name
@@ -43,9 +44,7 @@ _MESSAGE = Content(
     },
 )
 
-_MODEL_ERRORS: Mapping[int, str] = {
-    404: "There is no such model.",
-    502: "The model cannot be loaded.",
+_BUSY: Mapping[int, str] = {
     503: "The model is being loaded; see `Retry-After`.",
     529: "The queue is full; see `Retry-After`.",
 }
@@ -69,12 +68,7 @@ class MessagesApi:
         ),
         body=MessagesRequest,
         responses={200: _MESSAGE},
-        errors={
-            **_MODEL_ERRORS,
-            400: "The prompt is over the context length.",
-            409: "Another client cancelled the calls of the session.",
-            500: "The model failed to compute.",
-        },
+        errors={**GENERATION_ERRORS, **_BUSY},
         parameters=[SESSION],
     )
     async def create(self, exchange: Exchange) -> None:
@@ -110,7 +104,7 @@ class MessagesApi:
         ),
         body=MessagesRequest,
         responses={200: Content("The count.", json_of(TokenCount))},
-        errors=_MODEL_ERRORS,
+        errors={**{status: MODEL_ERRORS[status] for status in (404, 502)}, **_BUSY},
     )
     async def count(self, exchange: Exchange) -> None:
         """`POST /v1/messages/count_tokens`."""
@@ -119,5 +113,5 @@ class MessagesApi:
         conversation, params = conversation_of(request), params_of(request)
         async with self._services.on_demand.use(request.model) as used:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=False)
-            count = len(await used.engine.tokenize(plan.prompt))
+            count = len(await plan.prompt_tokens(used.engine))
         await exchange.send_json({"input_tokens": count}, headers=answer_headers(parsed.unknown))

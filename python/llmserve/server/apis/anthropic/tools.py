@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmserve.server.apis.anthropic.schema import MessagesRequest
-from llmserve.server.conversation.tool_choice import distinct_tools, read_function
+from llmserve.server.conversation.tool_choice import distinct_tools, read_function, tool_named
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import shown
@@ -37,18 +37,11 @@ def choose_tools(request: MessagesRequest, tools: tuple[Tool, ...]) -> tuple[Too
     """
     choice = request.tool_choice
     if choice.type == "tool":
-        return "required", (_named(tools, choice.name),)
+        if choice.name is None:
+            raise FieldError("tool_choice.name", "is required")
+        return "required", (tool_named(tools, choice.name, "tool_choice.name"),)
     if choice.type == "any" and not tools:
         raise FieldError("tool_choice", "is any, but there are no tools")
     if choice.type == "none" or not tools:
         return "none", tools
     return ("required" if choice.type == "any" else "auto"), tools
-
-
-def _named(tools: tuple[Tool, ...], name: str | None) -> Tool:
-    if name is None:
-        raise FieldError("tool_choice.name", "is required")
-    for tool in tools:
-        if tool.name == name:
-            return tool
-    raise FieldError("tool_choice.name", f"must be the name of a tool, got {shown(name)}")

@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from llmserve.server.web.declared_errors import COMPLETION_ERRORS, MODEL_ERRORS
 from llmserve.server.web.endpoint import Content
 
-MODEL_ERRORS: Mapping[int, str] = {
-    400: "A field is wrong, or the prompt is over the context length.",
-    404: "There is no such model.",
-    500: "The model failed to compute.",
-    502: "The model cannot be loaded.",
-    503: "The model is being loaded, or the queue is full; see `Retry-After`.",
-}
-"""Of what a model is needed for."""
 GENERATION_ERRORS: Mapping[int, str] = {
-    **MODEL_ERRORS,
-    409: "Another client cancelled the calls of the session, or what keeps the model is not the client.",
-    410: "The session has expired; the next call begins it anew.",
+    **COMPLETION_ERRORS,
+    409: f"{COMPLETION_ERRORS[409]} Or the model stays loaded for the server's start.",
 }
 CHANGE_ERRORS: Mapping[int, str] = {
     400: "The name is not one of a model that can be downloaded.",
     403: "The server has no folder of models, or the model is not in it.",
-    404: "There is no such model.",
+    404: MODEL_ERRORS[404],
     409: "The model stays loaded for the server's start.",
     500: "The files cannot be changed.",
     503: "The model is being loaded.",

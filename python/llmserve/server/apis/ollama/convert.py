@@ -13,7 +13,13 @@ from llmserve.server.apis.ollama.schema import (
     OllamaRequest,
 )
 from llmserve.server.conversation import Conversation, ReasoningLimit
-from llmserve.server.conversation.reasoning_limit import NO_LIMIT
+from llmserve.server.conversation.messages import (
+    template_of,
+    thinking_variables,
+    turn_options,
+    variables_of,
+)
+from llmserve.server.conversation.reasoning_limit import NO_LIMIT, NO_REASONING
 from llmserve.server.conversation.tool_choice import read_tools
 from llmserve.server.fields import sampling
 from llmserve.server.refusals import FieldError
@@ -40,19 +46,16 @@ def sampling_params(request: OllamaRequest) -> SamplingParams:
     )
 
 
-def thinking_variables(think: bool | str | None) -> dict[str, Any]:
+def think_variables(think: bool | str | None) -> dict[str, Any]:
     """The variables by which chat templates turn reasoning on or off."""
     if think is None:
         return {}
-    on = {"enable_thinking": bool(think), "thinking": bool(think)}
-    if isinstance(think, str):
-        return {**on, "reasoning_effort": think}
-    return on if think else {**on, "reasoning_effort": "none"}
+    effort = think if isinstance(think, str) else None if think else "none"
+    return variables_of(thinking_variables(thinks=bool(think)), effort)
 
 
-def reasoning_limit(think: bool | str | None) -> ReasoningLimit:
-    """Reasoning that is off is closed at once where a template has nothing to turn it off with."""
-    return ReasoningLimit(0, "") if think is False else NO_LIMIT
+def _limit(think: bool | str | None) -> ReasoningLimit:
+    return NO_REASONING if think is False else NO_LIMIT
 
 
 def chat_conversation(request: OllamaChatRequest) -> Conversation:
@@ -62,15 +65,16 @@ def chat_conversation(request: OllamaChatRequest) -> Conversation:
         FieldError: A message or a tool is wrong.
     """
     tools = read_tools(request.tools, is_nested=True)
-    is_continued = is_prefilled(request.messages)
-    options = {"add_generation_prompt": not is_continued, "continue_final_message": is_continued}
     return Conversation(
         messages=conversation_messages(request.messages),
         tools=tools,
         callable_tools=tools,
         mode="auto" if tools else "none",
-        reasoning_limit=reasoning_limit(request.think),
-        variables={**thinking_variables(request.think), **(options if is_continued else {})},
+        reasoning_limit=_limit(request.think),
+        variables={
+            **think_variables(request.think),
+            **turn_options(continues=is_prefilled(request.messages)),
+        },
     )
 
 
@@ -80,12 +84,10 @@ def prompt_conversation(request: OllamaGenerateRequest, *, may_bring_template: b
     Raises:
         FieldError: It has one, and may not.
     """
-    if request.template and not may_bring_template:
-        raise FieldError("template", "is not allowed here: LLMSERVE_REQUEST_CHAT_TEMPLATE is off")
     system = [{"role": "system", "content": request.system}] if request.system else []
     return Conversation(
         messages=[*system, {"role": "user", "content": request.prompt}],
-        template=request.template or None,
-        reasoning_limit=reasoning_limit(request.think),
-        variables=thinking_variables(request.think),
+        template=template_of(request.template, "template", is_allowed=may_bring_template),
+        reasoning_limit=_limit(request.think),
+        variables=think_variables(request.think),
     )

@@ -11,11 +11,12 @@ from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
 from llmserve.errors import InputTooLongError
 from llmserve.server.apis.ollama.answers import Clock
-from llmserve.server.apis.ollama.contents import MODEL_ERRORS, answered
+from llmserve.server.apis.ollama.contents import answered
 from llmserve.server.apis.ollama.embeddings_schema import OllamaEmbeddingsRequest, OllamaEmbedRequest
 from llmserve.server.apis.ollama.models import OllamaModels
 from llmserve.server.error_shapes.ollama import OLLAMA
 from llmserve.server.services import Services
+from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers

@@ -16,7 +16,7 @@ from llmserve.server.apis.ollama.outputs import ChatOutput, Output, PromptOutput
 from llmserve.server.apis.ollama.parts import Parts
 from llmserve.server.apis.ollama.schema import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from llmserve.server.apis.ollama.thinking import check_thinking
-from llmserve.server.conversation import Conversation, TurnPlan
+from llmserve.server.conversation import Conversation, TurnPlan, check_plan
 from llmserve.server.error_shapes.ollama import DIALECT, OLLAMA
 from llmserve.server.fields.sampling import with_defaults
 from llmserve.server.generation import Call, Running, raw_text, turns
@@ -168,10 +168,7 @@ class GenerationApi:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
         except FieldError as error:
             raise FieldError("template", error.reason) if error.field == "chat_template" else error from None
-        if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
-            raise FieldError(
-                "format", "cannot be used with tools here: this model's tool calls are JSON, too"
-            )
+        check_plan(plan, "format", has_choice=False)
         return plan
 
     async def _send(

@@ -11,7 +11,12 @@ from llmserve.server.refusals import UnknownModelError
 
 LATEST = "latest"
 
-_PREFIX = re.compile(r"(?:https?://)?(?:hf\.co/|huggingface\.co/|registry\.ollama\.ai/)|hf:", re.IGNORECASE)
+HUB = r"(?:https?://)?(?:hf\.co|huggingface\.co)/"
+"""A regular expression: the address of Hugging Face's Hub."""
+HUB_SHORT = "hf:"
+"""What llmserve's own commands write for it."""
+
+_PREFIX = re.compile(rf"{HUB}|(?:https?://)?registry\.ollama\.ai/|{HUB_SHORT}", re.IGNORECASE)
 _QUANTIZATION = re.compile(
     r"[-._]((?:UD-)?(?:I?Q\d\w*|TQ\d_\d|BF16|F16|F32|MXFP4\w*))$",
     re.IGNORECASE,

@@ -4,32 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from llmserve.engine import Engine
-from llmserve.server.conversation import Piece, Turn, TurnPlan, Words
+from llmserve.server.conversation import Piece, Turn, TurnEnd, TurnPlan, Words
 from llmserve.stream import Stream
-from llmserve.types import Completion, FinishReason, Timings, Usage
+from llmserve.types import Completion
 
-
-class Ended(Protocol):
-    """How an output ended."""
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """Why."""
-
-    @property
-    def usage(self) -> Usage:
-        """Token counts."""
-
-    @property
-    def timings(self) -> Timings:
-        """Durations."""
-
-    @property
-    def stop(self) -> str | None:
-        """The stop string that ended it."""
+Ended: TypeAlias = TurnEnd | Completion
+"""How an output ended."""
 
 
 class Output(Protocol):
@@ -103,7 +86,7 @@ async def going_on(engine: Engine, plan: TurnPlan, context: Sequence[int] | None
     """The plan of a turn that comes after the tokens of an earlier one."""
     if not context:
         return plan
-    ids = await engine.tokenize(plan.prompt)
+    ids = await plan.prompt_tokens(engine)
     if ids[:1] == [engine.info.bos_token]:
-        del ids[0]
-    return replace(plan, truncated=[*context, *ids])
+        ids = ids[1:]
+    return replace(plan, tokens=[*context, *ids])

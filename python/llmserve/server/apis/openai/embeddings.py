@@ -10,12 +10,13 @@ from typing import Any
 from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
 from llmserve.server.apis.openai import embeddings_convert as convert
-from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered
+from llmserve.server.apis.openai.contents import answered
 from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, EmbeddingsRequest
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.prompts.mixed import plain_prompt
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
+from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers

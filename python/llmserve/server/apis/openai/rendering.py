@@ -6,12 +6,13 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.completion_choice import Choice
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
-from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered
+from llmserve.server.apis.openai.contents import answered
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
 from llmserve.server.conversation import TurnPlan
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.services import Services
+from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
@@ -62,7 +63,7 @@ class RenderingApi:
         parsed = await exchange.read(ChatRequest)
         async with self._services.on_demand.use(parsed.value.model) as used:
             plan = await self._plan(used, parsed.value)
-            tokens = plan.truncated or await used.engine.tokenize(plan.prompt)
+            tokens = await plan.prompt_tokens(used.engine)
         await exchange.send_json({"token_ids": tokens}, headers=answer_headers(parsed.unknown))
 
     @Endpoint(

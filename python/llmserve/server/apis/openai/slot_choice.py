@@ -20,7 +20,16 @@ def session_of_slot(
         return None
     if session is not None:
         raise FieldError("id_slot", "cannot be used with a session: choose one")
-    if fields.id_slot >= info.num_slots:
-        last = info.num_slots - 1
-        raise FieldError("id_slot", f"must be at most {last}, got {fields.id_slot}", limit=last)
-    return slot_session(fields.id_slot)
+    return slot_session(check_slot(fields.id_slot, info))
+
+
+def check_slot(number: int, info: ModelInfo, given: str | None = None) -> int:
+    """The number of a slot; `given` is how the request has it.
+
+    Raises:
+        FieldError: There is no such slot.
+    """
+    last = info.num_slots - 1
+    if not 0 <= number <= last:
+        raise FieldError("id_slot", f"must be from 0 to {last}, got {given or number}", limit=last)
+    return number

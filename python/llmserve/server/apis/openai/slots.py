@@ -9,19 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from llmserve.errors import QueueFullError
-from llmserve.server.apis.openai.contents import LOADED_ERRORS, MODEL_ERRORS, MODEL_QUERY, answered
+from llmserve.server.apis.openai.contents import LOADED_ERRORS, MODEL_QUERY, answered
+from llmserve.server.apis.openai.slot_choice import check_slot
 from llmserve.server.apis.openai.slots_schema import SlotRequest
 from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.models import Model
 from llmserve.server.models.session_work import work_in_order
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
+from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.parameters import Parameter, as_it_is, in_path
+from llmserve.server.web.parameters import Parameter, as_it_is, choice_in_query, in_path
 from llmserve.server.web.session_names import slot_session
 from llmserve.session import Session
+from llmserve.types import ModelInfo
 
 _NO_SLOT: Parameter[str, None] = Parameter(
     name="fail_on_no_slot",
@@ -31,23 +34,7 @@ _NO_SLOT: Parameter[str, None] = Parameter(
     default=None,
 )
 _ID = in_path("id_slot", "The number of the slot, from 0.")
-_ACTIONS = ("save", "restore", "erase")
-
-
-def _read_action(text: str, name: str) -> str:
-    if text not in _ACTIONS:
-        raise FieldError(name, f"must be {' or '.join(_ACTIONS)}, got {text[:32]!a}")
-    return text
-
-
-_ACTION: Parameter[str, None] = Parameter(
-    name="action",
-    place="query",
-    doc="What to do: `save`, `restore` or `erase`.",
-    read=_read_action,
-    default=None,
-    schema={"type": "string", "enum": list(_ACTIONS)},
-)
+_ACTION = choice_in_query("action", ("save", "restore", "erase"), "What to do.", is_required=True)
 
 
 class SlotsApi:
@@ -137,10 +124,8 @@ class SlotsApi:
         parsed = await exchange.read(SlotRequest, may_be_empty=True)
         scope = exchange.request.scope
         action = _ACTION.of(scope)
-        if action is None:
-            raise FieldError("action", "is required")
         async with self._services.on_demand.use(parsed.value.model) as used:
-            number = _slot_number(_ID.of(scope), used.engine.info.num_slots)
+            number = _slot_number(_ID.of(scope), used.engine.info)
             run = _erase if action == "erase" else self._with_file(action, parsed.value.filename, exchange)
             must_exist = action == "save"
             with self._services.sessions.call(
@@ -179,7 +164,6 @@ async def _erase(session: Session) -> dict[str, Any]:
     return {"n_erased": num_tokens}
 
 
-def _slot_number(text: str, num_slots: int) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) >= num_slots:
-        raise FieldError("id_slot", f"must be from 0 to {num_slots - 1}, got {text[:32]!a}")
-    return int(text)
+def _slot_number(text: str, info: ModelInfo) -> int:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= 9
+    return check_slot(int(text) if is_number else -1, info, f"{text[:32]!a}")

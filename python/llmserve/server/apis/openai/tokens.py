@@ -8,13 +8,14 @@ from typing import Any
 
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
-from llmserve.server.apis.openai.contents import MODEL_ERRORS, answered
+from llmserve.server.apis.openai.contents import answered
 from llmserve.server.apis.openai.tokens_schema import DetokenizeRequest, TokenizeRequest
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models.on_demand import UsedHandle
 from llmserve.server.prompts.mixed import tokens_of
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
+from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers

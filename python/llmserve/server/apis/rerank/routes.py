@@ -15,17 +15,15 @@ from llmserve.server.apis.rerank.schema import RerankRequest, ScoreRequest, Scor
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
+from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
 from llmserve.server.web.request_log import notes
 
 _ERRORS: Mapping[int, str] = {
+    **MODEL_ERRORS,
     400: "A pair is over the context length, or the model does not rank.",
-    404: "There is no such model.",
-    500: "The model failed to compute.",
-    502: "The model cannot be loaded.",
-    503: "The model is being loaded, or the queue is full; see `Retry-After`.",
 }
 _USAGE = {"prompt_tokens": 21, "total_tokens": 21}
 _RANKED = {
