@@ -7,12 +7,18 @@ import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from gguf import GGUFValueType
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from changed_models import write_changed
+from llmserve.server.models import registry
 from serving import Server, get, post, read_metrics, serve_in_process, serve_with_uvicorn, wait_until
 from serving.process import serve_catalogue
+
+ANTHROPIC = {"anthropic-version": "2023-06-01"}
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +29,10 @@ def listing(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     (models / "Org").mkdir(parents=True)
     shutil.copy(tiny_model, models / "Org" / "Name.gguf")
     (models / "broken.gguf").write_bytes(b"no model")
+    shutil.copy(tiny_model.with_name("lora.gguf"), models / "Org" / "Adapter.gguf")
+    write_changed(
+        tiny_model, models / "vision.gguf", {"general.architecture": (GGUFValueType.STRING, "clip")}
+    )
     with serve_in_process(folder, env={"MODELS_DIR": str(models)}) as server:
         yield server
 
@@ -152,7 +162,7 @@ def test_models_of_one_file_are_told_apart(listing: Server) -> None:
 
 
 def test_anthropics_clients_get_its_shape(listing: Server) -> None:
-    version = {"anthropic-version": "2023-06-01"}
+    version = ANTHROPIC
     listed = get(listing.port, "/v1/models?limit=1000", headers=version).json
     ids = [model["id"] for model in get(listing.port, "/v1/models").json["data"]]
     assert [model["id"] for model in listed["data"]] == ids
@@ -163,11 +173,86 @@ def test_anthropics_clients_get_its_shape(listing: Server) -> None:
     assert get(listing.port, f"/v1/models/{ids[0]}", headers=version).json == model
 
 
+def test_anthropics_clients_page_through_the_models(listing: Server) -> None:
+    def page(query: str) -> dict[str, Any]:
+        found: dict[str, Any] = get(listing.port, f"/v1/models?{query}", headers=ANTHROPIC).json
+        return {**found, "data": [model["id"] for model in found["data"]]}
+
+    first, *others, last = get(listing.port, "/v1/models").json["data"]
+    ids = [model["id"] for model in (first, *others, last)]
+    begin = page("limit=1")
+    assert begin == {"data": ids[:1], "has_more": True, "first_id": ids[0], "last_id": ids[0]}
+    rest = page(f"after_id={ids[0]}")
+    assert rest == {"data": ids[1:], "has_more": False, "first_id": ids[1], "last_id": ids[-1]}
+    end = page(f"before_id={ids[-1]}&limit=1")
+    assert (end["data"], end["has_more"]) == (ids[-2:-1], len(ids) > 2)
+    assert page(f"after_id={ids[-1]}") == {
+        "data": [],
+        "has_more": False,
+        "first_id": None,
+        "last_id": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "kind", "part"),
+    [
+        ("?limit=0", 400, "invalid_request_error", "limit must be an integer from 1 to 1000"),
+        ("?after_id=none", 400, "invalid_request_error", "after_id must be the id of a model"),
+        ("?after_id=a&before_id=b", 400, "invalid_request_error", "before_id cannot be used with after_id"),
+        ("/none", 404, "not_found_error", "unknown model 'none'"),
+    ],
+)
+def test_anthropics_clients_get_errors_of_its_shape(
+    listing: Server, path: str, status: int, kind: str, part: str
+) -> None:
+    answer = get(listing.port, f"/v1/models{path}", headers=ANTHROPIC)
+    assert (answer.status, answer.json["type"], answer.json["error"]["type"]) == (status, "error", kind)
+    assert part in answer.json["error"]["message"]
+    assert answer.json["request_id"] == answer.header("request-id")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("Org/Adapter", "a LoRA adapter"), ("vision", "a projector for images or audio")],
+)
+def test_files_that_are_only_parts_of_models_are_not_listed(listing: Server, name: str, reason: str) -> None:
+    listed = get(listing.port, "/v1/models").json["data"] + get(listing.port, "/api/tags").json["models"]
+    assert not [model for model in listed if name in (model.get("id"), model.get("name"))]
+    asked = post(listing.port, "/v1/completions", {"model": name, "prompt": "a"})
+    error = asked.json["error"]
+    assert (asked.status, error["code"]) == (404, "model_not_found")
+    assert f"{name!r} is not a model, but {reason}" in error["message"]
+    shown = post(listing.port, "/api/show", {"model": f"{name}:latest"})
+    assert (shown.status, reason in shown.json["error"]) == (404, True)
+
+
+def test_health_forgets_a_failed_load(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "FAILURE_S", 0.3)
+    (tmp_path / "broken.gguf").write_bytes(b"no model")
+
+    def states() -> list[str]:
+        return [model["state"] for model in get(server.port, "/health").json["models"]]
+
+    with serve_in_process(tmp_path, env={"MODELS_DIR": str(tmp_path)}) as server:
+        assert post(server.port, "/models/load", {"modelPath": "broken.gguf"}).status >= 400
+        wait_until(lambda: not states())
+    first = {"LLMSERVE_MODEL": str(tmp_path / "broken.gguf"), "MODELS_DIR": str(tmp_path)}
+    with serve_in_process(tmp_path, env=first) as server:
+        wait_until(lambda: states() == ["failed"])
+        assert post(server.port, "/models/load", {"modelPath": "missing.gguf"}).status >= 400
+        wait_until(lambda: len(states()) == 1)
+        assert states() == ["failed"]
+        assert get(server.port, "/ready").json["status"] == "failed"
+
+
 def test_the_document_describes_both_routes(listing: Server) -> None:
     document = get(listing.port, "/openapi.json").json
     OpenAPIV31SpecValidator(document).validate()
     assert "/v1/models" in document["paths"]
-    parameter, version = document["paths"]["/v1/models/{model_id}"]["get"]["parameters"]
+    parameter, version, *_ = document["paths"]["/v1/models/{model_id}"]["get"]["parameters"]
     assert (parameter["name"], parameter["in"], parameter["required"]) == ("model_id", "path", True)
     assert (version["name"], version["in"], version["required"]) == ("anthropic-version", "header", False)
     assert "/v1/images" not in document["paths"]

@@ -22,7 +22,7 @@ DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_du
 def server(tiny_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of a folder with a model of each kind."""
     folder = tmp_path_factory.mktemp("models")
-    for name in ("llama", "bert-mean"):
+    for name in ("llama", "bert-mean", "rank-bert"):
         shutil.copy(tiny_models / f"{name}.gguf", folder)
     with serve_folder(tmp_path_factory.mktemp("server"), folder) as running:
         yield running
@@ -177,7 +177,7 @@ def test_what_the_start_keeps_stays_loaded(tiny_model: Path, tmp_path: Path) -> 
 
 def test_lists(server: Server) -> None:
     models = {model["name"]: model for model in get(server.port, "/api/tags").json["models"]}
-    assert sorted(models) == ["bert-mean:latest", "llama:latest"]
+    assert sorted(models) == ["bert-mean:latest", "llama:latest", "rank-bert:latest"]
     llama = models["llama:latest"]
     assert llama["model"] == "llama:latest"
     assert llama["details"]["family"] == "llama"
@@ -194,6 +194,7 @@ def test_what_is_shown_of_a_model(server: Server) -> None:
     assert shown["model_info"]["llama.context_length"] > 0
     assert "tokenizer.chat_template" not in shown["model_info"]
     assert post(server.port, "/api/show", {"name": "bert-mean"}).json["capabilities"] == ["embedding"]
+    assert post(server.port, "/api/show", {"name": "rank-bert"}).json["capabilities"] == []
     assert post(server.port, "/api/show", {}).json == {"error": "model is required"}
 
 

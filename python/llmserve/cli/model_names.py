@@ -8,6 +8,7 @@ from pathlib import Path
 
 from llmserve.cli.errors import CommandError
 from llmserve.server.model_files import entries
+from llmserve.server.model_header import other_role
 from llmserve.server.settings import Settings
 from llmserve.server.spelling import closest
 
@@ -37,7 +38,7 @@ def find_model(given: str | os.PathLike[str], settings: Settings) -> Path:
 def known_models(settings: Settings) -> dict[str, Path]:
     """The models in the cache and in ``MODELS_DIR`` by name: ``Name``, or ``Org/Name`` for one in a folder.
 
-    Of several files with one name the first counts.
+    Of several files with one name the first counts. Adapters and projectors are left out.
     """
     found: dict[str, Path] = {}
     for folder in settings.model_folders:
@@ -49,7 +50,8 @@ def known_models(settings: Settings) -> dict[str, Path]:
             continue
         for file in files:
             name = file.stem if file.parent == folder else f"{file.parent.name}/{file.stem}"
-            found.setdefault(name, file)
+            if other_role(file) is None:
+                found.setdefault(name, file)
     return found
 
 

@@ -1,1 +1,1 @@
-"""How errors look to clients of OpenAI, Anthropic and SIE; several folders of `apis` answer like this."""
+"""How errors look to clients of OpenAI, Anthropic, Ollama and SIE; several folders of `apis` answer like this."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from llmserve.server.model_files import entries, model_file
+from llmserve.server.model_header import other_role
 from llmserve.server.paths import shown
 
 logger = logging.getLogger(__name__)
@@ -32,6 +34,8 @@ class FolderScan:
     """What a folder contained when it was read."""
 
     models: tuple[FoundModel, ...]
+    others: Mapping[str, str]
+    """By the id that it would have without slashes: what a file is that is not a model by itself."""
     stamps: tuple[tuple[str, int], ...]
     """Every folder that was read, and its time of change in nanoseconds."""
     read_at_ns: int
@@ -58,11 +62,15 @@ def scan(folder: Path) -> FolderScan:
         stamps.append((str(below), _changed_at(str(below))))
         found += [(path, f"{shown(below.name)}/{shown(path.stem)}") for path in _entries(below)[0]]
     by_id: dict[str, FoundModel] = {}
+    others: dict[str, str] = {}
     for path, model_id in found:
+        if (role := other_role(path)) is not None:
+            others.setdefault(safe_id(model_id), role)
+            continue
         model = FoundModel(model_id, model_file(path))
         if by_id.setdefault(safe_id(model_id), model) is not model:
             logger.warning("the model id %s is taken: %s is left out", model_id, shown(path.name))
-    return FolderScan(tuple(by_id.values()), tuple(stamps), read_at_ns)
+    return FolderScan(tuple(by_id.values()), others, tuple(stamps), read_at_ns)
 
 
 def safe_id(model_id: str) -> str:

@@ -12,8 +12,10 @@ and no native log lines.
           │    └── UnsupportedFieldError, FieldTooLongError, ThreadsNotStoredError,
           │         UnknownPreviousResponseError
           ├── PathNotAllowedError, PathNotLocalError, ModelsFolderError, DownloadError
-          ├── UnknownModelError, UnsafeModelIdError, ModelLoadingError, ModelNotLoadedError,
-          │   ModelKindError, ModelKeptError, LoadAbandonedError
+          ├── UnknownModelError
+          │    └── NotAModelError
+          ├── UnsafeModelIdError, ModelLoadingError, ModelNotLoadedError, ModelKindError,
+          │   ModelKeptError, LoadAbandonedError
           ├── NotInitializedError, OtherLoadRunningError, OtherModelError
           ├── SessionExpiredError, UnknownSessionError, SessionsFullError
           ├── UnknownResponseError, UnknownConversationError, UnknownItemError, ResponseEndedError
@@ -57,6 +59,7 @@ from llmserve.server.refusals.models import (
     ModelKindError,
     ModelLoadingError,
     ModelNotLoadedError,
+    NotAModelError,
     NotInitializedError,
     OtherLoadRunningError,
     OtherModelError,
@@ -107,6 +110,7 @@ __all__ = [
     "ModelLoadingError",
     "ModelNotLoadedError",
     "ModelsFolderError",
+    "NotAModelError",
     "NotInitializedError",
     "NotSupportedError",
     "OtherLoadRunningError",

@@ -22,6 +22,15 @@ class UnknownModelError(Refusal):
         self.model_id = model_id
 
 
+class NotAModelError(UnknownModelError):
+    """The id is that of a file that is not a model by itself; ``role`` is what it is."""
+
+    def __init__(self, model_id: str, role: str) -> None:
+        super().__init__(model_id)
+        self.role = role
+        self.args = (f"{model_id[:MAX_SHOWN_ID]!r} is not a model, but {role}",)
+
+
 class UnsafeModelIdError(Refusal):
     """The catalogue id has a slash, where the form with ``__`` in its place is required."""
 

@@ -142,7 +142,7 @@ class MessagesRequest:
         ),
     ] = None
     thread: Annotated[
-        Any, Field("Refused: conversations are not stored.", kind=unchecked({"type": "object"}))
+        Any, Field("Refused: messages are not stored here.", kind=unchecked({"type": "object"}))
     ] = None
     foreign: ClassVar = Refusals(
         {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,6 @@ def anthropic_model(entry: CatalogueEntry, state: EntryState, created: int) -> d
         "max_input_tokens": context_length,
         "max_tokens": entry.max_new_tokens or context_length,
     }
-
-
-def anthropic_list(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """All models, on one page."""
-    ids = [model["id"] for model in models] or [None]
-    return {"data": models, "has_more": False, "first_id": ids[0], "last_id": ids[-1]}
 
 
 def whole_model(

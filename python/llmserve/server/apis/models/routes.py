@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from llmserve.server.apis.models import convert
+from llmserve.server.apis.models.anthropic_pages import PAGE, VERSION, page_of
 from llmserve.server.apis.models.schema import (
     ModelDetails,
     ModelList,
@@ -15,6 +16,7 @@ from llmserve.server.apis.models.schema import (
     UnloadAnswer,
     UnloadRequest,
 )
+from llmserve.server.error_shapes.anthropic import ANTHROPIC
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models import CatalogueEntry, Model, release
 from llmserve.server.refusals import PathNotAllowedError, UnknownModelError
@@ -23,22 +25,17 @@ from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, rout
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.parameters import Parameter, as_it_is, in_path
+from llmserve.server.web.parameters import in_path
 
 _MODEL_ID = in_path("model_id", "The id, such as `Org/Name`; `Org__Name` and `Org%2FName` are the same.")
 
-_VERSION: Parameter[str, None] = Parameter(
-    name="anthropic-version",
-    place="header",
-    doc="Any version: the answer is in the shape of Anthropic's API.",
-    read=as_it_is,
-    default=None,
-)
+_BY_HEADER = (VERSION.name, ANTHROPIC)
 
 _LIST = Endpoint(
     path="/v1/models",
     method="GET",
     dialect=OPENAI,
+    dialect_by_header=_BY_HEADER,
     operation_id="listModels",
     summary="Models that requests can name",
     description=(
@@ -47,7 +44,7 @@ _LIST = Endpoint(
         "read. Nothing is loaded by asking."
     ),
     responses={200: Content("The models.", json_of(ModelList))},
-    parameters=[_VERSION],
+    parameters=[VERSION, *PAGE],
 )
 
 
@@ -74,12 +71,12 @@ class ModelsApi:
         entries = await self._services.catalogue.entries()
         times = await asyncio.to_thread(_changed_at, entries)
         state = self._services.on_demand.state
-        if _VERSION.of(exchange.request.scope) is not None:
+        if VERSION.of(exchange.request.scope) is not None:
             models = [
                 convert.anthropic_model(entry, state(entry), created)
                 for entry, created in zip(entries, times, strict=True)
             ]
-            await exchange.send_json(convert.anthropic_list(models))
+            await exchange.send_json(page_of(models, exchange.request.scope))
             return
         kinds = await self._services.on_demand.kinds.of_all(entries)
         default = self._services.registry.default_config
@@ -102,10 +99,11 @@ class ModelsApi:
         path="/v1/models/{model_id:path}",
         method="GET",
         dialect=OPENAI,
+        dialect_by_header=_BY_HEADER,
         operation_id="readModel",
         summary="One model",
         description="The fields of both shapes in one object. Nothing is loaded by asking.",
-        parameters=[_MODEL_ID, _VERSION],
+        parameters=[_MODEL_ID, VERSION],
         responses={200: Content("The model.", json_of({"allOf": [ModelObject, ModelDetails]}))},
         errors={404: "There is no such model."},
     )
@@ -114,7 +112,7 @@ class ModelsApi:
         entry = await self._services.catalogue.find(_MODEL_ID.of(exchange.request.scope))
         (created,) = await asyncio.to_thread(_changed_at, (entry,))
         state = self._services.on_demand.state(entry)
-        if _VERSION.of(exchange.request.scope) is not None:
+        if VERSION.of(exchange.request.scope) is not None:
             await exchange.send_json(convert.anthropic_model(entry, state, created))
             return
         kind = await self._services.on_demand.kinds.of(entry)

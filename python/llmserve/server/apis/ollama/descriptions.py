@@ -132,6 +132,8 @@ def _capabilities(
 ) -> list[str]:
     if kind == "embedding":
         return ["embedding"]
+    if kind == "reranking":  # which Ollama has no word for
+        return []
     has = {
         "completion": True,
         "tools": bool(template) and capabilities(template).shows_tools,

@@ -44,7 +44,7 @@ class OllamaModels:
             self._used(entry, keep_s)
 
     async def unload(self, name: str) -> None:
-        """Unloads a model of any kind; one that is not loaded is none of its business.
+        """Unloads a model of any kind, if it is loaded.
 
         Raises what `find` and `release` raise.
         """

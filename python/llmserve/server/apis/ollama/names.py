@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from llmserve.server.models import Catalogue, CatalogueEntry
-from llmserve.server.refusals import UnknownModelError
+from llmserve.server.refusals import NotAModelError, UnknownModelError
 
 LATEST = "latest"
 
@@ -47,10 +47,13 @@ async def find(catalogue: Catalogue, name: str) -> CatalogueEntry:
 
     Raises:
         UnknownModelError: No model has this name, or several have it.
+        NotAModelError: It is that of a file that is only a part of models.
     """
     for candidate in dict.fromkeys((name, name.removesuffix(f":{LATEST}"))):
         try:
             return await catalogue.find(candidate)
+        except NotAModelError:
+            raise
         except UnknownModelError:
             continue
     entries = {entry.id: entry for entry in await catalogue.entries()}

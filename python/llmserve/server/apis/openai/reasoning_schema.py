@@ -7,10 +7,17 @@ from typing import Annotated
 
 from llmserve.server.conversation import ReasoningLimit
 from llmserve.server.fields.sampling import MAX_COUNT
-from llmserve.server.refusals import FieldTooLongError
+from llmserve.server.refusals import FieldError, FieldTooLongError
 from llmserve.server.web.fields import Field
 
 MAX_MESSAGE_BYTES = 1024
+_LIMITS = (
+    "thinking_budget_tokens",
+    "reasoning_budget_tokens",
+    "reasoning_budget",
+    "thinking_token_budget",
+    "thinking_budget",
+)
 
 
 def _named_by(server: str) -> Field:
@@ -19,7 +26,7 @@ def _named_by(server: str) -> Field:
 
 @dataclass(frozen=True, kw_only=True)  # Python gives slots to one base of a class only
 class ReasoningFields:
-    """The limit on reasoning. Null and -1 count as absent; of several limits, the first one counts."""
+    """The limit on reasoning. Null and -1 count as absent."""
 
     thinking_budget_tokens: Annotated[
         int | None,
@@ -48,16 +55,14 @@ class ReasoningFields:
 
         Raises:
             FieldTooLongError: The message would leave no room for the answer.
+            FieldError: Two fields give different limits.
         """
         message = self.reasoning_budget_message
         if message is not None and len(message.encode()) > MAX_MESSAGE_BYTES:
             raise FieldTooLongError("reasoning_budget_message", MAX_MESSAGE_BYTES)
-        given = (
-            self.thinking_budget_tokens,
-            self.reasoning_budget_tokens,
-            self.reasoning_budget,
-            self.thinking_token_budget,
-            self.thinking_budget,
-        )
-        limit = next((limit for limit in given if limit is not None and limit >= 0), None)
+        limits = {name: limit for name in _LIMITS if (limit := getattr(self, name)) not in (None, -1)}
+        (first, limit), *others = limits.items() or [("", None)]
+        for name, other in others:
+            if other != limit:
+                raise FieldError(name, f"must equal {first} ({limit}) if both are given, got {other}")
         return ReasoningLimit(limit, message)
