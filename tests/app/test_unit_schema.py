@@ -60,7 +60,7 @@ def test_unknown_fields_are_reported_with_their_place() -> None:
         ({"name": "a", "count": 1.5}, "count must be an integer, got the number 1.5"),
         ({"name": "a", "count": "1"}, "count must be an integer, got a string"),
         ({"name": "a", "count": 2**31}, "count must be at most 2147483647, got 2147483648"),
-        ({"name": "a", "count": 1e30}, "count must be at most 2147483647, got 1e+30"),
+        ({"name": "a", "exact": 5.0}, "exact must be an integer, got the number 5.0"),
         ({"name": "a", "exact": 1e30}, "exact must be at most 9223372036854775807, got 1e+30"),
         ({"name": ""}, "name is required"),
         ({"name": "a", "other": ""}, "other must not be empty"),

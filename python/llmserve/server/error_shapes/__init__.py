@@ -1,1 +1,1 @@
-"""How errors look to clients of OpenAI, Anthropic, Ollama and SIE; several folders of `apis` answer like this."""
+"""Errors as clients of OpenAI, Anthropic, Ollama and SIE know them; several folders of `apis` use them."""

@@ -110,12 +110,12 @@ def _read_boolean(value: Any, name: str, field: Field) -> bool:
 
 def _read_integer(value: Any, name: str, field: Field) -> int:
     # JSON has one kind of number: 5.0 is an integer.
-    is_whole = isinstance(value, float) and value.is_integer()
-    if is_whole:
-        # What has more than 64 bits is read as a fraction, too: it is shown as that, not with made-up digits.
-        _check_range(value, name, field, "int64")
-    if is_whole and not field.is_exact:
-        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        if field.is_exact:
+            # An integer of more than 64 bits is read as such a number, too.
+            _check_range(value, name, field, "int64")
+        else:
+            value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise FieldError(name, f"must be an integer, got {kind_of(value)}")
     _check_range(value, name, field, "int64")
