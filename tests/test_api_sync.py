@@ -97,6 +97,14 @@ def test_texts_and_tokens(engine: sync.SyncEngine) -> None:
     engine.check_alive()
 
 
+def test_the_tokens_that_have_cells(engine: sync.SyncEngine) -> None:
+    completion = engine.generate(PROMPT, max_tokens=3, ignore_eos=True)
+    tokens = [*PROMPT, *(token.id for token in completion.tokens)]
+    cached = engine.cached_tokens()
+    # The last token has no cell yet.
+    assert tokens[:-1] in [sequence.tolist() for sequence in cached.in_slots]
+
+
 def test_bytes_of_tokens_and_copies_of_sessions(engine: sync.SyncEngine) -> None:
     tokens = engine.tokenize("tea sea", add_special=False)
     assert b"".join(engine.token_bytes(tokens)) == engine.detokenize_bytes(tokens) == b"tea sea"

@@ -49,6 +49,7 @@ from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.ranking import Scores
 from llmserve.sampling_params import SamplingParams
 from llmserve.types import (
+    CachedTokens,
     Completion,
     Delta,
     ModelInfo,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetTooSmallError",
+    "CachedTokens",
     "ChatPrompt",
     "Completion",
     "ContextExceededError",

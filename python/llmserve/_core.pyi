@@ -12,6 +12,7 @@ from llmserve.sampling_params import SamplingParams
 __all__ = [
     "MAX_DRAFT_TOKENS",
     "MAX_PROMPT_LOGPROBS",
+    "CachedTokensJob",
     "DetokenizeJob",
     "EmbedJob",
     "Embedder",
@@ -100,6 +101,7 @@ class Engine:
         listener: Listener,
     ) -> Request: ...
     def open_head(self, listener: Listener) -> HeadJob: ...
+    def cached_tokens(self, listener: Listener) -> CachedTokensJob: ...
     def session(self) -> Session: ...
     def copy_session(self, session: Session) -> Session: ...
     def tokenize(
@@ -188,6 +190,10 @@ class TokenBuffer:
 @final
 class TokenizeJob:
     def take(self, limit: int) -> list[int] | None: ...
+
+@final
+class CachedTokensJob:
+    def take(self) -> tuple[list[bytes], list[bytes]] | None: ...
 
 @final
 class DetokenizeJob:

@@ -22,7 +22,7 @@ from llmserve.options import RequestOptions, SamplingOptions
 from llmserve.sampling_params import SamplingParams
 from llmserve.session import AnySession, Session, SyncSession
 from llmserve.stream import AnyStream, Stream, SyncStream
-from llmserve.types import ChatMessage, Completion
+from llmserve.types import CachedTokens, ChatMessage, Completion
 
 __all__ = ["Engine", "SyncEngine"]
 
@@ -242,6 +242,17 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         self._drafting.set(call, await AnyEngine.open_drafting(self, "prompt_lookup", draft_len, adaptive))
 
     @operation
+    async def cached_tokens(self) -> CachedTokens:
+        """The token ids whose KV cells are there for requests to come; none where a cache cannot be cut back.
+
+        Raises `EngineClosedError` and `EngineDeadError`.
+        """
+        mailbox = self._mailbox()
+        job = self._core.cached_tokens(mailbox.listener)
+        in_slots, parked = await mailbox.next(job.take)
+        return CachedTokens(in_slots=_token_ids(in_slots), parked=_token_ids(parked))
+
+    @operation
     async def tokenize(
         self, text: str | ChatPrompt, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
@@ -310,6 +321,10 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         return await self._in_thread(
             lambda: self._chat.next_turn(user_text, tools=tools, template=template, **kwargs)
         )
+
+
+def _token_ids(sequences: Iterable[bytes]) -> tuple[memoryview[int], ...]:
+    return tuple(memoryview(tokens).cast("i") for tokens in sequences)
 
 
 class Engine(AnyEngine[Stream, Session], AwaitedModel[_core.Engine]):

@@ -12,6 +12,7 @@ from llmserve.model_config import KvLayout, KvType, LoraAdapter, ModelConfig, Ro
 from llmserve.sampling_params import SamplingParams
 
 __all__ = [
+    "CachedTokens",
     "ChatMessage",
     "ChatPrompt",
     "Completion",
@@ -332,6 +333,16 @@ class Stats:
     def acceptance(self) -> float | None:
         """Share of proposed tokens that were accepted, 0 to 1; `None` if none was proposed."""
         return self.accepted_tokens / self.draft_tokens if self.draft_tokens else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedTokens:
+    """Token ids whose KV cells exist and may be used by every request, as may those of their beginnings."""
+
+    in_slots: tuple[memoryview[int], ...]
+    """Those in slots, of running and of finished requests."""
+    parked: tuple[memoryview[int], ...]
+    """Those in host memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

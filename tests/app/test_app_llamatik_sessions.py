@@ -323,7 +323,9 @@ def test_expired_sessions_are_told_of_once(tiny_model: Path, tmp_path: Path) -> 
         sessions = SessionTable(100, 8, lambda: now)
         generation = GenerationService(made.registry, sessions, made.lifecycle, made.request_metrics, 60)
         services = dataclasses.replace(made, sessions=sessions, generation=generation)
-        gate = Gate(services.settings, services.lifecycle, services.http_counters, routes(services))
+        gate = Gate(
+            services.settings, services.lifecycle, services.http_counters, services.tracing, routes(services)
+        )
         transport = httpx.ASGITransport(gate, client=("127.0.0.1", 1))
         url = f"http://127.0.0.1:1{PREFIX}"
         async with httpx.AsyncClient(transport=transport, base_url=url, timeout=60) as client:

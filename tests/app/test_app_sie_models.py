@@ -92,6 +92,9 @@ def test_a_model_that_cannot_be_loaded(catalogue: Server, stream: bool) -> None:
     answer = post(catalogue.port, "/v1/generate/Org__Damaged", {**BODY, "stream": stream})
     assert error(answer) == (502, "MODEL_LOAD_FAILED")
     assert answer.header("retry-after") is None
+    assert answer.header("x-sie-served-by") == "local"
+    failure = answer.json["error"]
+    assert (failure["error_class"], failure["permanent"], failure["attempts"]) == ("ENGINE", False, 1)
     assert "damaged.gguf" not in answer.text
 
 

@@ -150,7 +150,11 @@ def test_grammars(sdk: Sdk) -> None:
         ({"temperature": -1}, "RequestError", "invalid_request"),
         ({"lora_adapter": "x"}, "RequestError", "unsupported_field"),
         ({"max_new_tokens": 100_000}, "RequestError", "context_exceeded"),
-        ({"prompt": "word " * 1500, "options": {"overall_timeout_s": 0.001}}, "ServerError", "timeout"),
+        (
+            {"prompt": "word " * 1500, "options": {"overall_timeout_s": 0.001}},
+            "ServerError",
+            "overall_timeout",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -164,7 +168,7 @@ def test_an_error_in_a_stream_is_raised(sdk: Sdk) -> None:
         "temperature": 0,
         "options": {"overall_timeout_s": 0.3},
     }
-    assert sdk.error("stream_generate", **arguments) == ("ServerError", "timeout")
+    assert sdk.error("stream_generate", **arguments) == ("ServerError", "overall_timeout")
 
 
 def test_the_models(sdk: Sdk) -> None:

@@ -128,10 +128,13 @@ def test_a_start_imports_no_more_than_the_first_request_needs() -> None:
         "jsonschema",
         "llmserve.server.download.pull",
         "llmserve.server.grammars.translation",
+        "msgpack",
         "multiprocessing",
+        "opentelemetry",
         "pydantic",
         "trio",
         "zipfile",
+        "zmq",
     )
     assert imported_by("from llmserve.app import app", *needed, *late) == set(needed)
 

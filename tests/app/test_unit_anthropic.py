@@ -160,7 +160,7 @@ def test_an_answer_continues_the_assistant() -> None:
             },
             "output_format cannot be used with output_config.format",
         ),
-        ({"thread": {"type": "create"}}, "thread is not supported, because messages are not stored here"),
+        ({"thread": {"type": "create"}}, "thread is not supported, because threads are not stored"),
         ({"container": "c"}, "container is not supported: llmserve runs no code"),
         ({"mcp_servers": [{}]}, "mcp_servers is not supported: llmserve calls no other servers"),
         ({"stop": ["a"]}, "stop is not supported: use stop_sequences"),

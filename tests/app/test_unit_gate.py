@@ -26,7 +26,7 @@ async def answer(exchange: Exchange) -> None:
 
 
 def gate_of(services: Services, *routes: Route) -> Gate:
-    return Gate(services.settings, services.lifecycle, services.http_counters, routes)
+    return Gate(services.settings, services.lifecycle, services.http_counters, services.tracing, routes)
 
 
 def ask(

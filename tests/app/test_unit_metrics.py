@@ -29,7 +29,7 @@ def test_counts_of_http_and_grpc() -> None:
         http.requests["/completions", "POST", 200] += 2
         http.seconds["/completions"] += 1.5
         http.late_errors[409] += 1
-        http.note_error(ValueError())
+        http.errors["internal"] += 1
         rpc.requests["proto.LLMServer/Predict", "OK"] += 3
         rpc.seconds["proto.LLMServer/Predict"] += 2.5
         shown = Exposition(render(services))

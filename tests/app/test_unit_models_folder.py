@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from gguf import GGUFWriter
 
 from llmserve.server.model_files import model_file
 from llmserve.server.models import safe_id
@@ -38,6 +39,16 @@ def test_ids_of_files(tmp_path: Path) -> None:
     )
     (tmp_path / "folder.gguf").mkdir()
     assert ids(tmp_path) == ["Org/Name", "Org/Name__v2", "plain", "Else/Model"]
+
+
+def test_what_is_loaded_with_a_model_is_left_out(tmp_path: Path) -> None:
+    for name, kind in (("base", "model"), ("style", "adapter"), ("eyes", "mmproj")):
+        writer = GGUFWriter(tmp_path / f"{name}.gguf", "llama")
+        writer.add_type(kind)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.close()
+    assert ids(tmp_path) == ["base"]
 
 
 def test_a_split_model_is_its_first_part(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from llmserve.server.apis.ollama.answers import chat_part
 from llmserve.server.apis.ollama.convert import (
     chat_conversation,
     sampling_params,
-    think_variables,
+    thinking_variables,
 )
 from llmserve.server.apis.ollama.names import listed, match
 from llmserve.server.apis.ollama.parts import Parts
@@ -181,17 +181,17 @@ def test_wrong_calls(calls: Any) -> None:
 def test_a_last_message_of_the_assistant_is_continued() -> None:
     begun = {"role": "assistant", "content": "The"}
     assert chat_conversation(chat(messages=[USER, begun])).variables["continue_final_message"] is True
-    assert not chat_conversation(chat(messages=[begun, USER])).variables
+    assert "continue_final_message" not in chat_conversation(chat(messages=[begun, USER])).variables
 
 
 def test_thinking() -> None:
-    assert think_variables(None) == {}
-    assert think_variables("high") == {
+    assert thinking_variables(None) == {}
+    assert thinking_variables("high") == {
         "enable_thinking": True,
         "thinking": True,
         "reasoning_effort": "high",
     }
-    assert think_variables(False)["enable_thinking"] is False
+    assert thinking_variables(False)["enable_thinking"] is False
     off, free = (chat_conversation(chat(messages=[USER], think=think)) for think in (False, None))
     assert (off.reasoning_limit.max_tokens, free.reasoning_limit.max_tokens) == (0, None)
     assert thinks("{% if enable_thinking %}a{% endif %}")
@@ -224,6 +224,9 @@ def test_names_that_are_not_downloaded() -> None:
         source_of("llama3.2", may_be_url=True)
     with pytest.raises(FieldError, match=r"such as hf\.co/org/Repo:Q4_K_M"):
         source_of("org/Repo", may_be_url=True)
+    for name in ("hf.co/a/b/../c", "file:///etc/passwd", "../x"):
+        with pytest.raises(FieldError, match=r"must name a repository of Hugging Face.* got"):
+            source_of(name, may_be_url=True)
     with pytest.raises(ModelsFolderError, match="the server's own machine only"):
         source_of("http://10.0.0.1/a.gguf", may_be_url=False)
 

@@ -172,7 +172,7 @@ def test_parameters_are_those_that_handlers_read() -> None:
         ("header", "X-SIE-MACHINE-PROFILE"): False,
         ("query", "model"): False,
         ("query", "fail_on_no_slot"): False,
-        ("query", "action"): True,
+        ("query", "action"): False,
         ("path", "id_slot"): True,
         ("query", "stream"): False,
         ("query", "starting_after"): False,

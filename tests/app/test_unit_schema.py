@@ -55,6 +55,7 @@ def test_unknown_fields_are_reported_with_their_place() -> None:
     [
         ({}, "name is required"),
         ({"name": None}, "name is required"),
+        ({"name": ""}, "name is required"),
         ({"name": 5}, "name must be a string, got the number 5"),
         ({"name": "a", "count": True}, "count must be an integer, got a boolean"),
         ({"name": "a", "count": 1.5}, "count must be an integer, got the number 1.5"),
@@ -62,7 +63,6 @@ def test_unknown_fields_are_reported_with_their_place() -> None:
         ({"name": "a", "count": 2**31}, "count must be at most 2147483647, got 2147483648"),
         ({"name": "a", "exact": 5.0}, "exact must be an integer, got the number 5.0"),
         ({"name": "a", "exact": 1e30}, "exact must be at most 9223372036854775807, got 1e+30"),
-        ({"name": ""}, "name is required"),
         ({"name": "a", "other": ""}, "other must not be empty"),
         ({"name": "a", "limit": -2}, "limit must be at least -1, got -2"),
         ({"name": "a", "flag": 1}, "flag must be a boolean, got the number 1"),

@@ -46,7 +46,7 @@ def refusal(body: Object) -> tuple[int, str, str | None, str]:
 
 def params(**fields: Any) -> SamplingParams:
     request = convert.read_request({**LEAST, **fields})
-    return convert.sampling_params(request, [], None)
+    return convert.sampling_params(request, convert.Stops([], []), None)
 
 
 INVALID: list[tuple[Object, str]] = [
@@ -173,7 +173,7 @@ def test_what_is_at_the_limits_is_taken() -> None:
     assert request.max_new_tokens == 1
     assert request.sampling["logit_bias"][1] == -100
     assert "who" not in repr(request)
-    made = convert.sampling_params(request, [7], None)
+    made = convert.sampling_params(request, convert.Stops([7], []), None)
     assert (made.logprobs, made.seed, made.stop_token_ids) == (20, 2**63, (7,))
 
 

@@ -102,7 +102,7 @@ def test_hints(settings: Settings) -> None:
     [
         (["model.safetensors"], "is a folder with a model in safetensors, and llmserve needs a GGUF file"),
         (["a.gguf", "b.gguf"], "is a folder, not a GGUF file\nhint: name a file in it, or serve all of them"),
-        ([], "is a folder, not a GGUF file"),
+        ([], "is a folder without a GGUF file\nhint: llmserve pull"),
     ],
 )
 def test_folders(settings: Settings, tmp_path: Path, files: list[str], message: str) -> None:
@@ -134,3 +134,15 @@ def test_a_file_that_may_not_be_read(settings: Settings, tmp_path: Path) -> None
 def test_the_folder_of_the_cache_need_not_exist(tmp_path: Path) -> None:
     settings = parse_settings({"LLMSERVE_CACHE_DIR": str(tmp_path / "none")})
     assert known_models(settings) == {}
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_called_so(settings: Settings, name: str) -> None:
+    with pytest.raises(CommandError, match="the name of the model is empty"):
+        find_model(name, settings)
+
+
+def test_what_cannot_be_a_repository_is_not_offered_for_download(settings: Settings) -> None:
+    with pytest.raises(CommandError) as caught:
+        find_model("../x", settings)
+    assert "pull" not in str(caught.value)

@@ -2,6 +2,7 @@
 
 use crossbeam_channel::Sender;
 
+use crate::cached::CachedTokens;
 use crate::draft::Head;
 use crate::job::JobSender;
 use crate::kv::{CopyCells, LoadedCells};
@@ -19,6 +20,8 @@ pub(crate) enum Command {
     CopyCells(CopyCells),
     /// Cells from a session's file.
     Park(Box<LoadedCells>),
+    /// Somebody asks which tokens have cells.
+    ListCached(JobSender<CachedTokens>),
     /// The draft context is wanted.
     OpenHead {
         /// Receives what keeps it open.

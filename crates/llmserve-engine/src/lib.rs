@@ -56,7 +56,7 @@ mod worker;
 
 // Their short names inside the crate.
 use prepare::tokenizer;
-use types::{config, error, event, ids, model_info, request, sampling, stats};
+use types::{cached, config, error, event, ids, model_info, request, sampling, stats};
 use worker::{job, lock, notify, outbox, process, queue, shared};
 
 pub use draft::{Drafter, Head};

@@ -13,7 +13,7 @@ use crate::fields::Field;
 use crate::held::Held;
 use crate::request::{PromptArgument, SpecialArgument, generation_request};
 use crate::session::{PySession, SessionArgument};
-use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
+use crate::tokens::{CachedTokensJob, DetokenizeJob, TokenBuffer, TokenizeJob};
 use crate::wakeup::PyListener;
 use crate::{events, exit, info};
 
@@ -78,6 +78,11 @@ impl PyEngine {
     /// Begins to open the model's own draft head.
     fn open_head(&self, py: Python<'_>, listener: &PyListener) -> PyResult<HeadJob> {
         Ok(HeadJob::new(self.open(py)?.open_head(Some(listener.0.clone()))))
+    }
+
+    /// Begins to list the tokens that have cells which every request may use.
+    fn cached_tokens(&self, py: Python<'_>, listener: &PyListener) -> PyResult<CachedTokensJob> {
+        Ok(CachedTokensJob::new(self.open(py)?.cached_tokens(Some(listener.0.clone()))))
     }
 
     /// Begins to tokenize a text.

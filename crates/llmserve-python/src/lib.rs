@@ -47,7 +47,7 @@ mod _core {
     #[pymodule_export]
     use crate::session::{PySession, SessionJob, inspect_session};
     #[pymodule_export]
-    use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob};
+    use crate::tokens::{CachedTokensJob, DetokenizeJob, TokenBuffer, TokenizeJob};
     #[pymodule_export]
     use crate::wakeup::{PyListener, Wakeup};
 

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::vec::IntoIter;
 
-use llmserve_engine::{Job, OwnedByProcess, TokenId};
+use llmserve_engine::{CachedTokens, Job, OwnedByProcess, TokenId};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString};
 
@@ -105,5 +105,32 @@ impl DetokenizeJob {
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let bytes = jobs::take(py, &self.0)?;
         Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
+    }
+}
+
+/// The tokens that have cells, as they are being listed.
+#[pyclass(frozen, module = "llmserve._core")]
+pub(crate) struct CachedTokensJob(OwnedByProcess<Job<CachedTokens>>);
+
+impl CachedTokensJob {
+    pub(crate) fn new(job: Job<CachedTokens>) -> Self {
+        Self(OwnedByProcess::new(job))
+    }
+}
+
+/// Token sequences as Python gets them: 32-bit integers of this machine.
+type Sequences<'py> = Vec<Bound<'py, PyBytes>>;
+
+#[pymethods]
+impl CachedTokensJob {
+    /// The sequences in slots and those in host memory, once; `None` while the job runs.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<(Sequences<'py>, Sequences<'py>)>> {
+        let bytes = |tokens: Vec<TokenId>| {
+            let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.0.to_ne_bytes()).collect();
+            PyBytes::new(py, &bytes)
+        };
+        let sequences = |all: Vec<Vec<TokenId>>| all.into_iter().map(bytes).collect();
+        let cached = jobs::take(py, &self.0)?;
+        Ok(cached.map(|cached| (sequences(cached.in_slots), sequences(cached.parked))))
     }
 }

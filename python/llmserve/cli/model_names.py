@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
 from llmserve.cli.errors import CommandError
 from llmserve.server.model_files import entries
-from llmserve.server.model_header import other_role
 from llmserve.server.settings import Settings
 from llmserve.server.spelling import closest
 
 _SUFFIX = ".gguf"
 _NUM_SHOWN = 5
+_REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def find_model(given: str | os.PathLike[str], settings: Settings) -> Path:
@@ -26,6 +27,8 @@ def find_model(given: str | os.PathLike[str], settings: Settings) -> Path:
         CommandError: There is no such file, or several have the name, or it cannot be a model.
     """
     text = os.fspath(given)
+    if not text.strip():
+        raise CommandError("the name of the model is empty", "llmserve list shows the models that are there")
     path = Path(text).expanduser()
     if not _is_file(path) and not _is_path(text) and (named := _named(text, settings)) is not None:
         return named
@@ -38,7 +41,7 @@ def find_model(given: str | os.PathLike[str], settings: Settings) -> Path:
 def known_models(settings: Settings) -> dict[str, Path]:
     """The models in the cache and in ``MODELS_DIR`` by name: ``Name``, or ``Org/Name`` for one in a folder.
 
-    Of several files with one name the first counts. Adapters and projectors are left out.
+    Of several files with one name the first counts.
     """
     found: dict[str, Path] = {}
     for folder in settings.model_folders:
@@ -50,8 +53,7 @@ def known_models(settings: Settings) -> dict[str, Path]:
             continue
         for file in files:
             name = file.stem if file.parent == folder else f"{file.parent.name}/{file.stem}"
-            if other_role(file) is None:
-                found.setdefault(name, file)
+            found.setdefault(name, file)
     return found
 
 
@@ -119,7 +121,7 @@ def _named(text: str, settings: Settings) -> Path | None:
 
 
 def _hint(text: str) -> str:
-    if text.count("/") == 1 and not text.endswith(_SUFFIX):
+    if _REPOSITORY.fullmatch(text) and not text.endswith(_SUFFIX):
         return f"to download it from Hugging Face: llmserve pull hf:{text}"
     return "llmserve list shows the models that are there"
 
@@ -134,5 +136,7 @@ def _folder(path: Path, shown: str) -> CommandError:
             f"{shown} is a folder with a model in safetensors, and llmserve needs a GGUF file",
             "convert it with llama.cpp's convert_hf_to_gguf.py, or get its GGUF file",
         )
+    if _SUFFIX not in names:
+        return CommandError(f"{shown} is a folder without a GGUF file", "llmserve pull downloads models")
     hint = f"name a file in it, or serve all of them: llmserve serve --models-dir {shown}"
-    return CommandError(f"{shown} is a folder, not a GGUF file", hint if _SUFFIX in names else "")
+    return CommandError(f"{shown} is a folder, not a GGUF file", hint)

@@ -74,7 +74,7 @@ class Application:
     ) -> None:
         self.services = services = Services.create(settings)
         self.routes = _routes(services)
-        self._http = Gate(settings, services.lifecycle, services.http_counters, self.routes)
+        self._http = Gate(settings, services.lifecycle, services.http_counters, services.tracing, self.routes)
         self._lock = OneWorkerLock()
         self._signals = SignalChain(self.stop, settings.grace_s) if chains_signals else None
         self._first_model = FirstModel(self.services, observer)
@@ -98,12 +98,15 @@ class Application:
         """Begins to serve and to load the first model, if one is set.
 
         Raises:
+            TracingStartError: Requests cannot be traced.
+            KvEventsStartError: KV events cannot be published.
             SeveralWorkersError: This process is one of several workers.
             GrpcStartError: The gRPC service cannot begin.
         """
         configure_logging(self.services.settings.log_level, self.services.settings.log_format)
         for notice in self.services.settings.notices:
             logger.log(notice.level, "%s", notice.text)
+        self.services.tracing.start()
         self._lock.acquire()
         try:
             settings = self.services.settings
@@ -118,6 +121,7 @@ class Application:
         if self._signals is not None:
             self._signals.install()
         self._first_model.start()
+        self.services.kv_events.start()
         self._reviving = asyncio.create_task(Revival(self.services.registry).watch())
         if self._offers_grpc and self._grpc is None:
             self._offering = asyncio.create_task(self._offer_grpc())
@@ -166,8 +170,10 @@ class Application:
         await self.services.on_demand.close()
         if self.services.kept_sessions is not None:
             await self.services.kept_sessions.save()
+        await self.services.kv_events.stop()
         await self.services.registry.close()
         await self._first_model.wait()
+        await self.services.tracing.stop()
         self._lock.release()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:

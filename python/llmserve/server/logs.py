@@ -90,7 +90,7 @@ _ONCE_PER_TEXT = OncePerText()
 
 
 def configure_logging(level: str, log_format: str = "text") -> None:
-    """Sends llmserve's records to standard error, unless the program has set up logging by itself.
+    """Sends records of llmserve and of traces to standard error, unless the program has set up logging.
 
     uvicorn then gives advice, such as that on protocol upgrades, once and not with every request.
     """
@@ -105,7 +105,8 @@ def configure_logging(level: str, log_format: str = "text") -> None:
         not isinstance(handler, logging.NullHandler) for handler in (*logger.handlers, *logging.root.handlers)
     ):
         return
-    logger.addHandler(_handler(log_format))
+    for own in (logger, logging.getLogger("opentelemetry")):
+        own.addHandler(_handler(log_format))
     logging.getLogger("uvicorn.error").addFilter(_ONCE_PER_TEXT)
 
 

@@ -107,30 +107,14 @@ def read_header(path: Path) -> Header:
     )
 
 
-def other_role(path: Path) -> str | None:
-    """What a file that is not a model by itself is for; ``None`` for models, and for what cannot be read.
-
-    Only the beginning of the header is read.
-    """
-    try:
-        values = _read(path, is_whole=False).metadata
-    except HeaderError:
-        return None
-    if values.get("general.type") == "adapter":
-        return "a LoRA adapter, which is loaded with its model (lora)"
-    if values.get("general.type") == "mmproj" or values.get("general.architecture") == "clip":
-        return "a projector for images or audio, which llmserve does not read"
-    return None
-
-
-def _read(path: Path, *, is_whole: bool = True) -> _Reader:
+def _read(path: Path) -> _Reader:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < len(_MAGIC) or file.read(len(_MAGIC)) != _MAGIC:
                 raise HeaderError(f"{path} is not a GGUF file", "llmserve loads models in the format GGUF")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return _Reader(data, is_whole=is_whole)
+                return _Reader(data)
     except OSError as error:
         raise HeaderError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
     except struct.error:
@@ -140,12 +124,9 @@ def _read(path: Path, *, is_whole: bool = True) -> _Reader:
 
 
 class _Reader:
-    """What one file says, or only the values about the file as a whole, which come first.
+    """What one file says. Raises `struct.error` at its end, `ValueError` or `KeyError` for a wrong value."""
 
-    Raises `struct.error` at its end, `ValueError` or `KeyError` for a wrong value.
-    """
-
-    def __init__(self, data: mmap.mmap, *, is_whole: bool) -> None:
+    def __init__(self, data: mmap.mmap) -> None:
         self._data = data
         self._at = len(_MAGIC)
         self.size = len(data)
@@ -155,15 +136,13 @@ class _Reader:
         self.num_tensors = self._take("Q")
         num_values = self._take("Q")
         self.metadata: dict[str, Any] = {}
-        self.parameters_of_type: Counter[str] = Counter()
         for _ in range(num_values):
             key = self._text()
-            if not is_whole and not key.startswith("general."):
-                return
             value = self._value(self._take("I"))
             if value is not None:
                 self.metadata[key] = value
-        for _ in range(self.num_tensors if is_whole else 0):
+        self.parameters_of_type: Counter[str] = Counter()
+        for _ in range(self.num_tensors):
             self._tensor()
 
     def _take(self, kind: str) -> Any:

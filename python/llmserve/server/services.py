@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from llmserve.server.conversation import ReasoningLimit
 from llmserve.server.generation import GenerationService
+from llmserve.server.kv_events import KvEvents
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.metrics import RequestMetrics
 from llmserve.server.model_files import model_file
@@ -22,6 +23,7 @@ from llmserve.server.paths import AllowedFolder
 from llmserve.server.readiness import Readiness
 from llmserve.server.rpc_counters import RpcCounters
 from llmserve.server.settings import Settings
+from llmserve.server.tracing import Tracing
 from llmserve.server.web.counters import HttpCounters
 
 
@@ -45,6 +47,8 @@ class Services:
     request_metrics: RequestMetrics
     http_counters: HttpCounters
     rpc_counters: RpcCounters
+    tracing: Tracing
+    kv_events: KvEvents
 
     @classmethod
     def create(cls, settings: Settings) -> Services:
@@ -93,4 +97,6 @@ class Services:
             request_metrics=request_metrics,
             http_counters=HttpCounters(),
             rpc_counters=RpcCounters(),
+            tracing=Tracing(is_on=settings.traces),
+            kv_events=KvEvents(registry, settings.kv_events, settings.kv_events_pod),
         )

@@ -30,6 +30,8 @@ use crate::sequence::Sequence;
 use crate::shared::Shared;
 use crate::stats::Stats;
 
+use room::resident;
+
 /// A sequence without a slot.
 struct Waiting {
     sequence: Sequence,
@@ -166,6 +168,10 @@ impl Core {
                 if reply.send(self.kv.copy_out(&tokens, session.as_ref())).is_err() {
                     log::debug!("nobody waits for the cells of a session");
                 }
+            }
+            Command::ListCached(result) => {
+                let residents: Vec<_> = self.running.iter().filter_map(resident).collect();
+                result.send(Ok(self.kv.cached_tokens(&residents)));
             }
             Command::OpenHead { result, commands } => self.open_head(result, commands),
             Command::CloseHead => self.close_head(),

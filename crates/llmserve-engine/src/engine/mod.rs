@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Sender, unbounded};
 
+use crate::cached::CachedTokens;
 use crate::command::Command;
 use crate::config::SchedulerConfig;
 use crate::constraint::Compiler;
@@ -17,7 +18,7 @@ use crate::draft::Head;
 use crate::error::{Error, LoadError};
 use crate::event::Event;
 use crate::ids::{RequestId, TokenId};
-use crate::job::{Job, job};
+use crate::job::{Job, JobSender, job};
 use crate::model::{Context, ContextLimits, Vocabulary};
 use crate::model_info::ModelInfo;
 use crate::notify::Listener;
@@ -190,11 +191,22 @@ impl Engine {
     /// [`Error::DraftContext`] if llama.cpp could not make the context.
     #[must_use]
     pub fn open_head(&self, listener: Option<Listener>) -> Job<Head> {
+        let commands = self.ways.commands.clone();
+        self.ask(listener, |result| Command::OpenHead { result, commands })
+    }
+
+    /// The tokens whose cells exist and may be used by every request, as they are between two steps.
+    #[must_use]
+    pub fn cached_tokens(&self, listener: Option<Listener>) -> Job<CachedTokens> {
+        self.ask(listener, Command::ListCached)
+    }
+
+    /// A job for the engine thread.
+    fn ask<T>(&self, listener: Option<Listener>, command: impl FnOnce(JobSender<T>) -> Command) -> Job<T> {
         let (result, job) = job(self.handle.shared(), listener);
         // A job ends with its command if that is not taken. In a forked child it must not even be sent.
         if self.handle.shared().refusal().is_none() {
-            let commands = self.ways.commands.clone();
-            drop(self.ways.commands.send(Command::OpenHead { result, commands }));
+            drop(self.ways.commands.send(command(result)));
         }
         job
     }

@@ -5,6 +5,7 @@
 //! found by equal tokens. [`place`] chooses; the rest carries out.
 
 mod acquire;
+mod cached;
 mod check;
 mod files;
 mod gap;

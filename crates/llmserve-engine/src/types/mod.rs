@@ -1,6 +1,7 @@
 //! Plain data: requests, results, and how a model is loaded. It imports nothing above it.
 
 mod backend;
+pub(crate) mod cached;
 pub(crate) mod config;
 pub(crate) mod drafting;
 pub(crate) mod error;
@@ -14,6 +15,7 @@ pub(crate) mod session_error;
 pub(crate) mod stats;
 
 pub use backend::{Backend, Device, DeviceKind};
+pub use cached::CachedTokens;
 pub use config::*;
 pub use drafting::*;
 pub use error::*;

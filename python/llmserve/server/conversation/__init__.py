@@ -22,7 +22,7 @@ from llmserve.server.conversation.pieces import (
     TurnEnd,
     Words,
 )
-from llmserve.server.conversation.planning import Conversation, check_plan, plan_turn
+from llmserve.server.conversation.planning import Conversation, check_plan, plan_turn, prompt_tokens
 from llmserve.server.conversation.reasoning_limit import ReasoningLimit
 from llmserve.server.conversation.tools import Tool
 from llmserve.server.conversation.turn import Turn
@@ -43,4 +43,5 @@ __all__ = [
     "Words",
     "check_plan",
     "plan_turn",
+    "prompt_tokens",
 ]

@@ -34,8 +34,8 @@ def check_parts(content: Any, where: str) -> None:
             raise FieldError(f"{name}.text", f"must be a string, got {kind_of(text)}")
 
 
-def template_of(given: str | None, field: str = "chat_template", *, is_allowed: bool) -> str | None:
-    """The chat template that a request brings in `field`; an empty one is none.
+def template_of(given: str | None, *, is_allowed: bool, field: str = "chat_template") -> str | None:
+    """The chat template that a request brings; an empty one is none.
 
     Raises:
         FieldError: The server does not allow any.
@@ -44,6 +44,18 @@ def template_of(given: str | None, field: str = "chat_template", *, is_allowed: 
         setting = "LLMSERVE_REQUEST_CHAT_TEMPLATE"
         raise FieldError(field, f"is not allowed here: {setting} is off")
     return given or None
+
+
+def reasoning_variables(*, is_on: bool) -> dict[str, bool]:
+    """The variables by which the templates of reasoning models turn it on and off."""
+    return {"enable_thinking": is_on, "thinking": is_on}
+
+
+def turn_variables(*, is_continued: bool) -> dict[str, bool]:
+    """The options of a template for a turn that begins, or that goes on with the last message."""
+    if is_continued:
+        return {"add_generation_prompt": False, "continue_final_message": True}
+    return {"add_generation_prompt": True}
 
 
 def variables_of(given: Mapping[str, Any], effort: str | None) -> dict[str, Any]:
@@ -55,15 +67,5 @@ def variables_of(given: Mapping[str, Any], effort: str | None) -> dict[str, Any]
         return dict(given)
     known: dict[str, Any] = {"reasoning_effort": effort}
     if effort == "none":
-        known |= thinking_variables(thinks=False)
+        known |= reasoning_variables(is_on=False)
     return {**known, **given}
-
-
-def thinking_variables(*, thinks: bool) -> dict[str, bool]:
-    """The variables by which templates of reasoning models turn it on or off."""
-    return {"enable_thinking": thinks, "thinking": thinks}
-
-
-def turn_options(*, continues: bool) -> dict[str, bool]:
-    """The options of a template for a turn that begins, or that continues the last message."""
-    return {"add_generation_prompt": False, "continue_final_message": True} if continues else {}

@@ -188,6 +188,11 @@ async def _truncated(engine: Engine, prompt: ChatPrompt, max_tokens: int | None)
     return None if max_tokens is None else (await engine.tokenize(prompt))[-max_tokens:]
 
 
+async def prompt_tokens(engine: Engine, plan: TurnPlan) -> list[int]:
+    """The tokens of a plan's prompt."""
+    return await engine.tokenize(plan.prompt) if plan.tokens is None else plan.tokens
+
+
 async def _priced(
     engine: Engine, conversation: Conversation, tool_format: ToolFormat
 ) -> tuple[Mapping[str, CallPrice], Mapping[str, tuple[PricedArgument, ...]]]:
@@ -203,18 +208,19 @@ async def _priced(
     return prices, arguments
 
 
-def check_plan(plan: TurnPlan, field: str, *, has_choice: bool = True) -> None:
+def check_plan(plan: TurnPlan, field: str, instead: str = "Use required or none as the tool choice") -> None:
     """Refuses a document that cannot be told from a call; `field` is the one that asks for the document.
 
-    `has_choice` says whether the dialect has a `tool_choice`.
+    `instead` is what the client can do.
 
     Raises:
         FieldError: A document and a call of this model both begin with a brace.
     """
     if plan.is_constrained and plan.mode == "auto" and plan.format.begins_with_brace:
-        other, advice = ("tool_choice auto", ". Use required or none") if has_choice else ("tools", "")
         raise FieldError(
-            field, f"cannot be used with {other} here: this model's tool calls are JSON too{advice}"
+            field,
+            "cannot be used with tools that may be called here: this model's tool calls are JSON, too. "
+            f"{instead}",
         )
 
 

@@ -27,4 +27,4 @@ class ReasoningLimit:
 
 NO_LIMIT = ReasoningLimit()
 NO_REASONING = ReasoningLimit(0, "")
-"""Closes reasoning at once and without a word, where a template has nothing to turn it off with."""
+"""Reasoning is closed at once, without a word, even if the template has nothing to turn it off with."""

@@ -9,7 +9,6 @@ from typing import Any
 from llmserve.server.conversation.json_formats import schema_text
 from llmserve.server.conversation.tools import Tool, ToolMode
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.field_kinds import read_object, required_text
 from llmserve.server.web.names import Names
 from llmserve.server.web.schema import kind_of, shown
 
@@ -56,7 +55,9 @@ def _tool(tool: Mapping[str, Any], where: str, *, is_nested: bool) -> Tool:
     function = tool
     if "function" in tool:
         where = f"{where}.function"
-        function = read_object(tool["function"], where)
+        function = tool["function"]
+        if not isinstance(function, dict):
+            raise FieldError(where, f"must be an object, got {kind_of(function)}")
     elif is_nested and "name" not in tool:
         raise FieldError(f"{where}.function", "is required")
     if function.get("input_schema") is not None:
@@ -71,11 +72,19 @@ def read_function(function: Mapping[str, Any], where: str, schema_field: str) ->
         FieldError: A field is wrong.
     """
     return Tool(
-        name=_NAMES.check(required_text(function, "name", where), f"{where}.name"),
+        name=_name(function.get("name"), f"{where}.name"),
         description=_description(function.get("description"), f"{where}.description"),
         parameters=_parameters(function.get(schema_field), f"{where}.{schema_field}"),
         parameters_field=f"{where}.{schema_field}",
     )
+
+
+def _name(name: Any, where: str) -> str:
+    if name is None:
+        raise FieldError(where, "is required")
+    if not isinstance(name, str):
+        raise FieldError(where, f"must be a string, got {kind_of(name)}")
+    return _NAMES.check(name, where)
 
 
 def _description(description: Any, where: str) -> str | None:
@@ -87,11 +96,12 @@ def _description(description: Any, where: str) -> str | None:
 def _parameters(parameters: Any, where: str) -> dict[str, Any] | None:
     if parameters is None:
         return None
-    schema = read_object(parameters, where)
-    if schema.get("type", "object") != "object":
+    if not isinstance(parameters, dict):
+        raise FieldError(where, f"must be an object, got {kind_of(parameters)}")
+    if parameters.get("type", "object") != "object":
         raise FieldError(f"{where}.type", "must be object")
-    schema_text(schema, where)
-    return schema
+    schema_text(parameters, where)
+    return parameters
 
 
 def choose_tools(tools: tuple[Tool, ...], choice: Any) -> tuple[ToolMode, tuple[Tool, ...]]:
@@ -139,8 +149,8 @@ def _named(tools: tuple[Tool, ...], choice: Mapping[str, Any], where: str) -> To
     return tool_named(tools, name, f"{where}.function.name")
 
 
-def tool_named(tools: tuple[Tool, ...], name: object, field: str) -> Tool:
-    """The tool whose name is the value of `field`.
+def tool_named(tools: Sequence[Tool], name: Any, field: str) -> Tool:
+    """The tool with the name that `field` gives.
 
     Raises:
         FieldError: There is none.

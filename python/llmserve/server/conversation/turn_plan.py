@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from llmserve.chat import ChatPrompt
-from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.conversation.reasoning import ReasoningTags
 from llmserve.server.conversation.reasoning_limit import NO_LIMIT, ReasoningLimit
@@ -68,10 +67,6 @@ class TurnPlan:
     at_end: bool = False
     """The output is wanted as a whole."""
     session: Session | None = None
-
-    async def prompt_tokens(self, engine: Engine) -> list[int]:
-        """The tokens that the turn answers."""
-        return await engine.tokenize(self.prompt) if self.tokens is None else self.tokens
 
     @property
     def must_answer(self) -> bool:

@@ -1,1 +1,1 @@
-"""Errors as clients of OpenAI, Anthropic, Ollama and SIE know them; several folders of `apis` use them."""
+"""How errors look to clients of OpenAI, Anthropic and SIE; several folders of `apis` answer like this."""

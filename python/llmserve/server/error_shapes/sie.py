@@ -36,12 +36,34 @@ _CODES: Mapping[type[BaseException], str] = MappingProxyType(
         refusals.ServerStoppingError: "generation_cancelled",
         refusals.GenerationCancelledError: "generation_cancelled",
         errors.EngineClosedError: "generation_cancelled",
-        refusals.GenerationTimeoutError: "timeout",
         refusals.UnauthorizedError: "unauthorized",
         refusals.NotSupportedError: "not_supported",
         refusals.SessionExpiredError: "session_expired",
     }
 )
+
+
+_TIMEOUTS: Mapping[str, str] = MappingProxyType(
+    {
+        "options.first_chunk_timeout_s": "first_chunk_timeout",
+        "options.overall_timeout_s": "overall_timeout",
+    }
+)
+"""Codes of time limits, by the fields that set them; others are a `timeout`."""
+
+_LOAD_CLASSES: Mapping[str, str] = MappingProxyType(
+    {
+        "not_found": "NOT_FOUND",
+        "not_enough_memory": "OOM",
+        "invalid_option": "CONFIG",
+        "wrong_kind": "CONFIG",
+        "not_readable": "STORAGE",
+        "truncated": "STORAGE",
+        "missing_part": "STORAGE",
+        "cancelled": "UNKNOWN",
+    }
+)
+"""SIE's classes of failed loads, by `LoadError.reason`; all others are an `ENGINE`'s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +75,13 @@ class GenerateFault:
     ]
     message: Annotated[str, Field("For people.", example="max_new_tokens is required")]
     param: Annotated[str | None, Field("The field, where it is one.", example="max_new_tokens")] = None
+    error_class: Annotated[
+        str | None, Field("Of a load that failed: its class, such as `OOM`, `NOT_FOUND` or `CONFIG`.")
+    ] = None
+    permanent: Annotated[
+        bool | None, Field("Of a load that failed: false, since a request some seconds later tries again.")
+    ] = None
+    attempts: Annotated[int | None, Field("Of a load that failed: how often it was tried.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +93,8 @@ class GenerateError:
 
 def code_of(fault: Fault) -> str:
     """The code that SIE's clients know."""
+    if isinstance(fault.error, refusals.GenerationTimeoutError):
+        return _TIMEOUTS.get(fault.error.field, "timeout")
     for cls in type(fault.error).__mro__:
         if code := _CODES.get(cls):
             return code
@@ -85,7 +116,24 @@ def param_of(error: BaseException) -> str | None:
 
 def render(fault: Fault) -> object:
     """The body of an error."""
-    return {"error": {"code": code_of(fault), "message": fault.message, "param": param_of(fault.error)}}
+    error: dict[str, object] = {
+        "code": code_of(fault),
+        "message": fault.message,
+        "param": param_of(fault.error),
+    }
+    if isinstance(fault.error, errors.LoadError):
+        error |= load_failure(fault.error)
+    return {"error": error}
+
+
+def load_failure(error: errors.LoadError) -> dict[str, object]:
+    """What SIE's clients learn of a load that failed, beside its code and message."""
+    # A request some seconds later tries again.
+    return {
+        "error_class": _LOAD_CLASSES.get(error.reason, "ENGINE"),
+        "attempts": 1,
+        "permanent": False,
+    }
 
 
 def fault_headers(fault: Fault) -> RawHeaders:
@@ -95,7 +143,11 @@ def fault_headers(fault: Fault) -> RawHeaders:
 
 def answer_headers() -> RawHeaders:
     """What every answer has."""
-    return [(b"x-sie-request-id", current_request_id().encode()), (b"x-sie-server-version", _VERSION)]
+    return [
+        (b"x-sie-request-id", current_request_id().encode()),
+        (b"x-sie-server-version", _VERSION),
+        (b"x-sie-served-by", b"local"),
+    ]
 
 
 SIE = Dialect(
@@ -105,5 +157,5 @@ SIE = Dialect(
     root="/v1/generate",
     fault_headers=fault_headers,
     answer_headers=answer_headers,
-    header_names=("X-SIE-Error-Code", "X-SIE-Request-ID", "X-SIE-Server-Version"),
+    header_names=("X-SIE-Error-Code", "X-SIE-Request-ID", "X-SIE-Server-Version", "X-SIE-Served-By"),
 )

@@ -13,6 +13,7 @@ from llmserve.server.conversation import Turn, TurnPlan
 from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.metrics import Ended
 from llmserve.server.models import Model, SessionCall
+from llmserve.server.request_notes import Operation
 from llmserve.stream import Stream
 from llmserve.types import ModelInfo
 
@@ -62,6 +63,7 @@ class Call(Generic[R]):
     """How the client calls the prompt of each output, if there are several."""
     is_stream: bool
     """Whether the head of the answer goes out before the output, and so does not wait for long."""
+    operation: Operation = "text_completion"
     session: str | None = None
     goes_on: bool = True
     """Whether the call needs what the session contains: then an expired session is refused."""
@@ -96,6 +98,7 @@ def turns(
     return Call(
         dialect=dialect,
         model=model,
+        operation="chat",
         starts=[_turn(plan) for plan in plans],
         is_stream=not plan.at_end,
         session=session,

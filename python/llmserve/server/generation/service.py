@@ -22,9 +22,9 @@ from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.metrics import OutputMetrics, RequestMetrics
 from llmserve.server.models import Registry, SessionCall, SessionTable, UsedModel
 from llmserve.server.refusals import Refusal, ServerStoppingError
-from llmserve.server.web.request_log import notes
+from llmserve.server.request_notes import TimedOutput, notes
 from llmserve.server.web.tasks import end_tasks
-from llmserve.types import FinishReason
+from llmserve.types import FinishReason, Usage
 
 T = TypeVar("T")
 
@@ -128,7 +128,8 @@ class GenerationService:
             ServerStoppingError: The server stops.
             GenerationTimeoutError: A limit of the call has passed.
         """
-        notes().model = call.model.id
+        taken = notes()
+        taken.model, taken.operation = call.model.id, call.operation
         async with AsyncExitStack() as stack:
             session = None
             if call.session is not None:
@@ -196,19 +197,22 @@ class GenerationService:
 
 
 def _note(call: Call[R], outputs: Sequence[R], otherwise: str) -> None:
-    """Notes for the log how outputs ended; ``otherwise``: why some did not end by themselves."""
+    """Notes how outputs ended; ``otherwise``: why some did not end by themselves."""
     taken = notes()
-    prompts: dict[str, int] = {}
+    prompts: dict[str, Usage] = {}
     for index, output in enumerate(outputs):
-        if (end := output.ended) is None:
-            taken.finish_reason = otherwise
-            continue
-        # Choices of one prompt share it.
-        prompts[call.prompts[index] if call.prompts else ""] = end.usage.prompt_tokens
-        taken.completion_tokens += end.usage.completion_tokens
-        taken.finish_reason = taken.finish_reason or end.finish_reason
-    taken.prompt_tokens += sum(prompts.values())
+        end = output.ended
+        taken.finish_reasons.append(otherwise if end is None else end.finish_reason)
+        if end is not None:
+            # Choices of one prompt share it, and all but the first find it in the cache.
+            prompts.setdefault(call.prompts[index] if call.prompts else "", end.usage)
+            taken.completion_tokens += end.usage.completion_tokens
+    taken.prompt_tokens += sum(usage.prompt_tokens for usage in prompts.values())
+    taken.cached_tokens += sum(usage.cached_tokens for usage in prompts.values())
 
 
 def _measure_end(measured: OutputMetrics, output: Running) -> None:
-    measured.end(output.ended)
+    ended = output.ended
+    measured.end(ended)
+    if ended is not None:
+        notes().outputs.append(TimedOutput(measured.submitted_ns, ended.timings))

@@ -97,7 +97,7 @@ class RequestMetrics:
 class OutputMetrics:
     """Measures one output."""
 
-    __slots__ = ("_gaps", "_has_output", "_last", "_longest", "_series")
+    __slots__ = ("_gaps", "_has_output", "_last", "_longest", "_series", "submitted_ns")
 
     def __init__(self, series: Mapping[Kind, Histogram], longest: list[int]) -> None:
         """`longest` has the most tokens of any request so far."""
@@ -106,6 +106,8 @@ class OutputMetrics:
         self._gaps = series[GAP]
         self._has_output = False
         self._last = time.perf_counter()
+        self.submitted_ns = time.time_ns()
+        """When it was submitted, in nanoseconds since 1970."""
 
     def on_output(self) -> None:
         """Takes note of new tokens of a stream. It is called for each step, so it must cost little."""

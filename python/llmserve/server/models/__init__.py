@@ -1,6 +1,6 @@
 """The models: which are loaded, for whom, and when they are unloaded."""
 
-from llmserve.server.model_kinds import ModelKind
+from llmserve.server.model_kind import ModelKind
 from llmserve.server.models.catalogue import Catalogue
 from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.kept_sessions import KeptSessions

@@ -67,7 +67,7 @@ class Catalogue:
             entry = self._known(model_id) or self._loaded_from(model_id)
         if entry is not None:
             return entry
-        role = self._scan.others.get(safe_id(model_id)) if self._scan is not None else None
+        role = self._scan.parts.get(safe_id(model_id)) if self._scan is not None else None
         raise UnknownModelError(model_id) if role is None else NotAModelError(model_id, role)
 
     def _loaded_from(self, text: str) -> CatalogueEntry | None:

@@ -6,17 +6,20 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from llmserve import _core
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
-from llmserve.server.model_kinds import ModelKind
+from llmserve.server.model_kind import ModelKind
 from llmserve.server.models.entries import CatalogueEntry
 
 logger = logging.getLogger(__name__)
+
+EmbedderKind: TypeAlias = Literal["embedding", "reranking"]
+"""The kinds of models that an `Embedder` has."""
 
 _Stamp: TypeAlias = tuple[int, int, int]
 

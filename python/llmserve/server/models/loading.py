@@ -9,7 +9,7 @@ from types import TracebackType
 
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
-from llmserve.server.model_kinds import ModelKind
+from llmserve.server.model_kind import ModelKind
 from llmserve.server.models.kinds import kind_of
 from llmserve.server.refusals import LoadAbandonedError, ModelKindError
 

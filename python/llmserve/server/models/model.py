@@ -12,7 +12,7 @@ from typing import Literal
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import EngineClosedError, EngineDeadError, LlmserveError
-from llmserve.server.model_kinds import ModelKind
+from llmserve.server.model_kind import ModelKind
 from llmserve.server.models.loading import SharedLoad
 from llmserve.types import ModelConfig, Stats
 

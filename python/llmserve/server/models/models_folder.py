@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Mapping
@@ -9,13 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmserve.server.model_files import entries, model_file
-from llmserve.server.model_header import other_role
+from llmserve.server.model_header import HeaderError, read_header
 from llmserve.server.paths import shown
 
 logger = logging.getLogger(__name__)
 
 SAFE_SLASH = "__"
 """Stands for the slash of an id where a slash is impossible: in file names and in SIE's paths."""
+
+_PARTS: Mapping[str, str] = {
+    "adapter": "a LoRA adapter, which is loaded with its model (LLMSERVE_LORA)",
+    "mmproj": "a projector of images or audio, which llmserve does not read",
+}
+"""Values of `general.type` of files that are not models by themselves, and what they are."""
 
 _SETTLE_NS = 2_000_000_000
 """A folder that changed this shortly before it was read is read again: its time may be as coarse as that."""
@@ -34,8 +41,8 @@ class FolderScan:
     """What a folder contained when it was read."""
 
     models: tuple[FoundModel, ...]
-    others: Mapping[str, str]
-    """By the id that it would have without slashes: what a file is that is not a model by itself."""
+    parts: Mapping[str, str]
+    """What the files are that are not models by themselves, by the safe id that each would have."""
     stamps: tuple[tuple[str, int], ...]
     """Every folder that was read, and its time of change in nanoseconds."""
     read_at_ns: int
@@ -62,15 +69,15 @@ def scan(folder: Path) -> FolderScan:
         stamps.append((str(below), _changed_at(str(below))))
         found += [(path, f"{shown(below.name)}/{shown(path.stem)}") for path in _entries(below)[0]]
     by_id: dict[str, FoundModel] = {}
-    others: dict[str, str] = {}
+    part_of: dict[str, str] = {}
     for path, model_id in found:
-        if (role := other_role(path)) is not None:
-            others.setdefault(safe_id(model_id), role)
+        if (kind := _kind_of(path)) in _PARTS:
+            part_of[safe_id(model_id)] = _PARTS[kind]
             continue
         model = FoundModel(model_id, model_file(path))
         if by_id.setdefault(safe_id(model_id), model) is not model:
             logger.warning("the model id %s is taken: %s is left out", model_id, shown(path.name))
-    return FolderScan(tuple(by_id.values()), others, tuple(stamps), read_at_ns)
+    return FolderScan(tuple(by_id.values()), part_of, tuple(stamps), read_at_ns)
 
 
 def safe_id(model_id: str) -> str:
@@ -80,6 +87,21 @@ def safe_id(model_id: str) -> str:
 
 def _id_of(name: str) -> str:
     return shown(Path(name).stem).replace(SAFE_SLASH, "/", 1)
+
+
+def _kind_of(path: Path) -> str:
+    """What the header of a file says of its type."""
+    try:
+        return _type_of(path, path.stat().st_mtime_ns)
+    except (OSError, HeaderError):
+        return "model"  # its load explains what is wrong with it
+
+
+@functools.lru_cache(maxsize=1024)
+def _type_of(path: Path, changed_ns: int) -> str:
+    """As `_kind_of`, of a file that changed then."""
+    header = read_header(path)
+    return "mmproj" if header.architecture == "clip" else str(header.metadata.get("general.type", "model"))
 
 
 def _entries(folder: Path) -> tuple[list[Path], list[Path]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -13,10 +13,10 @@ from typing import Literal
 from llmserve.embedder import Embedder
 from llmserve.engine import Engine
 from llmserve.errors import LoadError
-from llmserve.server.model_kinds import EmbedderKind, ModelKind
+from llmserve.server.model_kind import ModelKind
 from llmserve.server.models.catalogue import Catalogue
 from llmserve.server.models.entries import CatalogueEntry
-from llmserve.server.models.kinds import FileKinds, kind_of
+from llmserve.server.models.kinds import EmbedderKind, FileKinds, kind_of
 from llmserve.server.models.loading import LoadTicket
 from llmserve.server.models.model import IDLE_PIN, Model
 from llmserve.server.models.registry import Registry
@@ -27,9 +27,12 @@ from llmserve.server.refusals import (
     ServerStoppingError,
     UnknownModelError,
 )
+from llmserve.server.request_notes import Operation, notes
 
 RETRY_S = 10.0
 """For this many seconds a failed load is not tried again: requests get the failure."""
+
+_OPERATIONS: Mapping[EmbedderKind, Operation] = {"embedding": "embeddings", "reranking": "rerank"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,8 @@ class OnDemand:
                 found = kind_of(handle)
                 if not isinstance(handle, Embedder) or found != kind:
                     raise ModelKindError(kind, found)
+                taken = notes()
+                taken.model, taken.operation = entry.id, _OPERATIONS[kind]
                 yield UsedEmbedder(entry, handle)
 
     @asynccontextmanager

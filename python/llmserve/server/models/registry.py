@@ -16,7 +16,7 @@ from llmserve.engine import Engine
 from llmserve.errors import LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.server.callbacks import call_all
-from llmserve.server.model_kinds import ModelKind
+from llmserve.server.model_kind import ModelKind
 from llmserve.server.models.drafting import start_drafting
 from llmserve.server.models.ids import NameOf, new_ids, pass_id_on, take_id
 from llmserve.server.models.kinds import kind_of

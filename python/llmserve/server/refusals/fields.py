@@ -36,10 +36,10 @@ class FieldTooLongError(FieldError):
 
 
 class ThreadsNotStoredError(FieldError):
-    """A request of a dialect whose conversations are not stored begins or continues one."""
+    """A request begins or continues a thread of Anthropic's API, which the server does not store."""
 
     def __init__(self, field: str) -> None:
-        super().__init__(field, "is not supported, because messages are not stored here: send all of them")
+        super().__init__(field, "is not supported, because threads are not stored: send all messages")
 
 
 class UnknownPreviousResponseError(FieldError):

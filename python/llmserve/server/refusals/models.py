@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from llmserve.server.model_kinds import ModelKind
+from llmserve.server.model_kind import ModelKind
 from llmserve.server.refusals.base import MAX_SHOWN_ID, Refusal
 
 

@@ -1,4 +1,4 @@
-"""Requests that no route takes, or that the server no longer takes."""
+"""Requests that no route takes, or that the server takes no more."""
 
 from __future__ import annotations
 

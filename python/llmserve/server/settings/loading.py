@@ -40,6 +40,8 @@ class Settings:
     metrics_open: bool
     vllm_metrics: bool
     llamacpp_metrics: bool
+    kv_events: str | None
+    kv_events_pod: str
     sessions_dir: Path | None
     cache_dir: Path
     max_body_bytes: int
@@ -61,6 +63,7 @@ class Settings:
     max_responses_bytes: int
     log_level: str
     log_format: str
+    traces: bool
     drafting: DraftSettings
     model_config: ModelConfig
     notices: tuple[Notice, ...]
@@ -98,6 +101,7 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     # Unset fields keep ModelConfig's own defaults, so that there is one place that knows them.
     config = ModelConfig(**{name: value for name, value in model.items() if value is not None})
     server["grpc_host"] = server["grpc_host"] or server["host"].partition(",")[0].strip()
+    server["kv_events_pod"] = server["kv_events_pod"] or f"{server['grpc_host']}:{server['port']}"
     server["root_path"] = (server["root_path"] or "").rstrip("/")
     server["cache_dir"] = server["cache_dir"] or default_cache_dir(environ)
     server["allowed_hosts"] = server["allowed_hosts"] or ()

@@ -150,6 +150,22 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "server",
     ),
     Variable(
+        "kv_events",
+        kinds.TEXT,
+        "",
+        "ZMQ address at which events tell routers of blocks of tokens with KV cells, such as `tcp://*:5557`; "
+        "needs the extra `kv-events`. If unset, there are none.",
+        "server",
+    ),
+    Variable(
+        "kv_events_pod",
+        kinds.TEXT,
+        "",
+        "Name of this server in the topics of its events, `kv@POD@MODEL`: the address by which the router "
+        "knows it. If unset, `LLMSERVE_HOST` and `LLMSERVE_PORT` with a colon between them.",
+        "server",
+    ),
+    Variable(
         "sessions_dir",
         kinds.PATH,
         "",
@@ -306,6 +322,14 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         choice("text", "json"),
         "text",
         "Log lines as text or as JSON objects.",
+        "logging",
+    ),
+    Variable(
+        "traces",
+        kinds.SWITCH,
+        "false",
+        "Send a trace of each request to a collector of OpenTelemetry's, which `OTEL_EXPORTER_OTLP_ENDPOINT` "
+        "names; needs the extra `otel`.",
         "logging",
     ),
 )

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from llmserve.errors import LlmserveError
 from llmserve.server.web.answer import Answer
 
 _METHODS = ("GET", "HEAD", "POST", "OPTIONS")
@@ -25,10 +24,6 @@ class HttpCounters:
         """Errors of answers that had begun, by the status that they would have had."""
         self.errors: Counter[str] = Counter()
         """Requests that were refused or failed, by the error's code."""
-
-    def note_error(self, error: BaseException) -> None:
-        """Counts a request that was refused or failed."""
-        self.errors[error.code if isinstance(error, LlmserveError) else "internal"] += 1
 
     @contextmanager
     def request(self, route: str, method: str, answer: Answer) -> Iterator[None]:

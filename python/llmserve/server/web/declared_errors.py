@@ -11,24 +11,6 @@ from llmserve.server import refusals
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.error_table import rule_of
 
-MODEL_ERRORS: Mapping[int, str] = {
-    400: "The prompt is over the context length.",
-    404: "There is no such model.",
-    500: "The model failed to compute.",
-    502: "The model cannot be loaded.",
-    503: "The model is being loaded, or the queue is full; see `Retry-After`.",
-}
-"""Of what a model is needed for."""
-GENERATION_ERRORS: Mapping[int, str] = {
-    **MODEL_ERRORS,
-    409: "Another client cancelled the calls of the session.",
-}
-COMPLETION_ERRORS: Mapping[int, str] = {
-    **GENERATION_ERRORS,
-    410: "The session has expired; the next call begins it anew.",
-}
-"""Of raw prompts, which go on with what the session holds."""
-
 _FOREIGN = "The request came from a page of another site, or under a host name that is not allowed."
 
 

@@ -38,21 +38,18 @@ def read_text(value: Any, name: str) -> str:
     return value
 
 
-def required_text(values: Mapping[str, Any], field: str, where: str) -> str:
-    """The text of a field that the object at `where` must have; it may be empty."""
-    name, value = f"{where}.{field}", values.get(field)
-    if value is None:
-        raise FieldError(name, "is required")
-    if not isinstance(value, str):
-        raise FieldError(name, f"must be a string, got {kind_of(value)}")
-    return value
+def text_in(value: Mapping[str, Any], name: str, where: str) -> str:
+    """The text of a required field of the object at `where`, which may be empty.
 
-
-def read_text_or_array(value: Any, name: str) -> str | list[Any]:
-    """A text, or an array of what is checked later."""
-    if not isinstance(value, str | list):
-        raise FieldError(name, f"must be a string or an array, got {kind_of(value)}")
-    return value
+    Raises:
+        FieldError: It is missing, or not a text.
+    """
+    text = value.get(name)
+    if text is None:
+        raise FieldError(f"{where}.{name}", "is required")
+    if not isinstance(text, str):
+        raise FieldError(f"{where}.{name}", f"must be a string, got {kind_of(text)}")
+    return text
 
 
 def read_texts(value: Any, name: str) -> tuple[str, ...]:

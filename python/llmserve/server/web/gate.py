@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,7 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from llmserve.errors import LlmserveError
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.refusals import ServerDrainingError
+from llmserve.server.request_notes import notes
 from llmserve.server.settings import Settings
+from llmserve.server.tracing import Tracing
 from llmserve.server.trust.hosts import HostRule, check_single
 from llmserve.server.trust.keys import KeyRule
 from llmserve.server.trust.origins import OriginRule
@@ -28,6 +30,7 @@ from llmserve.server.web.error_table import INTERNAL, rule_for
 from llmserve.server.web.errors import CLOSE, Dialect, fault_of, send_fault
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import header
+from llmserve.server.web.http_trace import http_end, http_head
 from llmserve.server.web.request_id import current_request_id, request_id
 from llmserve.server.web.request_log import logged
 from llmserve.server.web.streams import AnswerFailedError, StreamLimits
@@ -54,10 +57,16 @@ class Gate:
     """Serves requests: counts them, lets in those that may pass, and answers what their handlers raise."""
 
     def __init__(
-        self, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters, routes: Sequence[Route]
+        self,
+        settings: Settings,
+        lifecycle: Lifecycle,
+        counters: HttpCounters,
+        tracing: Tracing,
+        routes: Sequence[Route],
     ) -> None:
         self._lifecycle = lifecycle
         self._counters = counters
+        self._tracing = tracing
         self._table = EndpointTable(routes)
         self._hosts = HostRule(settings.allowed_hosts)
         self._origins = OriginRule(settings.cors_origins, self._hosts)
@@ -87,7 +96,7 @@ class Gate:
             with (
                 request_id(header(scope, b"x-request-id")) as number,
                 self._counters.request(route.endpoint.shown_path, scope["method"], answer),
-                self._logged(route.endpoint, scope, answer),
+                self._reported(route.endpoint, scope, answer),
             ):
                 answer.headers.append((b"x-request-id", number.encode()))
                 if _leaves_http(scope):
@@ -96,11 +105,16 @@ class Gate:
         except ClientStalledError:
             cut_off(send)
 
-    def _logged(self, endpoint: Endpoint, scope: Scope, answer: Answer) -> AbstractContextManager[None]:
+    @contextmanager
+    def _reported(self, endpoint: Endpoint, scope: Scope, answer: Answer) -> Iterator[None]:
+        """Serves a request that has a line in the log and a span of its trace."""
         # Whoever probes a server does so every few seconds.
         if endpoint.is_probe:
-            return nullcontext()
-        return logged(scope["method"], own_path(scope), lambda: answer.status)
+            yield
+            return
+        log = logged(scope["method"], own_path(scope), lambda: answer.status)
+        with log, self._tracing.request(lambda: http_head(scope, endpoint), lambda: http_end(answer)):
+            yield
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Answer = scope[_ANSWER]
@@ -118,11 +132,11 @@ class Gate:
             logger.warning("request %s: cut off, its client stopped reading", current_request_id())
             raise
         except AnswerFailedError as failed:
-            self._counters.note_error(failed.error)
+            self._note_failure(failed.error)
             self._note(failed.error, dialect)
         except Exception as error:
             fault = fault_of(error, dialect.name)
-            self._counters.note_error(error)
+            self._note_failure(error)
             if answer.has_begun:
                 self._note(error, dialect)
             else:
@@ -152,6 +166,12 @@ class Gate:
                 raise
             # The answer is complete: the server gives up on a client that does not read it.
             raise ClientStalledError from None
+
+    def _note_failure(self, error: Exception) -> None:
+        """Counts a request that was refused or failed."""
+        code = error.code if isinstance(error, LlmserveError) else "internal"
+        self._counters.errors[code] += 1
+        notes().error = code
 
     def _note(self, error: Exception, dialect: Dialect) -> None:
         """Logs and counts an error that no status reports. An unexpected one is in the log already."""

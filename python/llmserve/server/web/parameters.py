@@ -38,17 +38,14 @@ class Parameter(Generic[T, D]):
     """Its value where the request has none."""
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
     """JSON Schema of the texts that ``read`` takes."""
-    is_required: bool = False
 
     def of(self, scope: Scope) -> T | D:
         """Its value in a request.
 
         Raises:
-            FieldError: It is wrong, or is required and not there.
+            FieldError: It is wrong.
         """
         text = self._text(scope)
-        if text is None and self.is_required:
-            raise FieldError(self.name, "is required")
         return self.default if text is None else self.read(text, self.name)
 
     def _text(self, scope: Scope) -> str | None:
@@ -61,26 +58,23 @@ class Parameter(Generic[T, D]):
         return text
 
 
-def choice_in_query(
-    name: str, values: tuple[str, ...], doc: str, *, is_required: bool = False
-) -> Parameter[str, str]:
-    """One of several texts; the first one is the default, unless the request must have one."""
+def choice_in_query(name: str, values: tuple[str, ...], doc: str) -> Parameter[str, str]:
+    """One of several texts; the first one is the default."""
+
+    schema = {"type": "string", "enum": list(values), "default": values[0]}
+    read = one_of(values)
+    return Parameter(name=name, place="query", doc=doc, read=read, default=values[0], schema=schema)
+
+
+def one_of(values: tuple[str, ...]) -> Callable[[str, str], str]:
+    """Reads one of several texts."""
 
     def read(text: str, name: str) -> str:
         if text not in values:
             raise FieldError(name, f"must be {' or '.join(values)}, got {shown(text)}")
         return text
 
-    default = {} if is_required else {"default": values[0]}
-    return Parameter(
-        name=name,
-        place="query",
-        doc=doc,
-        read=read,
-        default=values[0],
-        schema={"type": "string", "enum": list(values), **default},
-        is_required=is_required,
-    )
+    return read
 
 
 def integer_in_query(name: str, minimum: int, maximum: int, default: int, doc: str) -> Parameter[int, int]:
@@ -98,4 +92,4 @@ def integer_in_query(name: str, minimum: int, maximum: int, default: int, doc: s
 
 def in_path(name: str, doc: str) -> Parameter[str, str]:
     """A parameter of an endpoint's path, which every request has."""
-    return Parameter(name=name, place="path", doc=doc, read=as_it_is, default="", is_required=True)
+    return Parameter(name=name, place="path", doc=doc, read=as_it_is, default="")

@@ -6,45 +6,24 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
+
+from llmserve.server.request_notes import RequestNotes, noting
 
 logger = logging.getLogger("llmserve.requests")
 
-_MAX_PATH_LENGTH = 200
-
-
-@dataclass(slots=True)
-class RequestNotes:
-    """What is known of a request beside its method, path and status; empty and 0: nothing."""
-
-    model: str = ""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    finish_reason: str = ""
-
-
-_current: ContextVar[RequestNotes | None] = ContextVar("llmserve_request_notes", default=None)
-
-
-def notes() -> RequestNotes:
-    """The notes of the request that is being served; outside of any, new ones that nobody reads."""
-    return _current.get() or RequestNotes()
+MAX_PATH_LENGTH = 200
 
 
 @contextmanager
 def logged(method: str, path: str, status: Callable[[], int | str]) -> Iterator[None]:
     """Serves a request and logs it at the end, with the status that it then has."""
     started = time.monotonic()
-    taken = RequestNotes()
-    _current.set(taken)
-    try:
-        yield
-    finally:
-        # Not `reset`: a stream that is left may end in another context.
-        _current.set(None)
-        _log(method, path[:_MAX_PATH_LENGTH], status(), time.monotonic() - started, taken)
+    with noting() as taken:
+        try:
+            yield
+        finally:
+            _log(method, path[:MAX_PATH_LENGTH], status(), time.monotonic() - started, taken)
 
 
 def _log(method: str, path: str, status: int | str, seconds: float, taken: RequestNotes) -> None:
@@ -59,4 +38,7 @@ def _log(method: str, path: str, status: int | str, seconds: float, taken: Reque
     if taken.finish_reason:
         fields["finish_reason"] = taken.finish_reason
         text += f" finish={taken.finish_reason}"
+    if taken.trace_id:
+        fields["trace_id"] = taken.trace_id
+        text += f" trace={taken.trace_id}"
     logger.info("%s", text, extra={"fields": fields})

@@ -145,7 +145,7 @@ fn as_many_threads_stay_as_get_most_computed() {
         for (best, rate) in
             [(1, [0.0, 0.5, 0.2, 0.2, 0.1]), (2, [0.0, 0.3, 0.6, 0.0, 0.4]), (4, [0.0, 0.3, 0.4, 0.0, 0.6])]
         {
-            let share = share_of(&crowd(took_ms, &[rate; 1000])[100..], best);
+            let share = share_of(&crowd(took_ms, &vec![rate; 1000])[100..], best);
             assert!(share > 0.75, "{share} of the regions of {took_ms} ms with {best} threads");
         }
     }

@@ -77,7 +77,7 @@ class MessageAnswer:
             yield event
 
     def _stop(self, end: TurnEnd) -> dict[str, str | None]:
-        # The client does not know a template's own stop strings.
+        # A template's own stop strings are no business of the client.
         stop = end.stop if end.stop in self._stops else None
         if end.finish_reason != "stop":
             is_full = is_context_full(end, self._info)

@@ -11,7 +11,7 @@ from llmserve.server.apis.anthropic.schema import MESSAGES_SAMPLING, MessagesReq
 from llmserve.server.apis.anthropic.tools import choose_tools, tools_of
 from llmserve.server.conversation import Conversation, ReasoningLimit
 from llmserve.server.conversation.json_formats import schema_text
-from llmserve.server.conversation.messages import thinking_variables, turn_options, variables_of
+from llmserve.server.conversation.messages import reasoning_variables, turn_variables, variables_of
 from llmserve.server.conversation.reasoning_limit import NO_REASONING
 from llmserve.server.fields import sampling
 from llmserve.server.refusals import FieldError, ThreadsNotStoredError
@@ -40,7 +40,7 @@ def conversation_of(request: MessagesRequest) -> Conversation:
         reasoning_limit=limit,
         variables={
             **variables_of(thinks, request.output_config.effort),
-            **turn_options(continues=history.continues),
+            **turn_variables(is_continued=history.continues),
         },
     )
 
@@ -49,8 +49,8 @@ def _reasoning(thinking: ThinkingConfig | None) -> tuple[dict[str, bool], Reason
     """What tells templates whether to reason, and for how long: not at all unless that is asked for, even if
     the template has nothing to turn it off with."""
     if thinking is None or thinking.type == "disabled":
-        return thinking_variables(thinks=False), NO_REASONING
-    return thinking_variables(thinks=True), ReasoningLimit(thinking.budget_tokens)
+        return reasoning_variables(is_on=False), NO_REASONING
+    return reasoning_variables(is_on=True), ReasoningLimit(thinking.budget_tokens)
 
 
 def params_of(request: MessagesRequest) -> SamplingParams:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.field_kinds import read_object, read_text_or_array, required_text
-from llmserve.server.web.schema import shown
+from llmserve.server.web.field_kinds import read_object, text_in
+from llmserve.server.web.schema import kind_of, shown
 
 # Of Claude Code, before the system message; it differs in each request, which no prefix cache survives.
 _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*\n?")
@@ -56,8 +56,8 @@ def history_of(request: MessagesRequest) -> History:
 
 
 def _system_text(system: Any) -> str:
-    blocks = _blocks(list(system) if isinstance(system, tuple) else system or "", "system", ("text",))
-    texts = [_BILLING.sub("", _text(block, where)) for block, where in blocks]
+    blocks = _blocks(system or "", "system", ("text",))
+    texts = [_BILLING.sub("", text_in(block, "text", where)) for block, where in blocks]
     return "\n".join(filter(None, texts))
 
 
@@ -89,7 +89,7 @@ class _Reading:
             elif block["type"] == "tool_result":
                 self._result(block, place)
             else:
-                self._say(role, _text(block, place), where)
+                self._say(role, text_in(block, "text", place), where)
         if role == "assistant" and not content:
             self._assistant(where)
 
@@ -102,9 +102,9 @@ class _Reading:
     def _read_of_assistant(self, block: Mapping[str, Any], place: str, where: str) -> None:
         message = self._assistant(where)
         if block["type"] == "text":
-            message["content"] += _text(block, place)
+            message["content"] += text_in(block, "text", place)
         elif block["type"] == "thinking":
-            thought = required_text(block, "thinking", place)
+            thought = text_in(block, "thinking", place)
             message["reasoning_content"] = message.get("reasoning_content", "") + thought
         elif block["type"] == "tool_use":
             self._call(message, block, place)
@@ -116,7 +116,7 @@ class _Reading:
         return self.messages[-1]
 
     def _call(self, message: dict[str, Any], block: Mapping[str, Any], place: str) -> None:
-        call_id, name = required_text(block, "id", place), required_text(block, "name", place)
+        call_id, name = text_in(block, "id", place), text_in(block, "name", place)
         arguments = read_object(block.get("input", {}), f"{place}.input")
         self._called[call_id] = name
         calls = message.setdefault("tool_calls", [])
@@ -125,10 +125,10 @@ class _Reading:
         calls.append({"id": call_id, "type": "function", "function": function})
 
     def _result(self, block: Mapping[str, Any], place: str) -> None:
-        call_id = required_text(block, "tool_use_id", place)
+        call_id = text_in(block, "tool_use_id", place)
         content = block.get("content") or ""
         parts = _blocks(content, f"{place}.content", ("text",))
-        text = "\n".join(_text(part, where) for part, where in parts)
+        text = "\n".join(text_in(part, "text", where) for part, where in parts)
         if block.get("is_error"):
             text = f"Error: {text}"
         message = {"role": "tool", "tool_call_id": call_id, "content": text}
@@ -139,11 +139,12 @@ class _Reading:
 
 def _blocks(content: Any, where: str, kinds: tuple[str, ...]) -> Iterator[tuple[Mapping[str, Any], str]]:
     """The blocks of content, with their places in the request."""
-    given = read_text_or_array(content, where)
-    if isinstance(given, str):
-        yield {"type": "text", "text": given}, where
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}, where
         return
-    for index, item in enumerate(given):
+    if not isinstance(content, list | tuple):
+        raise FieldError(where, f"must be a string or an array of blocks, got {kind_of(content)}")
+    for index, item in enumerate(content):
         place = f"{where}[{index}]"
         block = read_object(item, place)
         if (kind := block.get("type")) not in kinds:
@@ -156,7 +157,3 @@ def _blocks(content: Any, where: str, kinds: tuple[str, ...]) -> Iterator[tuple[
 def _or(names: tuple[str, ...]) -> str:
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
-
-
-def _text(block: Mapping[str, Any], place: str) -> str:
-    return required_text(block, "text", place)

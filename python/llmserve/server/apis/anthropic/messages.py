@@ -9,16 +9,16 @@ from typing import Any
 from llmserve.server.apis.anthropic.answers import MessageAnswer, render_error
 from llmserve.server.apis.anthropic.convert import conversation_of, ignored_fields, params_of
 from llmserve.server.apis.anthropic.schema import MessagesRequest, TokenCount
-from llmserve.server.conversation import check_plan
+from llmserve.server.conversation import check_plan, prompt_tokens
 from llmserve.server.error_shapes.anthropic import ANTHROPIC, DIALECT
 from llmserve.server.fields.sampling import with_defaults
 from llmserve.server.generation import turns
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import GENERATION_ERRORS, MODEL_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint, json_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import wire_name
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.model_errors import MODEL_ERRORS
 from llmserve.server.web.session_names import SESSION
 from llmserve.server.web.sse import EVENT_STREAM, event_frame
 
@@ -44,7 +44,8 @@ _MESSAGE = Content(
     },
 )
 
-_BUSY: Mapping[int, str] = {
+_MODEL_ERRORS: Mapping[int, str] = {
+    **MODEL_ERRORS,
     503: "The model is being loaded; see `Retry-After`.",
     529: "The queue is full; see `Retry-After`.",
 }
@@ -68,7 +69,10 @@ class MessagesApi:
         ),
         body=MessagesRequest,
         responses={200: _MESSAGE},
-        errors={**GENERATION_ERRORS, **_BUSY},
+        errors={
+            **_MODEL_ERRORS,
+            409: "Another client cancelled the calls of the session.",
+        },
         parameters=[SESSION],
     )
     async def create(self, exchange: Exchange) -> None:
@@ -104,7 +108,7 @@ class MessagesApi:
         ),
         body=MessagesRequest,
         responses={200: Content("The count.", json_of(TokenCount))},
-        errors={**{status: MODEL_ERRORS[status] for status in (404, 502)}, **_BUSY},
+        errors=_MODEL_ERRORS,
     )
     async def count(self, exchange: Exchange) -> None:
         """`POST /v1/messages/count_tokens`."""
@@ -113,5 +117,5 @@ class MessagesApi:
         conversation, params = conversation_of(request), params_of(request)
         async with self._services.on_demand.use(request.model) as used:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=False)
-            count = len(await plan.prompt_tokens(used.engine))
+            count = len(await prompt_tokens(used.engine, plan))
         await exchange.send_json({"input_tokens": count}, headers=answer_headers(parsed.unknown))

@@ -141,9 +141,9 @@ class MessagesRequest:
             kind=unchecked({"type": "object"}),
         ),
     ] = None
-    thread: Annotated[
-        Any, Field("Refused: messages are not stored here.", kind=unchecked({"type": "object"}))
-    ] = None
+    thread: Annotated[Any, Field("Refused: threads are not stored.", kind=unchecked({"type": "object"}))] = (
+        None
+    )
     foreign: ClassVar = Refusals(
         {
             "prompt": Refused("use messages"),

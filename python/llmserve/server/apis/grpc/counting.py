@@ -6,13 +6,15 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import grpc
 
 from llmserve.server.apis.grpc.answers import Context
+from llmserve.server.apis.grpc.trace import call_end, call_head
 from llmserve.server.rpc_counters import RpcCounters
+from llmserve.server.tracing import Tracing
 from llmserve.server.web.request_log import logged
 
 Continue = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
@@ -27,8 +29,9 @@ _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 class CallCounting(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Feeds `RpcCounters`. Methods that are not in `known` share one label, so labels are bounded."""
 
-    def __init__(self, counters: RpcCounters, known: Iterable[str]) -> None:
+    def __init__(self, counters: RpcCounters, tracing: Tracing, known: Iterable[str]) -> None:
         self._counters = counters
+        self._tracing = tracing
         self._known = frozenset(known)
 
     async def intercept_service(
@@ -67,8 +70,13 @@ class CallCounting(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         status = grpc.StatusCode.UNKNOWN.name
         counters.num_open += 1
         # Whoever probes a server does so every few seconds.
-        log = nullcontext() if label.startswith(_PROBES) else logged("gRPC", label, lambda: status)
-        with log:
+        with ExitStack() as reports:
+            if not label.startswith(_PROBES):
+                metadata = tuple(context.invocation_metadata() or ())
+                reports.enter_context(logged("gRPC", label, lambda: status))
+                reports.enter_context(
+                    self._tracing.request(lambda: call_head(label, metadata), lambda: call_end(status))
+                )
             try:
                 yield
                 status = _name(context.code())

@@ -40,7 +40,7 @@ class GrpcServer:
         """
         settings = self._services.settings
         guard = Guard(self._services.lifecycle, settings.api_key, f"/{health.SERVICE}/")
-        counting = CallCounting(self._services.rpc_counters, _METHODS)
+        counting = CallCounting(self._services.rpc_counters, self._services.tracing, _METHODS)
         server = grpc.aio.server(interceptors=(counting, guard), options=self._options())
         names = (routes.SERVICE, health.SERVICE)
         server.add_generic_rpc_handlers(

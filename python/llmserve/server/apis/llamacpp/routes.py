@@ -20,7 +20,6 @@ from llmserve.server.generation import Run
 from llmserve.server.models import IDLE_PIN, LoadTicket
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import COMPLETION_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.errors import Dialect, fault_of
 from llmserve.server.web.exchange import Exchange
@@ -109,8 +108,8 @@ _COMPLETION_RESPONSES: Mapping[int, Content] = {
 
 _COMPLETION_ERRORS: Mapping[int, str] = {
     400: "The model is not loaded (yet), or the prompt is over the context length.",
-    409: COMPLETION_ERRORS[409],
-    410: COMPLETION_ERRORS[410],
+    409: "Another client cancelled the calls of the session.",
+    410: "The session has expired; the next call begins it anew.",
     500: "Prediction failed.",
     503: "The queue is full; see `Retry-After`.",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 from llmserve.errors import LoadError
 from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.server.apis.models.schema import ModelDetails, ModelObject
+from llmserve.server.error_shapes.sie import load_failure
 from llmserve.server.models import CatalogueEntry, EntryState, ModelKind
 from llmserve.server.paths import shown
+from llmserve.server.refusals import MAX_SHOWN_ID, FieldError
 from llmserve.server.web.fields import dump
 
 _GENERATION = {"streaming": True, "grammar": ("json_schema", "regex", "ebnf"), "tools": True}
@@ -78,6 +80,30 @@ def anthropic_model(entry: CatalogueEntry, state: EntryState, created: int) -> d
     }
 
 
+def anthropic_page(
+    models: Sequence[Mapping[str, Any]], limit: int, after_id: str | None, before_id: str | None
+) -> dict[str, Any]:
+    """A page of at most `limit` models: the first ones, those after one, or the last ones before one.
+
+    Raises:
+        FieldError: There is no such one, or both are given.
+    """
+    if after_id is not None and before_id is not None:
+        raise FieldError("before_id", "cannot be used with after_id: choose one")
+    places = {model["id"]: index for index, model in enumerate(models)}
+    for name, wanted in (("after_id", after_id), ("before_id", before_id)):
+        if wanted is not None and wanted not in places:
+            raise FieldError(name, f"must be the id of a model, got {wanted[:MAX_SHOWN_ID]!a}")
+    if before_id is not None:
+        candidates = models[: places[before_id]]
+        page = candidates[-limit:]
+    else:
+        candidates = models if after_id is None else models[places[after_id] + 1 :]
+        page = candidates[:limit]
+    ids = [model["id"] for model in page] or [None]
+    return {"data": page, "has_more": len(page) < len(candidates), "first_id": ids[0], "last_id": ids[-1]}
+
+
 def whole_model(
     entry: CatalogueEntry,
     state: EntryState,
@@ -110,5 +136,4 @@ def _shown(value: Any) -> Any:
 
 
 def _last_error(failure: LoadError) -> dict[str, Any]:
-    # The failure is not permanent: a request some seconds later tries again.
-    return {"code": failure.reason.upper(), "message": str(failure), "attempts": 1, "permanent": False}
+    return {"code": failure.reason.upper(), "message": str(failure), **load_failure(failure)}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from llmserve.server.apis.models import convert
-from llmserve.server.apis.models.anthropic_pages import PAGE, VERSION, page_of
 from llmserve.server.apis.models.schema import (
     ModelDetails,
     ModelList,
@@ -25,11 +24,29 @@ from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, rout
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.parameters import in_path
+from llmserve.server.web.parameters import Parameter, as_it_is, in_path, integer_in_query
 
 _MODEL_ID = in_path("model_id", "The id, such as `Org/Name`; `Org__Name` and `Org%2FName` are the same.")
 
-_BY_HEADER = (VERSION.name, ANTHROPIC)
+_VERSION: Parameter[str, None] = Parameter(
+    name="anthropic-version",
+    place="header",
+    doc="Any version: the answer is in the shape of Anthropic's API.",
+    read=as_it_is,
+    default=None,
+)
+
+_LIMIT = integer_in_query("limit", 1, 1000, 1000, "With `anthropic-version`: the most models of a page.")
+
+
+def _id_in_query(name: str, doc: str) -> Parameter[str, None]:
+    return Parameter(name=name, place="query", doc=doc, read=as_it_is, default=None)
+
+
+_AFTER = _id_in_query("after_id", "With `anthropic-version`: the page begins after this model.")
+_BEFORE = _id_in_query("before_id", "With `anthropic-version`: the page ends before this model.")
+
+_BY_HEADER = (_VERSION.name, ANTHROPIC)
 
 _LIST = Endpoint(
     path="/v1/models",
@@ -44,7 +61,8 @@ _LIST = Endpoint(
         "read. Nothing is loaded by asking."
     ),
     responses={200: Content("The models.", json_of(ModelList))},
-    parameters=[VERSION, *PAGE],
+    errors={400: "A parameter of the page is wrong."},
+    parameters=[_VERSION, _LIMIT, _AFTER, _BEFORE],
 )
 
 
@@ -71,12 +89,14 @@ class ModelsApi:
         entries = await self._services.catalogue.entries()
         times = await asyncio.to_thread(_changed_at, entries)
         state = self._services.on_demand.state
-        if VERSION.of(exchange.request.scope) is not None:
+        scope = exchange.request.scope
+        if _VERSION.of(scope) is not None:
             models = [
                 convert.anthropic_model(entry, state(entry), created)
                 for entry, created in zip(entries, times, strict=True)
             ]
-            await exchange.send_json(page_of(models, exchange.request.scope))
+            page = convert.anthropic_page(models, _LIMIT.of(scope), _AFTER.of(scope), _BEFORE.of(scope))
+            await exchange.send_json(page)
             return
         kinds = await self._services.on_demand.kinds.of_all(entries)
         default = self._services.registry.default_config
@@ -103,7 +123,7 @@ class ModelsApi:
         operation_id="readModel",
         summary="One model",
         description="The fields of both shapes in one object. Nothing is loaded by asking.",
-        parameters=[_MODEL_ID, VERSION],
+        parameters=[_MODEL_ID, _VERSION],
         responses={200: Content("The model.", json_of({"allOf": [ModelObject, ModelDetails]}))},
         errors={404: "There is no such model."},
     )
@@ -112,7 +132,7 @@ class ModelsApi:
         entry = await self._services.catalogue.find(_MODEL_ID.of(exchange.request.scope))
         (created,) = await asyncio.to_thread(_changed_at, (entry,))
         state = self._services.on_demand.state(entry)
-        if VERSION.of(exchange.request.scope) is not None:
+        if _VERSION.of(exchange.request.scope) is not None:
             await exchange.send_json(convert.anthropic_model(entry, state, created))
             return
         kind = await self._services.on_demand.kinds.of(entry)

@@ -62,8 +62,8 @@ class ModelDetails:
     last_error: Annotated[
         Any,
         Field(
-            "Why the model could not be loaded, if `state` is `failed`: `code`, `message`, `attempts`, "
-            "`permanent`.",
+            "Why the model could not be loaded, if `state` is `failed`: `code`, `message`, "
+            "`error_class`, `attempts`, `permanent`.",
             kind=unchecked({"type": ["object", "null"]}),
         ),
     ] = None

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llmserve.server.web.declared_errors import COMPLETION_ERRORS, MODEL_ERRORS
 from llmserve.server.web.endpoint import Content
+from llmserve.server.web.model_errors import MODEL_ERRORS
 
 GENERATION_ERRORS: Mapping[int, str] = {
-    **COMPLETION_ERRORS,
-    409: f"{COMPLETION_ERRORS[409]} Or the model stays loaded for the server's start.",
+    **MODEL_ERRORS,
+    409: "Another client cancelled the calls of the session, or what keeps the model is not the client.",
+    410: "The session has expired; the next call begins it anew.",
 }
 CHANGE_ERRORS: Mapping[int, str] = {
     400: "The name is not one of a model that can be downloaded.",
     403: "The server has no folder of models, or the model is not in it.",
-    404: MODEL_ERRORS[404],
+    404: "There is no such model.",
     409: "The model stays loaded for the server's start.",
     500: "The files cannot be changed.",
     503: "The model is being loaded.",

@@ -13,12 +13,7 @@ from llmserve.server.apis.ollama.schema import (
     OllamaRequest,
 )
 from llmserve.server.conversation import Conversation, ReasoningLimit
-from llmserve.server.conversation.messages import (
-    template_of,
-    thinking_variables,
-    turn_options,
-    variables_of,
-)
+from llmserve.server.conversation.messages import reasoning_variables, template_of, turn_variables
 from llmserve.server.conversation.reasoning_limit import NO_LIMIT, NO_REASONING
 from llmserve.server.conversation.tool_choice import read_tools
 from llmserve.server.fields import sampling
@@ -46,15 +41,18 @@ def sampling_params(request: OllamaRequest) -> SamplingParams:
     )
 
 
-def think_variables(think: bool | str | None) -> dict[str, Any]:
-    """The variables by which chat templates turn reasoning on or off."""
+def thinking_variables(think: bool | str | None) -> dict[str, Any]:
+    """The variables of chat templates that say whether and how much to reason."""
     if think is None:
         return {}
-    effort = think if isinstance(think, str) else None if think else "none"
-    return variables_of(thinking_variables(thinks=bool(think)), effort)
+    on = reasoning_variables(is_on=bool(think))
+    if isinstance(think, str):
+        return {**on, "reasoning_effort": think}
+    return on if think else {**on, "reasoning_effort": "none"}
 
 
-def _limit(think: bool | str | None) -> ReasoningLimit:
+def reasoning_limit(think: bool | str | None) -> ReasoningLimit:
+    """Reasoning that is off is closed at once where a template has nothing to turn it off with."""
     return NO_REASONING if think is False else NO_LIMIT
 
 
@@ -65,16 +63,14 @@ def chat_conversation(request: OllamaChatRequest) -> Conversation:
         FieldError: A message or a tool is wrong.
     """
     tools = read_tools(request.tools, is_nested=True)
+    is_continued = is_prefilled(request.messages)
     return Conversation(
         messages=conversation_messages(request.messages),
         tools=tools,
         callable_tools=tools,
         mode="auto" if tools else "none",
-        reasoning_limit=_limit(request.think),
-        variables={
-            **think_variables(request.think),
-            **turn_options(continues=is_prefilled(request.messages)),
-        },
+        reasoning_limit=reasoning_limit(request.think),
+        variables={**thinking_variables(request.think), **turn_variables(is_continued=is_continued)},
     )
 
 
@@ -87,7 +83,7 @@ def prompt_conversation(request: OllamaGenerateRequest, *, may_bring_template: b
     system = [{"role": "system", "content": request.system}] if request.system else []
     return Conversation(
         messages=[*system, {"role": "user", "content": request.prompt}],
-        template=template_of(request.template, "template", is_allowed=may_bring_template),
-        reasoning_limit=_limit(request.think),
-        variables=think_variables(request.think),
+        template=template_of(request.template, is_allowed=may_bring_template, field="template"),
+        reasoning_limit=reasoning_limit(request.think),
+        variables=thinking_variables(request.think),
     )

@@ -130,10 +130,9 @@ def _quoted(value: object) -> str:
 def _capabilities(
     kind: ModelKind | None, template: str, metadata: Mapping[str, Any], info: ModelInfo | None
 ) -> list[str]:
-    if kind == "embedding":
-        return ["embedding"]
-    if kind == "reranking":  # which Ollama has no word for
-        return []
+    if kind is not None and kind != "generation":
+        # Ollama has no word for what ranks.
+        return ["embedding"] if kind == "embedding" else []
     has = {
         "completion": True,
         "tools": bool(template) and capabilities(template).shows_tools,

@@ -15,12 +15,12 @@ from llmserve.server.apis.ollama.contents import answered
 from llmserve.server.apis.ollama.embeddings_schema import OllamaEmbeddingsRequest, OllamaEmbedRequest
 from llmserve.server.apis.ollama.models import OllamaModels
 from llmserve.server.error_shapes.ollama import OLLAMA
+from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.request_log import notes
+from llmserve.server.web.model_errors import MODEL_ERRORS
 
 _Inputs = Sequence[str | list[int]]
 
@@ -52,7 +52,6 @@ class EmbeddingsApi:
         request = parsed.value
         async with self._models.use_embedder(request.model, request.keep_alive) as used:
             clock.load_ended()
-            notes().model = used.entry.id
             vectors: list[orjson.Fragment] = []
             num_tokens = 0
             if request.input not in ((), ("",)):
@@ -84,7 +83,6 @@ class EmbeddingsApi:
         parsed = await exchange.read(OllamaEmbeddingsRequest)
         request = parsed.value
         async with self._models.use_embedder(request.model, request.keep_alive) as used:
-            notes().model = used.entry.id
             vector: object = []
             if request.prompt:
                 made = await self._embed(used.embedder, (request.prompt,), truncate=True, normalize=False)

@@ -168,7 +168,7 @@ class GenerationApi:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=request.stream)
         except FieldError as error:
             raise FieldError("template", error.reason) if error.field == "chat_template" else error from None
-        check_plan(plan, "format", has_choice=False)
+        check_plan(plan, "format", instead="Use one of them")
         return plan
 
     async def _send(

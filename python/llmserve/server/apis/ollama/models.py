@@ -44,7 +44,7 @@ class OllamaModels:
             self._used(entry, keep_s)
 
     async def unload(self, name: str) -> None:
-        """Unloads a model of any kind, if it is loaded.
+        """Unloads a model of any kind; for one that is not loaded, it does nothing.
 
         Raises what `find` and `release` raise.
         """

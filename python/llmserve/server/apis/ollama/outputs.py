@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from llmserve.engine import Engine
-from llmserve.server.conversation import Piece, Turn, TurnEnd, TurnPlan, Words
+from llmserve.server.conversation import Piece, Turn, TurnPlan, Words
+from llmserve.server.metrics import requests as metrics
 from llmserve.stream import Stream
 from llmserve.types import Completion
 
-Ended: TypeAlias = TurnEnd | Completion
-"""How an output ended."""
+
+class Ended(metrics.Ended, Protocol):
+    """How an output ended, and at which text."""
+
+    @property
+    def stop(self) -> str | None:
+        """The stop string that ended it."""
 
 
 class Output(Protocol):
@@ -86,7 +92,7 @@ async def going_on(engine: Engine, plan: TurnPlan, context: Sequence[int] | None
     """The plan of a turn that comes after the tokens of an earlier one."""
     if not context:
         return plan
-    ids = await plan.prompt_tokens(engine)
+    ids = await engine.tokenize(plan.prompt)
     if ids[:1] == [engine.info.bos_token]:
-        ids = ids[1:]
+        del ids[0]
     return replace(plan, tokens=[*context, *ids])

@@ -10,6 +10,10 @@ from llmserve.server.refusals import FieldError, ModelsFolderError
 _HUB = re.compile(rf"{HUB}(?=[^/]+/[^/]+$)|{HUB_SHORT}", re.IGNORECASE)
 
 
+_LIBRARY = re.compile(r"(?:\w[\w.-]*/)?\w[\w.-]*(?::\w[\w.-]*)?")
+"""A name of Ollama's library: `NAME:TAG` or `USER/NAME:TAG`."""
+
+
 def source_of(name: str, *, may_be_url: bool) -> str:
     """A name as `download.sources.files_of` takes it.
 
@@ -26,6 +30,11 @@ def source_of(name: str, *, may_be_url: bool) -> str:
         if not may_be_url:
             raise ModelsFolderError("URLs are taken from requests of the server's own machine only")
         return name
+    if not _LIBRARY.fullmatch(name):
+        raise FieldError(
+            "model",
+            f"must name a repository of Hugging Face, such as hf.co/ORG/REPO:Q4_K_M, got {name[:64]!a}",
+        )
     repository = name if name.count("/") == 1 else "ORG/REPO"
     raise FieldError(
         "model",

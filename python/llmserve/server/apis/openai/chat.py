@@ -12,7 +12,7 @@ from llmserve.server.apis.openai.answers import Envelope
 from llmserve.server.apis.openai.chat_choice import ChatChoice
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.constraints import constraint_field, with_constraint
-from llmserve.server.apis.openai.contents import GENERATED, answered, without_version
+from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
 from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.prompt_logprobs import prompt_logprobs
@@ -24,7 +24,6 @@ from llmserve.server.error_shapes.openai import DIALECT, OPENAI
 from llmserve.server.generation import Run, merged, turns
 from llmserve.server.refusals import CallCancelledError, FieldError
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import GENERATION_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers

@@ -13,7 +13,7 @@ from llmserve.server.apis.openai.completion_answer import CompletionAnswer
 from llmserve.server.apis.openai.completion_choice import Choice
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraints import with_constraint
-from llmserve.server.apis.openai.contents import GENERATED, answered
+from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.reports import with_reports
 from llmserve.server.apis.openai.sampling import check_prompt_logprobs, ignored_fields, sampling_params
@@ -25,7 +25,6 @@ from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.prompts.infill import Infill
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import COMPLETION_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import wire_name

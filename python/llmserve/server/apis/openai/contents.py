@@ -7,17 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 from llmserve.server.apis.openai.schema import MODEL
-from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint
+from llmserve.server.web.model_errors import MODEL_ERRORS
 from llmserve.server.web.parameters import Parameter, as_it_is
 
 LOADED_ERRORS: Mapping[int, str] = {
-    404: MODEL_ERRORS[404],
+    404: "There is no such model.",
     409: "The model is not loaded.",
     502: "The model could not be loaded a moment ago.",
     503: "The model is being loaded.",
 }
 """Of what loads no model."""
+GENERATION_ERRORS: Mapping[int, str] = {
+    **MODEL_ERRORS,
+    409: "Another client cancelled the calls of the session.",
+}
+COMPLETION_ERRORS: Mapping[int, str] = {
+    **GENERATION_ERRORS,
+    410: "The session has expired; the next call begins it anew.",
+}
+"""Of raw prompts, which go on with what the session holds."""
+
 
 MODEL_QUERY: Parameter[str, None] = Parameter(
     name="model", place="query", doc=MODEL.doc, read=as_it_is, default=None

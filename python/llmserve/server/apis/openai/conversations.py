@@ -9,7 +9,7 @@ from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.sampling import check_prompt_logprobs, sampling_params, turn_limit
 from llmserve.server.conversation import Conversation
-from llmserve.server.conversation.messages import check_parts, template_of, turn_options, variables_of
+from llmserve.server.conversation.messages import check_parts, template_of, turn_variables, variables_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
 from llmserve.server.web.schema import kind_of
@@ -81,7 +81,7 @@ def _generation_options(request: ChatRequest, prefixed: str | None) -> dict[str,
     if request.add_generation_prompt:
         field = prefixed or "continue_final_message"
         raise FieldError(field, "cannot be used with add_generation_prompt: choose one")
-    return turn_options(continues=True)
+    return turn_variables(is_continued=True)
 
 
 def chat_params(request: ChatRequest) -> SamplingParams:

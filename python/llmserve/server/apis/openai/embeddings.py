@@ -15,12 +15,12 @@ from llmserve.server.apis.openai.embeddings_schema import EmbeddingRequest, Embe
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.prompts.mixed import plain_prompt
 from llmserve.server.refusals import FieldError
+from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.request_log import notes
+from llmserve.server.web.model_errors import MODEL_ERRORS
 from llmserve.server.web.token_kinds import Prompts
 
 _AS_IT_IS, _EUCLIDEAN = -1, 2
@@ -83,7 +83,6 @@ class EmbeddingsApi:
         parsed = await exchange.read(EmbeddingsRequest)
         request = parsed.value
         async with self._services.on_demand.use_embedder(request.model) as used:
-            notes().model = used.entry.id
             embeddings = await self._embed(used.embedder, request.input, request.dimensions)
             vectors = await _rendered(embeddings, as_base64=request.encoding_format == "base64")
             answer = convert.openai_answer(used.entry.id, vectors, embeddings.total_tokens)
@@ -104,7 +103,6 @@ class EmbeddingsApi:
             )
         normalize = request.embd_normalize == _EUCLIDEAN
         async with self._services.on_demand.use_embedder(request.model) as used:
-            notes().model = used.entry.id
             embeddings = await self._embed(used.embedder, inputs, normalize=normalize)
             answer = convert.llama_server_answer(await _rendered(embeddings))
         await exchange.send_json(answer, headers=answer_headers(parsed.unknown))

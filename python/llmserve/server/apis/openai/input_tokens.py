@@ -13,14 +13,14 @@ from llmserve.server.apis.openai.responses_input import conversation_of, respons
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.openai.responses_store import ResponseStore
 from llmserve.server.apis.openai.stored_parts import items_of
-from llmserve.server.conversation import Conversation
+from llmserve.server.conversation import Conversation, prompt_tokens
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.services import Services
 from llmserve.server.trust.keys import owner_of
-from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.model_errors import MODEL_ERRORS
 
 _DESCRIPTION = "The body is that of a request for an answer, whose prompt is counted. Nothing is generated."
 _ANSWERED = answered("The number.", {"object": "response.input_tokens", "input_tokens": 12})
@@ -89,6 +89,6 @@ class InputTokensApi:
     ) -> None:
         async with self._services.on_demand.use(model) as used:
             plan = await self._services.generation.plan(used, conversation, params, is_stream=False)
-            tokens = await plan.prompt_tokens(used.engine)
+            tokens = await prompt_tokens(used.engine, plan)
         answer = {"object": "response.input_tokens", "input_tokens": len(tokens)}
         await exchange.send_json(answer, headers=answer_headers(unknown))

@@ -8,7 +8,7 @@ from llmserve.server.apis.openai import answers
 from llmserve.server.apis.openai.completions import CompletionsApi
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.constraints import with_constraint
-from llmserve.server.apis.openai.contents import GENERATED, answered
+from llmserve.server.apis.openai.contents import COMPLETION_ERRORS, GENERATED, answered
 from llmserve.server.apis.openai.native_answer import NativeAnswer
 from llmserve.server.apis.openai.native_schema import (
     NATIVE_SAMPLING,
@@ -19,7 +19,6 @@ from llmserve.server.apis.openai.native_schema import (
 from llmserve.server.apis.openai.sampling import ignored_fields, sampling_params
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.prompts.infill import Infill
-from llmserve.server.web.declared_errors import COMPLETION_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import wire_name

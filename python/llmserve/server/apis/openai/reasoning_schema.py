@@ -60,9 +60,9 @@ class ReasoningFields:
         message = self.reasoning_budget_message
         if message is not None and len(message.encode()) > MAX_MESSAGE_BYTES:
             raise FieldTooLongError("reasoning_budget_message", MAX_MESSAGE_BYTES)
-        limits = {name: limit for name in _LIMITS if (limit := getattr(self, name)) not in (None, -1)}
-        (first, limit), *others = limits.items() or [("", None)]
-        for name, other in others:
-            if other != limit:
-                raise FieldError(name, f"must equal {first} ({limit}) if both are given, got {other}")
-        return ReasoningLimit(limit, message)
+        given = {name: limit for name in _LIMITS if (limit := getattr(self, name)) is not None and limit >= 0}
+        for name, limit in given.items():
+            first = next(iter(given))
+            if limit != given[first]:
+                raise FieldError(name, f"cannot differ from {first}: both limit the reasoning")
+        return ReasoningLimit(next(iter(given.values()), None), message)

@@ -8,14 +8,14 @@ from llmserve.server.apis.openai.completion_choice import Choice
 from llmserve.server.apis.openai.completions_schema import OpenAiCompletionRequest
 from llmserve.server.apis.openai.contents import answered
 from llmserve.server.apis.openai.conversations import chat_params, conversation_of
-from llmserve.server.conversation import TurnPlan
+from llmserve.server.conversation import TurnPlan, prompt_tokens
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models.on_demand import UsedModel
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.model_errors import MODEL_ERRORS
 
 _FOR_ROUTERS = "Nothing is generated: routers choose a replica by what its prefix cache has of them."
 
@@ -63,7 +63,7 @@ class RenderingApi:
         parsed = await exchange.read(ChatRequest)
         async with self._services.on_demand.use(parsed.value.model) as used:
             plan = await self._plan(used, parsed.value)
-            tokens = await plan.prompt_tokens(used.engine)
+            tokens = await prompt_tokens(used.engine, plan)
         await exchange.send_json({"token_ids": tokens}, headers=answer_headers(parsed.unknown))
 
     @Endpoint(

@@ -43,7 +43,7 @@ class StreamReports:
         return {"prompt_progress": shown}
 
     def of_output(self, num_tokens: int) -> dict[str, Any]:
-        """The fields of an event with output, after this number of tokens."""
+        """The fields of an event with output, by its number of tokens so far."""
         if not self._has_timings or self._progress is None:
             return {}
         now = time.monotonic()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.constraints import constraint_field, with_constraint
-from llmserve.server.apis.openai.contents import GENERATED, answered, without_version
+from llmserve.server.apis.openai.contents import GENERATED, GENERATION_ERRORS, answered, without_version
 from llmserve.server.apis.openai.for_model import for_model
 from llmserve.server.apis.openai.responses_background import Background
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params, stored_items
@@ -25,7 +25,6 @@ from llmserve.server.generation import turns
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
 from llmserve.server.trust.keys import owner_of
-from llmserve.server.web.declared_errors import GENERATION_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
@@ -82,7 +81,7 @@ class ResponsesApi:
     def __init__(self, services: Services, store: ResponseStore) -> None:
         self._services = services
         self._store = store
-        self._background = Background(services.lifecycle, store)
+        self._background = Background(services.lifecycle, services.tracing, store)
 
     @_RESPONSES
     @without_version(_RESPONSES)

@@ -11,16 +11,20 @@ from llmserve.server.apis.openai.responses_store import ResponseStore
 from llmserve.server.apis.openai.stored_response import StoredResponse
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.refusals import CallCancelledError
+from llmserve.server.tracing import RequestEnd, RequestHead, Tracing
 from llmserve.server.web.request_log import logged
 
 Answering = AbstractAsyncContextManager[ResponseOutput]
+
+_HEAD = RequestHead(name="background /v1/responses", attributes={}, is_remote=False)
 
 
 class Background:
     """Runs responses as tasks. Each has a place in the engine's queue, which bounds their number."""
 
-    def __init__(self, lifecycle: Lifecycle, store: ResponseStore) -> None:
+    def __init__(self, lifecycle: Lifecycle, tracing: Tracing, store: ResponseStore) -> None:
         self._lifecycle = lifecycle
+        self._tracing = tracing
         self._store = store
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -45,7 +49,11 @@ class Background:
     ) -> None:
         status = "refused"
         # The server waits for it as for a request, and the log has a line of its own.
-        with self._lifecycle.exchange(), logged("BACKGROUND", "/v1/responses", lambda: status):
+        with (
+            self._lifecycle.exchange(),
+            logged("BACKGROUND", "/v1/responses", lambda: status),
+            self._tracing.request(lambda: _HEAD, lambda: _ended(status)),
+        ):
             try:
                 async with answering as output:
                     stored = make()
@@ -75,3 +83,9 @@ async def _generate(stored: StoredResponse, output: ResponseOutput) -> None:
     except Exception as error:
         stored.error = error
         output.fail(error)
+
+
+def _ended(status: str) -> RequestEnd:
+    return RequestEnd(
+        attributes={"llmserve.response.status": status}, error=status if status == "failed" else ""
+    )

@@ -13,8 +13,8 @@ from llmserve.server.conversation import Conversation
 from llmserve.server.conversation.messages import check_parts, template_of, variables_of
 from llmserve.server.conversation.tool_choice import choose_tools, read_tools
 from llmserve.server.refusals import FieldError
-from llmserve.server.web.field_kinds import read_text_or_array, required_text
-from llmserve.server.web.schema import shown
+from llmserve.server.web.field_kinds import text_in
+from llmserve.server.web.schema import kind_of, shown
 
 _PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
 """How ids of items begin."""
@@ -156,7 +156,10 @@ class _Items:
             )
         if item.get("prefix"):
             raise FieldError(f"{where}.prefix", "is not supported: only chat continues a message")
-        content = _content(item, "content", where)
+        content = item.get("content")
+        if not isinstance(content, str | list):
+            raise FieldError(f"{where}.content", f"must be a string or an array, got {kind_of(content)}")
+        check_parts(content, f"{where}.content")
         if isinstance(content, list):
             content = [{"type": "text", "text": part["text"]} for part in content]
         message = {"role": role, "content": content}
@@ -166,7 +169,7 @@ class _Items:
         self._append(message, where)
 
     def _call(self, item: Mapping[str, Any], where: str) -> None:
-        call_id, name = required_text(item, "call_id", where), required_text(item, "name", where)
+        call_id, name = text_in(item, "call_id", where), text_in(item, "name", where)
         function = {"name": name, "arguments": item.get("arguments")}
         self._called[call_id] = name
         last = self.messages[-1] if self.messages else None
@@ -178,8 +181,11 @@ class _Items:
         calls.append({"id": call_id, "type": "function", "function": function})
 
     def _result(self, item: Mapping[str, Any], where: str) -> None:
-        call_id = required_text(item, "call_id", where)
-        output = _content(item, "output", where)
+        call_id = text_in(item, "call_id", where)
+        output = item.get("output")
+        if not isinstance(output, str | list):
+            raise FieldError(f"{where}.output", f"must be a string or an array, got {kind_of(output)}")
+        check_parts(output, f"{where}.output")
         if isinstance(output, list):
             output = "".join(part["text"] for part in output)
         message = {"role": "tool", "tool_call_id": call_id, "content": output}
@@ -196,10 +202,3 @@ class _Items:
     def _taken_reasoning(self) -> dict[str, Any]:
         taken, self._reasoning = self._reasoning, []
         return {"reasoning_content": "".join(taken)} if taken else {}
-
-
-def _content(item: Mapping[str, Any], field: str, where: str) -> str | list[Any]:
-    """A text, or an array of parts that are text."""
-    content = read_text_or_array(item.get(field), f"{where}.{field}")
-    check_parts(content, f"{where}.{field}")
-    return content

@@ -34,7 +34,7 @@ class Kept(Protocol):
 
 
 class ResponseStore:
-    """Keeps responses and conversations up to a number and a total of bytes; the oldest ones go first.
+    """Keeps responses and conversations, up to a number and a size in bytes; the oldest ones go first.
 
     A response is kept as JSON, so its size is known, and a conversation is kept once, however often it is
     continued. Its cells are found by their beginning, like those of any prompt.

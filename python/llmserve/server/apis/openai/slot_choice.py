@@ -20,16 +20,16 @@ def session_of_slot(
         return None
     if session is not None:
         raise FieldError("id_slot", "cannot be used with a session: choose one")
-    return slot_session(check_slot(fields.id_slot, info))
+    check_slot(fields.id_slot, info.num_slots)
+    return slot_session(fields.id_slot)
 
 
-def check_slot(number: int, info: ModelInfo, given: str | None = None) -> int:
-    """The number of a slot; `given` is how the request has it.
+def check_slot(number: int, num_slots: int) -> None:
+    """Refuses the number of a slot that a model does not have.
 
     Raises:
-        FieldError: There is no such slot.
+        FieldError: It does not have it.
     """
-    last = info.num_slots - 1
-    if not 0 <= number <= last:
-        raise FieldError("id_slot", f"must be from 0 to {last}, got {given or number}", limit=last)
-    return number
+    if number >= num_slots:
+        last = num_slots - 1
+        raise FieldError("id_slot", f"must be at most {last}, got {number}", limit=last)

@@ -17,14 +17,13 @@ from llmserve.server.models import Model
 from llmserve.server.models.session_work import work_in_order
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.parameters import Parameter, as_it_is, choice_in_query, in_path
+from llmserve.server.web.model_errors import MODEL_ERRORS
+from llmserve.server.web.parameters import Parameter, as_it_is, in_path, one_of
 from llmserve.server.web.session_names import slot_session
 from llmserve.session import Session
-from llmserve.types import ModelInfo
 
 _NO_SLOT: Parameter[str, None] = Parameter(
     name="fail_on_no_slot",
@@ -34,7 +33,17 @@ _NO_SLOT: Parameter[str, None] = Parameter(
     default=None,
 )
 _ID = in_path("id_slot", "The number of the slot, from 0.")
-_ACTION = choice_in_query("action", ("save", "restore", "erase"), "What to do.", is_required=True)
+_ACTIONS = ("save", "restore", "erase")
+
+
+_ACTION: Parameter[str, None] = Parameter(
+    name="action",
+    place="query",
+    doc="What to do: `save`, `restore` or `erase`.",
+    read=one_of(_ACTIONS),
+    default=None,
+    schema={"type": "string", "enum": list(_ACTIONS)},
+)
 
 
 class SlotsApi:
@@ -124,8 +133,11 @@ class SlotsApi:
         parsed = await exchange.read(SlotRequest, may_be_empty=True)
         scope = exchange.request.scope
         action = _ACTION.of(scope)
+        if action is None:
+            raise FieldError("action", "is required")
+        number = _slot_number(_ID.of(scope))
         async with self._services.on_demand.use(parsed.value.model) as used:
-            number = _slot_number(_ID.of(scope), used.engine.info)
+            check_slot(number, used.engine.info.num_slots)
             run = _erase if action == "erase" else self._with_file(action, parsed.value.filename, exchange)
             must_exist = action == "save"
             with self._services.sessions.call(
@@ -164,6 +176,7 @@ async def _erase(session: Session) -> dict[str, Any]:
     return {"n_erased": num_tokens}
 
 
-def _slot_number(text: str, info: ModelInfo) -> int:
-    is_number = text.isascii() and text.isdecimal() and len(text) <= 9
-    return check_slot(int(text) if is_number else -1, info, f"{text[:32]!a}")
+def _slot_number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise FieldError("id_slot", f"must be the number of a slot, got {text[:32]!a}")
+    return int(text)

@@ -15,10 +15,10 @@ from llmserve.server.models.on_demand import UsedHandle
 from llmserve.server.prompts.mixed import tokens_of
 from llmserve.server.refusals import FieldError
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
+from llmserve.server.web.model_errors import MODEL_ERRORS
 
 MAX_PIECES = 10_000
 """Maximum number of tokens whose texts are given: each is a call of its own."""

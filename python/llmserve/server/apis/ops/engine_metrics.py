@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from llmserve.server.kv_events import BLOCK_SIZE
 from llmserve.server.metrics import Labels, Metric, counter, gauge, metric_lines
 from llmserve.server.models import Model, Registry
 from llmserve.types import Stats
-
-BLOCK_SIZE = 16
-"""Cells in a block, as routers count. The engine itself allocates single cells."""
 
 STATS_METRICS: Mapping[str, Metric] = {
     "num_preparing": gauge(

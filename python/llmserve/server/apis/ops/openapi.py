@@ -82,7 +82,7 @@ def _parameter(parameter: Parameter[Any, Any]) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "in": parameter.place,
-        "required": parameter.is_required,
+        "required": parameter.place == "path",
         "description": parameter.doc,
         "schema": dict(parameter.schema),
     }

@@ -15,17 +15,14 @@ from llmserve.server.apis.rerank import convert
 from llmserve.server.apis.rerank.schema import RerankRequest, ScoreRequest, ScoringFields
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
+from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
-from llmserve.server.web.declared_errors import MODEL_ERRORS
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
-from llmserve.server.web.request_log import notes
+from llmserve.server.web.model_errors import MODEL_ERRORS
 
-_ERRORS: Mapping[int, str] = {
-    **MODEL_ERRORS,
-    400: "A pair is over the context length, or the model does not rank.",
-}
+_ERRORS = {**MODEL_ERRORS, 400: "A pair is over the context length, or the model does not rank."}
 _USAGE = {"prompt_tokens": 21, "total_tokens": 21}
 _RANKED = {
     "id": "rerank-0f0c5b1e",
@@ -155,7 +152,6 @@ class RerankApi:
         """
         on_demand = self._services.on_demand
         async with on_demand.use_embedder(request.model, "reranking") as used:
-            notes().model = used.entry.id
             work = used.embedder.score(pairs, raw_scores=request.raw_scores, truncate=request.truncate)
             try:
                 scores = await self._services.generation.until_stop(work)

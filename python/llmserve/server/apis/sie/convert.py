@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -75,9 +75,15 @@ def _check_grammar(grammar: GenerateGrammar, raw: object) -> None:
         )
 
 
-def sampling_params(
-    request: GenerateRequest, stop_token_ids: Sequence[int], lark: str | None
-) -> SamplingParams:
+class Stops(NamedTuple):
+    """What `options.stop_tokens` end the output at."""
+
+    token_ids: Sequence[int]
+    strings: Sequence[str]
+    """Texts of several tokens."""
+
+
+def sampling_params(request: GenerateRequest, stops: Stops, lark: str | None) -> SamplingParams:
     """The engine's parameters; ``lark`` is the request's grammar as text.
 
     A random seed is drawn here, so that a stream's head can name it.
@@ -91,11 +97,13 @@ def sampling_params(
     if "seed" in values:
         # The engine's seeds are unsigned.
         values["seed"] %= 2**64
+    if stops.strings:
+        values["stop"] = [*values.get("stop", ()), *stops.strings]
     return sampling.sampling_params(
         values,
         seed_bits=63,
         max_tokens=request.max_new_tokens,
-        stop_token_ids=stop_token_ids,
+        stop_token_ids=stops.token_ids,
         logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         json_schema=None if grammar is None else grammar.json_schema,
         regex=None if grammar is None else grammar.regex,

@@ -19,7 +19,6 @@ from llmserve.server.generation.deadlines import Deadlines, TimedStream
 from llmserve.server.grammars.requested import read_grammar
 from llmserve.server.models import SessionCall, UsedModel, safe_id
 from llmserve.server.refusals import (
-    FieldError,
     GenerationCancelledError,
     UnsafeModelIdError,
 )
@@ -125,8 +124,8 @@ class SieApi:
             context_length = used.engine.info.context_length
             cap = min(used.entry.max_new_tokens or context_length, context_length)
             convert.check_cap(request.max_new_tokens, cap)
-            stop_token_ids = await _stop_token_ids(used.engine, request.options.stop_tokens)
-            params = convert.sampling_params(request, stop_token_ids, lark)
+            stops = await _stops(used.engine, request.options.stop_tokens)
+            params = convert.sampling_params(request, stops, lark)
             wanted = _Wanted(request, params, used, deadlines)
             async with self._services.generation.run(wanted.call(session)) as run:
                 await self._answer(exchange, wanted, run)
@@ -238,17 +237,13 @@ async def _lark(request: GenerateRequest) -> str | None:
     return await read_grammar(request.grammar.ebnf, "grammar.ebnf")
 
 
-async def _stop_token_ids(engine: Engine, texts: Sequence[str]) -> list[int]:
-    """The token of each text.
-
-    Raises:
-        FieldError: A text is several tokens.
-    """
-    found = []
-    for index, text in enumerate(texts):
+async def _stops(engine: Engine, texts: Sequence[str]) -> convert.Stops:
+    """What `stop_tokens` end the output at: a token each, where a text is one."""
+    ids, strings = [], []
+    for text in texts:
         tokens = await engine.tokenize(text, add_special=False)
-        if len(tokens) != 1:
-            reason = f"must be one token of the model's vocabulary, got {len(tokens)}; `stop` takes any text"
-            raise FieldError(f"options.stop_tokens[{index}]", reason)
-        found += tokens
-    return found
+        if len(tokens) == 1:
+            ids += tokens
+        else:
+            strings.append(text)
+    return convert.Stops(ids, strings)

@@ -124,8 +124,8 @@ class GenerateOptions:
     stop_tokens: Annotated[
         tuple[str, ...],
         Field(
-            "Tokens that end the output and are not part of it, such as `<|im_end|>`. Each must be one token "
-            "of the model's vocabulary.",
+            "Texts that end the output and are not part of it. One that is a single token of the model's "
+            "vocabulary, such as `<|im_end|>`, is a stop token.",
             engine="stop_token_ids",
             kind=TEXT_ARRAY,
         ),

@@ -1,9 +1,0 @@
-"""What a model is for."""
-
-from __future__ import annotations
-
-from typing import Literal, TypeAlias
-
-ModelKind: TypeAlias = Literal["generation", "embedding", "reranking"]
-EmbedderKind: TypeAlias = Literal["embedding", "reranking"]
-"""The kinds of models that an `Embedder` has."""
