@@ -48,6 +48,7 @@ from llmserve.inspection import inspect_session
 from llmserve.model_config import LoraAdapter, ModelConfig
 from llmserve.ranking import Scores
 from llmserve.sampling_params import SamplingParams
+from llmserve.tenant import Tenant
 from llmserve.types import (
     CachedTokens,
     Completion,
@@ -113,6 +114,7 @@ __all__ = [
     "SyncSession",
     "SyncStream",
     "TemplateError",
+    "Tenant",
     "Timings",
     "Token",
     "TokenLogprobs",

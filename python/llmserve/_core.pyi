@@ -8,6 +8,7 @@ from llmserve.chat import NextTurn
 from llmserve.errors import LlmserveError, LoadError
 from llmserve.model_config import ModelConfig
 from llmserve.sampling_params import SamplingParams
+from llmserve.tenant import Tenant
 
 __all__ = [
     "MAX_DRAFT_TOKENS",
@@ -95,6 +96,7 @@ class Engine:
             tuple[Session, bool | NextTurn, bool] | None,
             tuple[Head | None, int, bool] | None,
             bytes,
+            Tenant | None,
         ],
         params: SamplingParams,
         at_end: bool,
@@ -118,9 +120,21 @@ class Engine:
 @final
 class Embedder:
     def embed(
-        self, inputs: InputBuffer, dimensions: int | None, normalize: bool, listener: Listener
+        self,
+        inputs: InputBuffer,
+        dimensions: int | None,
+        normalize: bool,
+        tenant: Tenant | None,
+        listener: Listener,
     ) -> EmbedJob: ...
-    def rank(self, pairs: PairBuffer, truncate: bool, raw_scores: bool, listener: Listener) -> EmbedJob: ...
+    def rank(
+        self,
+        pairs: PairBuffer,
+        truncate: bool,
+        raw_scores: bool,
+        tenant: Tenant | None,
+        listener: Listener,
+    ) -> EmbedJob: ...
     def tokenize(
         self, text: str, add_special: bool, special: _Special, listener: Listener
     ) -> TokenizeJob: ...

@@ -10,6 +10,7 @@ from llmserve._binding.operations import operation
 from llmserve.embeddings import Embeddings, Inputs, fill
 from llmserve.loading import AwaitedModel, BlockingModel
 from llmserve.ranking import PairTemplate, Scores
+from llmserve.tenant import Tenant
 
 __all__ = ["Embedder", "SyncEmbedder"]
 
@@ -33,12 +34,14 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
         normalize: bool = True,
         add_special: bool = True,
         parse_special: bool = True,
+        tenant: Tenant | None = None,
     ) -> Embeddings:
         """The vectors of a text, or of several inputs: texts, or token ids, which are used as they are.
 
         `dimensions` keeps only this many leading values of each vector, which suits models trained for that.
         `normalize` then scales the vectors to length 1. `add_special` adds the vocabulary's special tokens
         around a text; `parse_special` reads the text of control tokens as control tokens.
+        `tenant` is whose request it is: tenants take turns, input by input.
 
         Cancelling the task drops inputs that are not computed yet. Raises `InputTooLongError` for an input
         that exceeds the context length: nothing is truncated. Raises `RequestError` for other refusals, and
@@ -56,7 +59,7 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
         )
         for _ in pieces:
             await self._checkpoint()
-        job = self._core.embed(buffer, dimensions, normalize, mailbox.listener)
+        job = self._core.embed(buffer, dimensions, normalize, tenant, mailbox.listener)
         try:
             data, size, num_tokens = await mailbox.next(job.take)
         finally:
@@ -65,24 +68,38 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
 
     @operation
     async def rerank(
-        self, query: str, documents: Sequence[str], *, raw_scores: bool = False, truncate: bool = False
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        raw_scores: bool = False,
+        truncate: bool = False,
+        tenant: Tenant | None = None,
     ) -> Scores:
         """How well each document answers a query, by a model that ranks (`info.pooling` is `rank`).
 
         Scores are from 0 to 1; with `raw_scores`, they are what the model's head gives. `truncate` cuts
-        documents that are too long. Raises `InputTooLongError` for a pair that exceeds the context length,
-        `InvalidParameterError` if the model does not rank, and otherwise the errors of `embed`.
+        documents that are too long; `tenant` is that of `embed`. Raises `InputTooLongError` for a pair that
+        exceeds the context length, `InvalidParameterError` if the model does not rank, and otherwise the
+        errors of `embed`.
         """
-        return await self._scores([(query, document) for document in documents], raw_scores, truncate)
+        return await self._scores([(query, document) for document in documents], raw_scores, truncate, tenant)
 
     @operation
     async def score(
-        self, pairs: Sequence[tuple[str, str]], *, raw_scores: bool = False, truncate: bool = False
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        raw_scores: bool = False,
+        truncate: bool = False,
+        tenant: Tenant | None = None,
     ) -> Scores:
         """`rerank` for pairs with queries of their own: `(query, document)`."""
-        return await self._scores(pairs, raw_scores, truncate)
+        return await self._scores(pairs, raw_scores, truncate, tenant)
 
-    async def _scores(self, pairs: Sequence[tuple[str, str]], raw_scores: bool, truncate: bool) -> Scores:
+    async def _scores(
+        self, pairs: Sequence[tuple[str, str]], raw_scores: bool, truncate: bool, tenant: Tenant | None
+    ) -> Scores:
         mailbox = self._mailbox()
         buffer = _core.PairBuffer()
         self._core.check_alive()
@@ -100,7 +117,7 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
             if num_copied >= _PIECE:
                 num_copied = 0
                 await self._checkpoint()
-        job = self._core.rank(buffer, truncate, raw_scores, mailbox.listener)
+        job = self._core.rank(buffer, truncate, raw_scores, tenant, mailbox.listener)
         try:
             data, _, num_tokens = await mailbox.next(job.take)
         finally:

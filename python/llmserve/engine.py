@@ -22,6 +22,7 @@ from llmserve.options import RequestOptions, SamplingOptions
 from llmserve.sampling_params import SamplingParams
 from llmserve.session import AnySession, Session, SyncSession
 from llmserve.stream import AnyStream, Stream, SyncStream
+from llmserve.tenant import Tenant
 from llmserve.types import CachedTokens, ChatMessage, Completion
 
 __all__ = ["Engine", "SyncEngine"]
@@ -49,6 +50,7 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         append: bool | NextTurn = True,
         templated: bool = False,
         drafting: Drafting | Literal[False] | None = None,
+        tenant: Tenant | None = None,
         **overrides: Unpack[SamplingOptions],
     ) -> Completion:
         """Generate a complete text for a prompt: a text, token ids, or a `ChatPrompt`.
@@ -65,6 +67,8 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         `drafting` is how the next tokens are guessed, which does not change the text: a `Drafting` from
         `open_drafting`, False for none, or `None` for the default (`enable_mtp`, `enable_prompt_lookup`).
 
+        `tenant` is whose request it is: waiting requests of several tenants are admitted in turns.
+
         Cancelling the task aborts the request within a step. Raises `RequestError` if the
         request is refused, and `GenerationError`, `EngineClosedError` or `EngineDeadError` if it fails.
         """
@@ -77,6 +81,7 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
             append=append,
             templated=templated,
             drafting=drafting,
+            tenant=tenant,
             at_end=True,
             **overrides,
         )
@@ -113,6 +118,7 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         append: bool | NextTurn = True,
         templated: bool = False,
         drafting: Drafting | Literal[False] | None = None,
+        tenant: Tenant | None = None,
         begun: bytes = b"",
         at_end: bool = False,
         **overrides: Unpack[SamplingOptions],
@@ -128,7 +134,7 @@ class AnyEngine(LoadedModel, Generic[StreamT, SessionT]):
         """
         used = None if session is None else (session.core, append, templated)
         drafts = self._drafting.argument(drafting)
-        arguments = prompt_arguments(prompt, add_special, parse_special), used, drafts, begun
+        arguments = prompt_arguments(prompt, add_special, parse_special), used, drafts, begun, tenant
         params = sampling_params(params, overrides)
 
         def submit(listener: _core.Listener) -> _core.Request:

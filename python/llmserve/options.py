@@ -10,6 +10,7 @@ from llmserve.chat import NextTurn
 from llmserve.drafting import Drafting
 from llmserve.model_config import KvLayout, KvType, LoraAdapter, RopeScaling
 from llmserve.session import AnySession
+from llmserve.tenant import Tenant
 
 __all__ = ["ModelOptions", "RequestOptions", "SamplingOptions", "UnconstrainedOptions"]
 
@@ -119,3 +120,4 @@ class RequestOptions(UnconstrainedOptions, total=False):
     append: bool | NextTurn
     templated: bool
     drafting: Drafting | Literal[False] | None
+    tenant: Tenant | None

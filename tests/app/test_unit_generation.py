@@ -6,13 +6,14 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from llmserve import GenerationError, QueueFullError
+from llmserve import GenerationError, QueueFullError, Tenant
 from llmserve.server.generation import Call, GenerationService
 from llmserve.server.generation.admission import Admission
 from llmserve.server.generation.deadlines import Deadlines, TimeLimit, TimeLimits
@@ -30,6 +31,7 @@ from llmserve.server.metrics.requests import (
 )
 from llmserve.server.models import SessionTable
 from llmserve.server.refusals import CallCancelledError, GenerationTimeoutError, ServerStoppingError
+from llmserve.server.trust.tenants import serve_as
 from llmserve.server.web.request_log import logged
 from llmserve.types import Timings, Usage
 
@@ -317,6 +319,26 @@ def test_only_so_many_conversations_are_prepared_at_once() -> None:
             pass
         with admission.place(other):
             pass
+    with admission.place(model):
+        pass
+
+
+def test_each_tenant_finds_a_share_of_the_places() -> None:
+    admission = Admission()
+    model: Any = Fake(config=Fake(max_queued_requests=4))
+
+    def num_taken(tenant: str) -> int:
+        serve_as(Tenant(tenant))
+        for number in range(9):
+            try:
+                places.enter_context(admission.place(model))
+            except QueueFullError:
+                return number
+        return 9
+
+    with ExitStack() as places:
+        taken = [copy_context().run(num_taken, tenant) for tenant in ("flood", "newcomer", "flood", "third")]
+        assert taken == [4, 2, 0, 1]
     with admission.place(model):
         pass
 

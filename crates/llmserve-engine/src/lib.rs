@@ -38,6 +38,7 @@ pub mod detokenizer;
 mod draft;
 mod embed;
 mod engine;
+mod fair_queue;
 mod fingerprint;
 pub mod gguf;
 mod kv;
@@ -56,7 +57,7 @@ mod worker;
 
 // Their short names inside the crate.
 use prepare::tokenizer;
-use types::{cached, config, error, event, ids, model_info, request, sampling, stats};
+use types::{cached, config, error, event, ids, model_info, request, sampling, stats, tenant};
 use worker::{job, lock, notify, outbox, process, queue, shared};
 
 pub use draft::{Drafter, Head};

@@ -16,6 +16,7 @@ use crate::output::{Output, PromptScores, Text};
 use crate::request::GenerationRequest;
 use crate::scheduler::is_decode;
 use crate::session::SessionTurn;
+use crate::tenant::Tenant;
 
 /// A prepared request: its prompt is tokenized and fits the context.
 pub(crate) struct Prepared {
@@ -40,6 +41,7 @@ pub(crate) struct Prepared {
 pub(crate) struct Sequence {
     pub(crate) request: GenerationRequest,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) tenant: Tenant,
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) num_prompt: usize,
     pub(crate) num_computed: usize,
@@ -76,7 +78,12 @@ struct Clock {
 }
 
 impl Sequence {
-    pub(crate) fn new(prepared: Prepared, arrival: u64, drafts: Option<SequenceDrafts>) -> Self {
+    pub(crate) fn new(
+        prepared: Prepared,
+        tenant: Tenant,
+        arrival: u64,
+        drafts: Option<SequenceDrafts>,
+    ) -> Self {
         let Prepared { request, prompt, seed, output, outbox, turn, head, submitted, .. } = prepared;
         Self {
             num_prompt: prompt.len(),
@@ -93,6 +100,7 @@ impl Sequence {
             seed,
             output,
             reported: None,
+            tenant,
             drafts,
             turn,
             _head: head,

@@ -14,6 +14,7 @@ use crate::errors::invalid_parameter;
 use crate::fields::Field;
 use crate::held::Held;
 use crate::request::SpecialArgument;
+use crate::tenant::TenantArgument;
 use crate::tokens::{DetokenizeJob, TokenBuffer, TokenizeJob, token_ids};
 use crate::wakeup::PyListener;
 use crate::{exit, info, jobs};
@@ -39,6 +40,7 @@ impl PyEmbedder {
         inputs: &InputBuffer,
         dimensions: &Bound<'_, PyAny>,
         normalize: &Bound<'_, PyAny>,
+        tenant: TenantArgument,
         listener: &PyListener,
     ) -> PyResult<EmbedJob> {
         let embedder = slf.get().held.open(slf.py())?;
@@ -47,6 +49,7 @@ impl PyEmbedder {
             inputs: inputs.take(),
             dimensions: dimensions.map(|field| field.uint()).transpose()?,
             normalize: Field::new("normalize", normalize.clone(), invalid_parameter).bool()?,
+            tenant: tenant.0,
         };
         let job = embedder.embed(request, Some(listener.0.clone()));
         Ok(EmbedJob { job: OwnedByProcess::new(job), _embedder: slf.clone().unbind() })
@@ -58,6 +61,7 @@ impl PyEmbedder {
         pairs: &PairBuffer,
         truncate: &Bound<'_, PyAny>,
         raw_scores: &Bound<'_, PyAny>,
+        tenant: TenantArgument,
         listener: &PyListener,
     ) -> PyResult<EmbedJob> {
         let embedder = slf.get().held.open(slf.py())?;
@@ -65,6 +69,7 @@ impl PyEmbedder {
             pairs: std::mem::take(&mut *pairs.lock()),
             truncate: Field::new("truncate", truncate.clone(), invalid_parameter).bool()?,
             raw_scores: Field::new("raw_scores", raw_scores.clone(), invalid_parameter).bool()?,
+            tenant: tenant.0,
         };
         let job = embedder.rank(request, Some(listener.0.clone()));
         Ok(EmbedJob { job: OwnedByProcess::new(job), _embedder: slf.clone().unbind() })

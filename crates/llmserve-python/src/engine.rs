@@ -13,12 +13,19 @@ use crate::fields::Field;
 use crate::held::Held;
 use crate::request::{PromptArgument, SpecialArgument, generation_request};
 use crate::session::{PySession, SessionArgument};
+use crate::tenant::TenantArgument;
 use crate::tokens::{CachedTokensJob, DetokenizeJob, TokenBuffer, TokenizeJob};
 use crate::wakeup::PyListener;
 use crate::{events, exit, info};
 
 /// The parts of a request, beside its parameters.
-type Input<'py> = (PromptArgument<'py>, Option<SessionArgument<'py>>, Option<DraftingArgument<'py>>, Vec<u8>);
+type Input<'py> = (
+    PromptArgument<'py>,
+    Option<SessionArgument<'py>>,
+    Option<DraftingArgument<'py>>,
+    Vec<u8>,
+    TenantArgument,
+);
 
 /// A loaded model.
 #[pyclass(frozen, name = "Engine", module = "llmserve._core")]
@@ -40,7 +47,7 @@ impl PyEngine {
 #[pymethods]
 impl PyEngine {
     /// Submits a request; a refusal by the engine arrives as an event. `input` is (prompt, session or
-    /// `None`, drafting or `None`, `begun`): the prompt is (text or token ids, `add_special`, `special`: plain, control or
+    /// `None`, drafting or `None`, `begun`, tenant or `None`): the prompt is (text or token ids, `add_special`, `special`: plain, control or
     /// marked), the session (session, relation of the prompt to it, `templated`), the drafting (head or `None` for
     /// prompt lookup, `draft_len`, `adaptive`), and `begun` has the prompt's last bytes that count as output. With `at_end`, only acceptance and the end wake the receiver.
     fn submit(
@@ -52,11 +59,11 @@ impl PyEngine {
     ) -> PyResult<Request> {
         let delivery = if at_end { Delivery::AtEnd } else { Delivery::Streaming };
         let engine = slf.get().open(params.py())?;
-        let (prompt, session, drafting, begun) = input;
+        let (prompt, session, drafting, begun, TenantArgument(tenant)) = input;
         let session = session.map(SessionArgument::into_use).transpose()?;
         let (drafting, head) = drafting.map(DraftingArgument::into_drafting).transpose()?.unzip();
         let request = generation_request(prompt.into_prompt()?, begun, params, drafting, delivery)?;
-        let submission = Submission { session, head: head.flatten(), ..request.into() };
+        let submission = Submission { session, head: head.flatten(), tenant, ..request.into() };
         let handle = engine.submit(submission, Some(listener.0.clone()));
         let handle = OwnedByProcess::new(handle);
         Ok(Request { handle, pending: Mutex::default(), _engine: slf.clone().unbind() })

@@ -20,6 +20,7 @@ mod registry;
 mod request;
 mod sampling;
 mod session;
+mod tenant;
 mod tokens;
 mod wakeup;
 

@@ -25,6 +25,12 @@ class ApiKeys:
     def __repr__(self) -> str:
         return f"<{len(self._digests)} API keys>"
 
+    def __or__(self, other: ApiKeys) -> ApiKeys:
+        """The keys of both."""
+        both = ApiKeys()
+        both._digests = self._digests + other._digests
+        return both
+
     def owner(self, candidates: Iterable[str | None]) -> bytes:
         """Who has sent one of the keys, as a name that tells nothing of it; if no key is set, all are one."""
         digests = [_digest(candidate) for candidate in candidates if candidate is not None]

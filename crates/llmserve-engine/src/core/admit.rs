@@ -1,5 +1,5 @@
-//! Admission: a waiting sequence gets a slot, in the order of arrival. [`crate::kv`] decides which one, and with
-//! what cells.
+//! Admission: a waiting sequence gets a slot, in the order of arrival, or of [`crate::fair_queue`] among
+//! several tenants. [`crate::kv`] decides which one, and with what cells.
 
 use std::time::Duration;
 
@@ -15,23 +15,28 @@ use super::{Core, End, Waiting};
 const MAX_MOVING: Duration = Duration::from_millis(50);
 
 impl Core {
-    /// Gives slots to waiting sequences in the order of their arrival, as far as there is room.
-    /// A sequence that waits for a running prompt's cells is skipped.
+    /// Gives slots to waiting sequences in their order, as far as there is room. A sequence that waits for a running
+    /// prompt's cells is skipped.
     pub(super) fn admit(&mut self) {
         for sequence in &mut self.running {
             sequence.share_at = None;
         }
-        let mut index = 0;
-        while index < self.waiting.len() && self.may_admit(&self.waiting[index].sequence) {
-            match self.place_of(index) {
+        self.waiting.begin_round();
+        while let Some(next) = self.waiting.next() {
+            if self.is_moving_too_long() {
+                return;
+            }
+            let place = if self.has_room_for(&next.sequence) { self.place_of_next() } else { None };
+            match place {
+                None if self.make_way() => {}
                 None => return,
                 Some(Place::Wait { leader, position }) => {
                     let share_at = &mut self.running[leader].share_at;
                     *share_at = Some(share_at.map_or(position, |other| other.min(position)));
-                    index += 1;
+                    self.waiting.pass_over();
                 }
                 Some(Place::Start(start)) => {
-                    let Some(waiting) = self.waiting.remove(index) else {
+                    let Some(waiting) = self.waiting.take() else {
                         return;
                     };
                     self.start(waiting, start);
@@ -40,13 +45,14 @@ impl Core {
         }
     }
 
-    fn may_admit(&self, sequence: &Sequence) -> bool {
-        self.has_room_for(sequence) && (self.running.is_empty() || self.kv.moved() < MAX_MOVING)
+    fn is_moving_too_long(&self) -> bool {
+        !self.running.is_empty() && self.kv.moved() >= MAX_MOVING
     }
 
-    fn place_of(&mut self, index: usize) -> Option<Place> {
+    fn place_of_next(&mut self) -> Option<Place> {
+        let next = self.waiting.next()?;
         let residents: Vec<Resident<'_>> = self.running.iter().filter_map(resident).collect();
-        self.kv.choose(&wanted(&self.waiting[index].sequence), &residents)
+        self.kv.choose(&wanted(&next.sequence), &residents)
     }
 
     fn start(&mut self, waiting: Waiting, start: Start) {
@@ -58,6 +64,7 @@ impl Core {
         }
         if !sequence.has_room() && !sequence.is_scored() {
             // Nothing is computed (`max_total_tokens` equals the prompt).
+            self.waiting.note_end(&sequence.tenant.id);
             return self.report_end(&mut sequence, End::length());
         }
         let num_cells = self.num_running_cells();
@@ -72,6 +79,7 @@ impl Core {
             if sequence.request.cache_prompt {
                 sequence.checkpoint_at = self.kv.checkpoint_position(sequence.num_prompt);
             }
+            self.waiting.charge_prompt(&sequence.tenant, sequence.num_new());
             self.stats.prompt_tokens += sequence.num_prompt as u64;
             self.stats.cached_tokens += num_computed as u64;
             let started = Event::Started { num_cached_tokens: num_computed };

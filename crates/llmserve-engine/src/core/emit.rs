@@ -99,6 +99,7 @@ impl Core {
         self.stats.completion_tokens += delta.tokens.len() as u64;
         if !delta.tokens.is_empty() {
             let sequence = &mut self.running[index];
+            self.waiting.charge_output(&sequence.tenant, delta.tokens.len());
             sequence.note_tokens();
             sequence.outbox.push(Event::Delta(delta), &mut self.pending);
         }

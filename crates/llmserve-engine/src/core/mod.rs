@@ -8,7 +8,6 @@ mod head;
 mod room;
 mod score;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -20,6 +19,7 @@ use crate::config::SchedulerConfig;
 use crate::draft::{DraftController, SequenceDrafts};
 use crate::error::Error;
 use crate::event::{Event, FinishReason, Finished};
+use crate::fair_queue::FairQueue;
 use crate::kv::{CopyCells, KvCache};
 use crate::model::{Context, Vocabulary};
 use crate::notify::PendingFlush;
@@ -45,8 +45,8 @@ pub(crate) struct Core {
     vocabulary: Arc<dyn Vocabulary>,
     shared: Arc<Shared>,
     commands: Receiver<Command>,
-    /// Oldest first; preempted sequences come back in front.
-    waiting: VecDeque<Waiting>,
+    /// Of a tenant, oldest first; preempted sequences come back in front.
+    waiting: FairQueue<Waiting>,
     running: Vec<Sequence>,
     scheduler: Scheduler,
     draft_controller: DraftController,
@@ -81,7 +81,7 @@ impl Core {
             vocabulary,
             shared,
             commands,
-            waiting: VecDeque::new(),
+            waiting: FairQueue::new(),
             running: Vec::new(),
             pool: Pool::new(limits.num_threads),
             pending: PendingFlush::default(),
@@ -159,9 +159,10 @@ impl Core {
                 let mut prepared = *prepared;
                 let drafting = prepared.request.drafting.as_ref();
                 let drafts = SequenceDrafts::new(drafting, prepared.drafter.take(), &self.draft_controller);
-                let sequence = Sequence::new(prepared, arrival, drafts);
+                let sequence = Sequence::new(prepared, place.tenant().clone(), arrival, drafts);
                 self.num_arrived += 1;
-                self.waiting.push_back(Waiting { sequence, place: Some(place) });
+                let tenant = sequence.tenant.id.clone();
+                self.waiting.push(&tenant, Waiting { sequence, place: Some(place) });
             }
             Command::Wake => {}
             Command::CopyCells(CopyCells { tokens, session, reply }) => {
@@ -197,6 +198,7 @@ impl Core {
                 num_generated: sequence.num_generated(),
                 num_drafted: wanted.get(index).copied().unwrap_or(0),
                 max_chunk: max_chunk(sequence).min(chunks[index]),
+                served: self.waiting.served(&sequence.tenant.id),
                 arrival: sequence.arrival,
             })
             .collect();
@@ -213,15 +215,11 @@ impl Core {
                 self.keep_cells(&mut sequence);
             }
         }
-        for index in (0..self.waiting.len()).rev() {
-            if self.waiting[index].sequence.outbox.is_aborted()
-                && let Some(mut waiting) = self.waiting.remove(index)
-            {
-                if let Some(suspended) = waiting.sequence.suspended.take() {
-                    self.kv.discard(&suspended);
-                }
-                self.cancel(&mut waiting.sequence);
+        for mut waiting in self.waiting.remove_if(|waiting| waiting.sequence.outbox.is_aborted()) {
+            if let Some(suspended) = waiting.sequence.suspended.take() {
+                self.kv.discard(&suspended);
             }
+            self.cancel(&mut waiting.sequence);
         }
     }
 
@@ -250,7 +248,9 @@ impl Core {
 
     fn remove_running(&mut self, index: usize) -> Sequence {
         self.kv.note_departure();
-        self.running.swap_remove(index)
+        let sequence = self.running.swap_remove(index);
+        self.waiting.note_end(&sequence.tenant.id);
+        sequence
     }
 
     /// Removes a running sequence with an error; its cells are lost.
@@ -318,3 +318,6 @@ fn max_chunk(sequence: &Sequence) -> usize {
         borders.into_iter().flatten().filter_map(|position| position.checked_sub(sequence.num_computed));
     ahead.filter(|&len| len > 0).fold(own, usize::min)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,9 @@
 //! Room for running sequences, and who gives way if there is not enough.
 
+use crate::fair_queue::FairQueue;
 use crate::kv::Resident;
 use crate::sequence::Sequence;
+use crate::tenant::TenantId;
 
 use super::{Core, Waiting};
 
@@ -59,12 +61,26 @@ impl Core {
         }
     }
 
+    /// Sends a running sequence back to the queue whose place the next in the queue has a right to; false if there is
+    /// none.
+    pub(super) fn make_way(&mut self) -> bool {
+        self.preempt(FairQueue::gives_way)
+    }
+
     /// Sends the youngest of several running sequences back to the queue.
     fn preempt_youngest(&mut self) -> bool {
-        if self.running.len() < 2 {
-            return false;
-        }
-        let youngest = self.running.iter().enumerate().max_by_key(|(_, sequence)| sequence.arrival);
+        self.running.len() > 1 && self.preempt(|_, _| true)
+    }
+
+    /// Sends the youngest sequence back to the queue, of those tenants that may lose one and run most.
+    fn preempt(&mut self, may_lose: impl Fn(&FairQueue<Waiting>, &TenantId) -> bool) -> bool {
+        let losing = self
+            .running
+            .iter()
+            .enumerate()
+            .filter(|(_, sequence)| may_lose(&self.waiting, &sequence.tenant.id));
+        let youngest = losing
+            .max_by_key(|(_, sequence)| (self.waiting.num_running(&sequence.tenant.id), sequence.arrival));
         let Some(index) = youngest.map(|(index, _)| index) else {
             return false;
         };
@@ -74,7 +90,8 @@ impl Core {
         }
         sequence.num_computed = 0;
         self.stats.preemptions += 1;
-        self.waiting.push_front(Waiting { sequence, place: None });
+        let tenant = sequence.tenant.id.clone();
+        self.waiting.put_back(&tenant, Waiting { sequence, place: None });
         true
     }
 

@@ -16,6 +16,7 @@ use crate::job::JobSender;
 use crate::model::{DecodeError, EmbeddingContext};
 use crate::shared::Shared;
 use crate::stats::Stats;
+use crate::tenant::TenantId;
 use crate::worker::thread::Work;
 
 /// A command for the embed thread.
@@ -33,6 +34,12 @@ struct Active {
     /// The first input that has not been computed.
     next: usize,
     values: Vec<f32>,
+}
+
+impl Active {
+    fn tenant(&self) -> &TenantId {
+        &self.prepared.place.tenant().id
+    }
 }
 
 /// All state of the embed thread.
@@ -127,7 +134,7 @@ impl Core {
         let remaining: Vec<_> = self
             .active
             .iter()
-            .map(|active| Remaining { next: active.next, lengths: &active.lengths })
+            .map(|active| Remaining { tenant: active.tenant(), next: active.next, lengths: &active.lengths })
             .collect();
         let picks = plan(&remaining, limits.batch_rows, limits.max_sequences);
         if picks.is_empty() {
@@ -188,8 +195,10 @@ impl Core {
         }
     }
 
-    /// Removes complete requests; the request that had the first turn has the last one next time.
+    /// Removes complete requests; the tenant that had the first turn has the last one next time, and of its requests
+    /// the first.
     fn retire(&mut self) {
+        let first = self.active.front().map(|active| active.tenant().clone());
         for _ in 0..self.active.len() {
             let Some(active) = self.active.pop_front() else { break };
             if active.next < active.lengths.len() {
@@ -207,9 +216,13 @@ impl Core {
             };
             self.answers.push((prepared.reply, Ok(embeddings)));
         }
-        if !self.active.is_empty() {
-            self.active.rotate_left(1);
+        let (mut own, others): (VecDeque<Active>, VecDeque<Active>) =
+            self.active.drain(..).partition(|active| Some(active.tenant()) == first.as_ref());
+        if !own.is_empty() {
+            own.rotate_left(1);
         }
+        self.active = others;
+        self.active.append(&mut own);
     }
 
     fn drop_cancelled(&mut self) {

@@ -123,11 +123,12 @@ impl Embedder {
         if shared.refusal().is_some() {
             return;
         }
-        match shared.queue.enter() {
+        match shared.queue.enter(request.tenant().clone()) {
             Ok(place) => {
                 let preparing = Preparing::new(shared);
                 let new = NewRequest { request, place, preparing, reply, submitted: Instant::now() };
-                self.texts.pool.push(pace(&new.request), move |preparer| preparer.run(new));
+                let tenant = new.place.tenant().clone();
+                self.texts.pool.push_of(tenant, pace(&new.request), move |preparer| preparer.run(new));
             }
             Err(error) => {
                 shared.num_refused.fetch_add(1, Ordering::Relaxed);

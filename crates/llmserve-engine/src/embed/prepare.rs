@@ -16,6 +16,7 @@ use crate::model::{EmbeddingLimits, PairFrame, Vocabulary};
 use crate::queue::Place;
 use crate::request::Prompt;
 use crate::shared::Shared;
+use crate::tenant::Tenant;
 use crate::tokenizer::{Tokenizer, Tokenizes};
 use crate::worker::ticket::Preparing;
 
@@ -23,6 +24,15 @@ use crate::worker::ticket::Preparing;
 pub(super) enum Request {
     Embed(EmbeddingRequest),
     Rank(RankingRequest),
+}
+
+impl Request {
+    pub(super) fn tenant(&self) -> &Tenant {
+        match self {
+            Self::Embed(request) => &request.tenant,
+            Self::Rank(request) => &request.tenant,
+        }
+    }
 }
 
 /// How a model ranks.

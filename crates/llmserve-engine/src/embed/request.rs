@@ -2,6 +2,7 @@
 
 use crate::ids::TokenId;
 use crate::request::{Prompt, Special};
+use crate::tenant::Tenant;
 
 /// A request for the vectors of some inputs.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +14,8 @@ pub struct EmbeddingRequest {
     pub dimensions: Option<usize>,
     /// Scale each vector to length 1 (Euclidean) after cutting it.
     pub normalize: bool,
+    /// Whose it is.
+    pub tenant: Tenant,
 }
 
 impl EmbeddingRequest {
@@ -21,14 +24,17 @@ impl EmbeddingRequest {
     pub fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         let prompt =
             |text: T| Prompt::Text { text: text.into(), add_special: true, special: Special::Control };
-        Self { inputs: texts.into_iter().map(prompt).collect(), dimensions: None, normalize: true }
+        Self::of(texts.into_iter().map(prompt).collect())
     }
 
     /// Whole, normalised vectors of token ids, which are used unchanged.
     #[must_use]
     pub fn tokens(inputs: impl IntoIterator<Item = Vec<TokenId>>) -> Self {
-        let inputs = inputs.into_iter().map(Prompt::Tokens).collect();
-        Self { inputs, dimensions: None, normalize: true }
+        Self::of(inputs.into_iter().map(Prompt::Tokens).collect())
+    }
+
+    fn of(inputs: Vec<Prompt>) -> Self {
+        Self { inputs, dimensions: None, normalize: true, tenant: Tenant::default() }
     }
 }
 
@@ -41,6 +47,8 @@ pub struct RankingRequest {
     pub truncate: bool,
     /// The scores as the model's head gives them; by default from 0 to 1, by the logistic function.
     pub raw_scores: bool,
+    /// Whose it is.
+    pub tenant: Tenant,
 }
 
 /// What is scored.

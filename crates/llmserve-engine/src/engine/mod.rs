@@ -225,12 +225,12 @@ impl Ways {
     fn enter(&self, submission: Submission, outbox: Arc<Outbox>, shared: &Arc<Shared>) {
         let submitted = Instant::now();
         let ticket = Ticket::new(Arc::clone(&outbox), shared);
-        let place = check(&submission, shared).and_then(|()| shared.queue.enter());
-        let place = match place {
+        let checked = check(&submission, shared);
+        let Submission { request, session, head, drafter, tenant } = submission;
+        let place = match checked.and_then(|()| shared.queue.enter(tenant)) {
             Ok(place) => place,
             Err(error) => return ticket.refuse(error),
         };
-        let Submission { request, session, head, drafter } = submission;
         let new = NewRequest { request, outbox, drafter, head, place, turn: None, submitted };
         let pool = self.texts.pool.clone();
         match session {

@@ -12,6 +12,7 @@ use crate::outbox::Outbox;
 use crate::request::GenerationRequest;
 use crate::session::{Session, SessionUse};
 use crate::shared::Shared;
+use crate::tenant::Tenant;
 
 /// A request and what goes with it. A [`GenerationRequest`] alone is one too.
 pub struct Submission {
@@ -23,11 +24,13 @@ pub struct Submission {
     pub head: Option<Head>,
     /// Guesses the next tokens in place of [`crate::Drafting`].
     pub drafter: Option<Box<dyn Drafter>>,
+    /// Whose it is.
+    pub tenant: Tenant,
 }
 
 impl From<GenerationRequest> for Submission {
     fn from(request: GenerationRequest) -> Self {
-        Self { request, session: None, head: None, drafter: None }
+        Self { request, session: None, head: None, drafter: None, tenant: Tenant::default() }
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn start(pool: &TaskPool<Preparer>, new: NewRequest, ticket: Ticket) 
         Some(_) => Pace::Slow,
         None => pace_of([&new.request.prompt]),
     };
-    pool.push(pace, move |preparer| preparer.run(new, ticket));
+    pool.push_of(new.place.tenant().clone(), pace, move |preparer| preparer.run(new, ticket));
 }
 
 /// A request that waits for its turn in a session.

@@ -45,6 +45,8 @@ pub(crate) struct Candidate {
     pub(crate) num_drafted: usize,
     /// Maximum number of tokens in one chunk of its prompt.
     pub(crate) max_chunk: usize,
+    /// What its tenant was served, which comes before the order of arrival.
+    pub(crate) served: u64,
     /// Order of arrival.
     pub(crate) arrival: u64,
 }

@@ -7,7 +7,8 @@ const MIN_PART: usize = 16;
 
 /// Shares `rows` out among prompts, the oldest or the shortest first.
 ///
-/// The shortest soon gives its first token, the oldest must not wait for ever: the caller takes turns.
+/// The shortest soon gives its first token, the oldest must not wait for ever: the caller takes turns. Of several
+/// tenants, the one that was served least has the oldest.
 pub(super) fn plan_prefill(
     prompts: &[&Candidate],
     rows: usize,
@@ -16,7 +17,7 @@ pub(super) fn plan_prefill(
 ) -> Vec<Share> {
     let mut prompts = prompts.to_vec();
     if oldest_first {
-        prompts.sort_by_key(|prompt| prompt.arrival);
+        prompts.sort_by_key(|prompt| (prompt.served, prompt.arrival));
         if let Some(others) = prompts.get_mut(1..) {
             others.sort_by_key(|prompt| (prompt.num_pending, prompt.arrival));
         }

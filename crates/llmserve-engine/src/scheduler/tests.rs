@@ -12,6 +12,7 @@ fn decode(index: usize) -> Candidate {
         num_generated: 1000,
         num_drafted: 0,
         max_chunk: usize::MAX,
+        served: 0,
         arrival: index as u64,
     }
 }
@@ -166,6 +167,13 @@ fn a_long_prompt_is_computed_beside_short_ones_without_end() {
         }
     }
     panic!("{left} of 2000 tokens are left");
+}
+
+#[test]
+fn the_tenant_that_was_served_least_has_the_oldest_prompt() {
+    let flood = Candidate { served: 100, ..prompt(0, 2000) };
+    let newcomer = Candidate { served: 50, ..prompt(1, 3000) };
+    assert_eq!(plan(&[flood, newcomer], 512).prefill[0].index, 1);
 }
 
 #[test]

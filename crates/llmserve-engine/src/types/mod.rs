@@ -13,6 +13,7 @@ pub(crate) mod request;
 pub(crate) mod sampling;
 pub(crate) mod session_error;
 pub(crate) mod stats;
+pub(crate) mod tenant;
 
 pub use backend::{Backend, Device, DeviceKind};
 pub use cached::CachedTokens;
@@ -26,3 +27,4 @@ pub use request::*;
 pub use sampling::*;
 pub use session_error::{SessionError, SessionErrorReason};
 pub use stats::*;
+pub use tenant::*;

@@ -1,15 +1,24 @@
 //! Threads that prepare work: quick tasks run beside slow ones, and a task that panics ends only itself.
 
-use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::fair_queue::FairQueue;
+use crate::tenant::Tenant;
 
 use super::lock::lock;
 use super::shared::{Running, Shared};
 
 /// A task on the pool's context. If it is dropped undone, it must answer whoever waits for it.
 type Task<P> = Box<dyn FnOnce(&P) + Send>;
+
+/// Whose a task is, and how long it may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kind {
+    tenant: Tenant,
+    pace: Pace,
+}
 
 /// How long a task may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +53,8 @@ struct Inner<P> {
 }
 
 struct Queue<P> {
-    quick: VecDeque<Task<P>>,
-    slow: VecDeque<Task<P>>,
+    quick: FairQueue<(Tenant, Task<P>)>,
+    slow: FairQueue<(Tenant, Task<P>)>,
     keeps_order: bool,
     num_quick_running: usize,
     num_slow_running: usize,
@@ -63,8 +72,8 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
     /// Starts the threads. They end when the pool is closed.
     pub(crate) fn start(options: &PoolOptions, context: P, shared: &Arc<Shared>) -> io::Result<Self> {
         let queue = Queue {
-            quick: VecDeque::new(),
-            slow: VecDeque::new(),
+            quick: FairQueue::new(),
+            slow: FairQueue::new(),
             keeps_order: options.keeps_order,
             num_quick_running: 0,
             num_slow_running: 0,
@@ -99,6 +108,11 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
 
     /// Hands a task to the threads. If they no longer take tasks it is dropped, which answers it.
     pub(crate) fn push(&self, pace: Pace, task: impl FnOnce(&P) + Send + 'static) {
+        self.push_of(Tenant::default(), pace, task);
+    }
+
+    /// As [`Self::push`]; tenants take turns.
+    pub(crate) fn push_of(&self, tenant: Tenant, pace: Pace, task: impl FnOnce(&P) + Send + 'static) {
         // In a forked child the lock may be held for ever.
         if !self.inner.shared.owner().is_current() {
             return;
@@ -108,10 +122,7 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
             drop(queue);
             return drop(task);
         }
-        match pace {
-            Pace::Quick => queue.quick.push_back(Box::new(task)),
-            Pace::Slow => queue.slow.push_back(Box::new(task)),
-        }
+        queue.push(Kind { tenant, pace }, Box::new(task));
         drop(queue);
         self.inner.changed.notify_one();
     }
@@ -126,7 +137,8 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
     pub(crate) fn close(&self) {
         let mut queue = lock(&self.inner.queue);
         queue.is_closed = true;
-        let waiting = (std::mem::take(&mut queue.quick), std::mem::take(&mut queue.slow));
+        let waiting =
+            [Pace::Quick, Pace::Slow].map(|pace| std::mem::replace(queue.of(pace), FairQueue::new()));
         drop(queue);
         self.inner.changed.notify_all();
         // Not under the lock: a dropped task may submit another.
@@ -136,17 +148,17 @@ impl<P: Send + Sync + 'static> TaskPool<P> {
 
 impl<P> Inner<P> {
     fn work(&self, context: &P) {
-        while let Some((task, pace)) = self.next() {
+        while let Some((task, kind)) = self.next() {
             if catch_unwind(AssertUnwindSafe(|| task(context))).is_err() {
                 log::error!("a task of {} crashed", self.name);
             }
-            lock(&self.queue).end(pace);
+            lock(&self.queue).end(&kind);
             self.changed.notify_one();
         }
     }
 
     /// Waits for a task; `None` once the pool is closed.
-    fn next(&self) -> Option<(Task<P>, Pace)> {
+    fn next(&self) -> Option<(Task<P>, Kind)> {
         let mut queue = lock(&self.queue);
         while !queue.is_closed {
             if let Some(found) = queue.take() {
@@ -161,27 +173,48 @@ impl<P> Inner<P> {
 impl<P> Queue<P> {
     /// Quick tasks go first, but one thread does slow ones as long as there are any, so that neither kind
     /// waits for the end of the other.
-    fn take(&mut self) -> Option<(Task<P>, Pace)> {
+    fn take(&mut self) -> Option<(Task<P>, Kind)> {
         let is_quick_held = self.keeps_order && self.num_quick_running > 0;
         let is_slow_due = self.num_slow_running == 0 || self.quick.is_empty() || is_quick_held;
         if is_slow_due
             && self.num_slow_running < self.max_slow_running
-            && let Some(task) = self.slow.pop_front()
+            && let Some(found) = self.take_of(Pace::Slow)
         {
             self.num_slow_running += 1;
-            return Some((task, Pace::Slow));
+            return Some(found);
         }
         if is_quick_held {
             return None;
         }
-        let task = self.quick.pop_front()?;
+        let found = self.take_of(Pace::Quick)?;
         self.num_quick_running += 1;
-        Some((task, Pace::Quick))
+        Some(found)
+    }
+
+    fn of(&mut self, pace: Pace) -> &mut FairQueue<(Tenant, Task<P>)> {
+        match pace {
+            Pace::Quick => &mut self.quick,
+            Pace::Slow => &mut self.slow,
+        }
+    }
+
+    fn push(&mut self, kind: Kind, task: Task<P>) {
+        let Kind { tenant, pace } = kind;
+        self.of(pace).push(&tenant.id.clone(), (tenant, task));
+    }
+
+    /// The next task of a pace. Each counts as one token: nobody knows yet what it takes.
+    fn take_of(&mut self, pace: Pace) -> Option<(Task<P>, Kind)> {
+        let tasks = self.of(pace);
+        let (tenant, task) = tasks.take()?;
+        tasks.charge_prompt(&tenant, 1);
+        Some((task, Kind { tenant, pace }))
     }
 
     /// Counts a task as done.
-    fn end(&mut self, pace: Pace) {
-        match pace {
+    fn end(&mut self, kind: &Kind) {
+        self.of(kind.pace).note_end(&kind.tenant.id);
+        match kind.pace {
             Pace::Quick => self.num_quick_running -= 1,
             Pace::Slow => self.num_slow_running -= 1,
         }
@@ -249,8 +282,8 @@ mod tests {
     #[test]
     fn slow_tasks_are_not_starved_by_quick_ones() {
         let mut queue = Queue::<()> {
-            quick: VecDeque::new(),
-            slow: VecDeque::new(),
+            quick: FairQueue::new(),
+            slow: FairQueue::new(),
             keeps_order: false,
             num_quick_running: 0,
             num_slow_running: 0,
@@ -258,11 +291,35 @@ mod tests {
             is_closed: false,
         };
         for _ in 0..2 {
-            queue.quick.push_back(Box::new(|()| ()));
-            queue.slow.push_back(Box::new(|()| ()));
+            for pace in [Pace::Quick, Pace::Slow] {
+                queue.push(Kind { tenant: Tenant::default(), pace }, Box::new(|()| ()));
+            }
         }
-        let paces = std::iter::from_fn(|| queue.take().map(|(_, pace)| pace));
+        let paces = std::iter::from_fn(|| queue.take().map(|(_, kind)| kind.pace));
         assert_eq!(paces.collect::<Vec<_>>(), [Pace::Slow, Pace::Quick, Pace::Quick, Pace::Slow]);
+    }
+
+    #[test]
+    fn tenants_take_turns() {
+        let mut queue = Queue::<()> {
+            quick: FairQueue::new(),
+            slow: FairQueue::new(),
+            keeps_order: false,
+            num_quick_running: 0,
+            num_slow_running: 0,
+            max_slow_running: 9,
+            is_closed: false,
+        };
+        for tenant in ["flood", "flood", "flood", "flood", "newcomer", "newcomer"] {
+            queue.push(Kind { tenant: Tenant::new(tenant), pace: Pace::Slow }, Box::new(|()| ()));
+        }
+        let taken = std::iter::from_fn(|| {
+            let (_, kind) = queue.take()?;
+            queue.end(&kind);
+            Some(kind.tenant.id.0.to_string())
+        });
+        let expected = ["flood", "newcomer", "flood", "newcomer", "flood", "flood"];
+        assert_eq!(taken.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -14,6 +14,7 @@ from llmserve.server.conversation.per_engine import PerEngine
 from llmserve.server.conversation.tagged_call import PricedArgument
 from llmserve.server.conversation.tool_formats import ArgumentTags
 from llmserve.server.conversation.tools import Tool
+from llmserve.server.trust.tenants import current_tenant
 
 
 async def check_tools(engine: Engine, tools: Sequence[Tool]) -> Mapping[str, int]:
@@ -56,7 +57,9 @@ async def shortest(engine: Engine, constraint: Mapping[str, str]) -> int:
 async def _ask_shortest(engine: Engine, constraint: tuple[tuple[str, str], ...]) -> int:
     given: dict[str, Any] = dict(constraint)
     try:
-        async with engine.stream([0], **given, max_tokens=1, cache_prompt=False) as stream:
+        async with engine.stream(
+            [0], **given, max_tokens=1, cache_prompt=False, tenant=current_tenant()
+        ) as stream:
             await stream.accepted()
     except BudgetTooSmallError as error:
         return error.minimum

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from llmserve._binding.loaded import Prompt
 from llmserve.engine import Engine
 from llmserve.sampling_params import SamplingParams
+from llmserve.server.trust.tenants import current_tenant
 from llmserve.session import Session
 from llmserve.stream import Stream
 from llmserve.types import Completion, Delta
@@ -71,6 +72,7 @@ class Segment:
             session=session,
             append=False,
             templated=True,
+            tenant=current_tenant(),
             begun=request.begun,
             at_end=request.at_end and request.goes_on is None,
         )

@@ -14,6 +14,7 @@ from llmserve.server.generation.deadlines import Deadlines
 from llmserve.server.metrics import Ended
 from llmserve.server.models import Model, SessionCall
 from llmserve.server.request_notes import Operation
+from llmserve.server.trust.tenants import current_tenant
 from llmserve.stream import Stream
 from llmserve.types import ModelInfo
 
@@ -78,7 +79,9 @@ def raw_text(prompt: Prompt, params: SamplingParams, *, at_end: bool, append: bo
 
     async def start(engine: Engine, call: SessionCall | None) -> Stream:
         session = None if call is None else call.session
-        return engine.stream(prompt, params, session=session, append=append, at_end=at_end)
+        return engine.stream(
+            prompt, params, session=session, append=append, tenant=current_tenant(), at_end=at_end
+        )
 
     return start
 

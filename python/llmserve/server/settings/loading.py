@@ -35,6 +35,10 @@ class Settings:
     load_wait_s: float
     model_memory_bytes: int | None
     api_key: ApiKeys
+    priority_key_file: ApiKeys
+    """Those of the API keys whose requests have a larger share."""
+    priority_weight: int
+    trust_fairness_id: bool
     ssl_certfile: Path | None
     ssl_keyfile: Path | None
     metrics_open: bool
@@ -109,6 +113,8 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     server["cors_origins"] = server["cors_origins"] or ()
     server["default_sampling"] = server["default_sampling"] or {}
     server["api_key"] = sources.either("api_key", server["api_key"], API_KEY_FILE) or ApiKeys()
+    server["priority_key_file"] = server["priority_key_file"] or ApiKeys()
+    server["api_key"] |= server["priority_key_file"]
     if server["ssl_keyfile"] is not None and server["ssl_certfile"] is None:
         raise SettingsError("ssl_keyfile needs ssl_certfile, which is not set")
     return Settings(

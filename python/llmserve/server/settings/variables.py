@@ -14,7 +14,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "host",
         kinds.TEXT,
         "127.0.0.1",
-        "Address to listen on, or several with commas between them (`llmserve serve` only).",
+        "Address to listen on, or several with commas between them; the option may be repeated (`llmserve "
+        "serve` only).",
         "server",
     ),
     Variable(
@@ -111,6 +112,29 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "",
         "API keys; a client must send one of them as `Authorization: Bearer` or `X-API-Key`. If unset, no key"
         " is required.",
+        "security",
+    ),
+    Variable(
+        "priority_key_file",
+        kinds.KEYS_FILE,
+        "",
+        "File with further API keys, one a line, whose requests are served `LLMSERVE_PRIORITY_WEIGHT` times "
+        "the tokens of others while both wait.",
+        "security",
+    ),
+    Variable(
+        "priority_weight",
+        integer(1, 1000),
+        "4",
+        "How many times the share of others a key of `LLMSERVE_PRIORITY_KEY_FILE` has.",
+        "limits",
+    ),
+    Variable(
+        "trust_fairness_id",
+        kinds.SWITCH,
+        "false",
+        "Whether the header `x-gateway-inference-fairness-id`, instead of the API key, says whose a request "
+        "is. Only for servers that clients reach through a gateway that sets it.",
         "security",
     ),
     Variable(

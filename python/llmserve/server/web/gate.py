@@ -19,6 +19,7 @@ from llmserve.server.tracing import Tracing
 from llmserve.server.trust.hosts import HostRule, check_single
 from llmserve.server.trust.keys import KeyRule
 from llmserve.server.trust.origins import OriginRule
+from llmserve.server.trust.tenants import TenantRule, serve_as
 from llmserve.server.web.answer import Answer
 from llmserve.server.web.bodies import Bodies
 from llmserve.server.web.cors import Cors
@@ -71,6 +72,7 @@ class Gate:
         self._hosts = HostRule(settings.allowed_hosts)
         self._origins = OriginRule(settings.cors_origins, self._hosts)
         self._keys = KeyRule(settings.api_key)
+        self._tenant_of = TenantRule(settings)
         self._limits = StreamLimits(settings.sse_ping_s, settings.stall_s)
         self._bodies = Bodies(settings.body_timeout_s, settings.max_bodies_bytes)
         self._connections = Connections(settings.max_body_bytes)
@@ -124,6 +126,7 @@ class Gate:
         answer.headers += dialect.answer_headers()
         try:
             self._admit(scope, route.endpoint)
+            serve_as(self._tenant_of(scope))
             with self._lifecycle.exchange():
                 await self._run(route, scope, upload.receive, send)
         except ClientDisconnect:

@@ -6,6 +6,7 @@ mod ends;
 mod limits;
 mod reuse;
 mod scores;
+mod tenants;
 mod wakeups;
 
 use llmserve_engine::model::fake::Memory;

@@ -7,12 +7,13 @@ from typing import Any
 
 import grpc
 
-from llmserve.server.api_keys import ApiKeys
 from llmserve.server.apis.grpc.answers import Context, abort
 from llmserve.server.apis.grpc.convert import scope_of
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.refusals import Refusal, ServerDrainingError
+from llmserve.server.settings import Settings
 from llmserve.server.trust.keys import authorize
+from llmserve.server.trust.tenants import TenantRule, serve_as
 
 Continue = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 
@@ -20,9 +21,10 @@ Continue = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 class Guard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Stands before every method but those whose names begin with ``always_open``."""
 
-    def __init__(self, lifecycle: Lifecycle, keys: ApiKeys, always_open: str) -> None:
+    def __init__(self, lifecycle: Lifecycle, settings: Settings, always_open: str) -> None:
         self._lifecycle = lifecycle
-        self._keys = keys
+        self._keys = settings.api_key
+        self._tenant_of = TenantRule(settings)
         self._always_open = always_open
 
     async def intercept_service(
@@ -37,9 +39,12 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         return await continuation(handler_call_details)
 
     def _check(self, details: grpc.HandlerCallDetails) -> None:
-        authorize(self._keys, scope_of(tuple(details.invocation_metadata or ()), ""))
+        scope = scope_of(tuple(details.invocation_metadata or ()), "")
+        authorize(self._keys, scope)
         if not self._lifecycle.is_serving:
             raise ServerDrainingError
+        # The task is that of the call.
+        serve_as(self._tenant_of(scope))
 
 
 def _refusing(error: Refusal) -> Any:

@@ -39,7 +39,7 @@ class GrpcServer:
             GrpcStartError: The address is not available.
         """
         settings = self._services.settings
-        guard = Guard(self._services.lifecycle, settings.api_key, f"/{health.SERVICE}/")
+        guard = Guard(self._services.lifecycle, settings, f"/{health.SERVICE}/")
         counting = CallCounting(self._services.rpc_counters, self._services.tracing, _METHODS)
         server = grpc.aio.server(interceptors=(counting, guard), options=self._options())
         names = (routes.SERVICE, health.SERVICE)

@@ -6,7 +6,7 @@ from llmserve.server.apis.llamatik.answers import ChatTemplateAnswer, FinetuneTy
 from llmserve.server.apis.llamatik.contents import NO_MODEL
 from llmserve.server.apis.llamatik.errors import LLAMATIK, PREFIX
 from llmserve.server.apis.llamatik.schema import ChatTemplateRequest
-from llmserve.server.apis.llamatik.state import GenerationModel
+from llmserve.server.apis.llamatik.state import ChosenModel
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, json_of
 from llmserve.server.web.exchange import Exchange
@@ -17,7 +17,7 @@ from llmserve.server.web.headers import answer_headers
 class ModelApi:
     """The routes over the shared services and the dialect's model."""
 
-    def __init__(self, services: Services, model: GenerationModel) -> None:
+    def __init__(self, services: Services, model: ChosenModel) -> None:
         self._services = services
         self._model = model
 

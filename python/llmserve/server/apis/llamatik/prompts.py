@@ -16,6 +16,7 @@ from llmserve.server.apis.llamatik import convert
 from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContextRequest, ContinueRequest
 from llmserve.server.generation import Start
 from llmserve.server.models import SessionCall
+from llmserve.server.trust.tenants import current_tenant
 from llmserve.stream import Stream
 
 
@@ -54,6 +55,7 @@ def start(request: AnyGenerationRequest, manner: Manner) -> Start[Stream]:
             append=words.append,
             templated=words.is_templated,
             drafting=drafting,
+            tenant=current_tenant(),
             at_end=manner.at_end,
         )
 

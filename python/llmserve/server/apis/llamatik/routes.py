@@ -7,6 +7,7 @@ import functools
 
 from llmserve.server.apis.llamatik import convert
 from llmserve.server.apis.llamatik.contents import DONE, NOT_LOCAL, send_ok
+from llmserve.server.apis.llamatik.embeddings import EmbeddingRoutes
 from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK, PREFIX
 from llmserve.server.apis.llamatik.generation import DEFAULT_SESSION, Generation
 from llmserve.server.apis.llamatik.generation_routes import GENERATION_ROUTES
@@ -21,7 +22,7 @@ from llmserve.server.apis.llamatik.schema import (
     ParamsRequest,
 )
 from llmserve.server.apis.llamatik.session_routes import SessionsApi
-from llmserve.server.apis.llamatik.state import Choice, GenerationModel
+from llmserve.server.apis.llamatik.state import Choice, ChosenModel
 from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
 from llmserve.server.web.exchange import Exchange
@@ -40,12 +41,13 @@ class LlamatikApi:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._model = GenerationModel(services.registry, DIALECT)
+        self._model = ChosenModel(services.registry, DIALECT)
         self._params = Params(services.registry.default_config)
         self._mtp = Mtp(self._model)
         self._generation = Generation(services, self._model, self._params, self._mtp)
         self._sessions = SessionsApi(services, self._model)
         self._of_model = ModelApi(services, self._model)
+        self._embeddings = EmbeddingRoutes(services)
         self._reloading = asyncio.Lock()
 
     def routes(self) -> list[Route]:
@@ -54,7 +56,7 @@ class LlamatikApi:
             Route(route.endpoint, functools.partial(self._generation.serve, route=route))
             for route in GENERATION_ROUTES
         ]
-        return [*routes_of(self, self._sessions, self._of_model), *generation]
+        return [*routes_of(self, self._sessions, self._of_model), *generation, *routes_of(self._embeddings)]
 
     @_post(
         path=f"{PREFIX}/init",
@@ -131,7 +133,8 @@ class LlamatikApi:
         operation_id="shutdownGeneration",
         summary="Unload the model",
         description=(
-            "Ends this dialect's use of the model. Running requests finish; memory goes when nobody uses it."
+            "Ends this dialect's use of its models, also the one for embeddings. Running requests "
+            "finish; memory goes when nobody uses it."
         ),
         responses=DONE,
         body=EmptyRequest,
@@ -141,9 +144,12 @@ class LlamatikApi:
         """`POST shutdown`."""
         parsed = await exchange.read(EmptyRequest, may_be_empty=True)
         former = self._model.current
+        had_embeddings = self._embeddings.model.current is not None
         self._model.shutdown()
+        self._embeddings.model.shutdown()
         if former is not None:
             self._services.sessions.drop(former, DEFAULT_SESSION)
+        if former is not None or had_embeddings:
             await self._services.registry.wait_closed()
         await send_ok(exchange, parsed.unknown)
 

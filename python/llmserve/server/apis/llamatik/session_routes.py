@@ -12,7 +12,7 @@ from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL, SE
 from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK, PREFIX
 from llmserve.server.apis.llamatik.generation import DEFAULT_SESSION
 from llmserve.server.apis.llamatik.schema import SessionFileRequest, SessionRequest
-from llmserve.server.apis.llamatik.state import GenerationModel
+from llmserve.server.apis.llamatik.state import ChosenModel
 from llmserve.server.models.session_work import work_in_order
 from llmserve.server.refusals import PathNotAllowedError
 from llmserve.server.services import Services
@@ -34,7 +34,7 @@ _FILE_ERRORS = {400: "The path is outside the folder, or the file is wrong.", 40
 class SessionsApi:
     """The routes over the shared services and the dialect's model."""
 
-    def __init__(self, services: Services, model: GenerationModel) -> None:
+    def __init__(self, services: Services, model: ChosenModel) -> None:
         self._services = services
         self._model = model
 

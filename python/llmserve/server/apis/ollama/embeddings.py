@@ -17,6 +17,7 @@ from llmserve.server.apis.ollama.models import OllamaModels
 from llmserve.server.error_shapes.ollama import OLLAMA
 from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
+from llmserve.server.trust.tenants import current_tenant
 from llmserve.server.web.endpoint import Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
@@ -102,7 +103,7 @@ class EmbeddingsApi:
 
         async def work(given: _Inputs) -> Embeddings:
             return await self._services.generation.until_stop(
-                embedder.embed(given, dimensions=dimensions, normalize=normalize)
+                embedder.embed(given, dimensions=dimensions, normalize=normalize, tenant=current_tenant())
             )
 
         try:

@@ -17,6 +17,7 @@ from llmserve.server.prompts.mixed import plain_prompt
 from llmserve.server.refusals import FieldError
 from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
+from llmserve.server.trust.tenants import current_tenant
 from llmserve.server.web.endpoint import Content, Endpoint
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
@@ -117,7 +118,7 @@ class EmbeddingsApi:
             ServerStoppingError: The server stops.
         """
         plain = [await plain_prompt(embedder, given) for given in inputs]
-        work = embedder.embed(plain, dimensions=dimensions, normalize=normalize)
+        work = embedder.embed(plain, dimensions=dimensions, normalize=normalize, tenant=current_tenant())
         embeddings = await self._services.generation.until_stop(work)
         notes().prompt_tokens = embeddings.total_tokens
         return embeddings

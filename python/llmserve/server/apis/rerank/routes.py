@@ -17,6 +17,7 @@ from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError
 from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
+from llmserve.server.trust.tenants import current_tenant
 from llmserve.server.web.endpoint import Content, Endpoint, Route, routes_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.headers import answer_headers
@@ -152,7 +153,12 @@ class RerankApi:
         """
         on_demand = self._services.on_demand
         async with on_demand.use_embedder(request.model, "reranking") as used:
-            work = used.embedder.score(pairs, raw_scores=request.raw_scores, truncate=request.truncate)
+            work = used.embedder.score(
+                pairs,
+                raw_scores=request.raw_scores,
+                truncate=request.truncate,
+                tenant=current_tenant(),
+            )
             try:
                 scores = await self._services.generation.until_stop(work)
             except InputTooLongError as error:
