@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal
 
 from llmserve import Completion, Drafting, Engine, ModelConfig
@@ -61,6 +62,11 @@ def counts(completion: Completion) -> tuple[int, int]:
 
 def expected(tokens: Sequence[int], max_tokens: int, draft_len: int) -> Drafted:
     """What `draft_head.gguf` gives."""
+    return _simulated(tuple(tokens), max_tokens, draft_len)
+
+
+@cache
+def _simulated(tokens: tuple[int, ...], max_tokens: int, draft_len: int) -> Drafted:
     return simulate(LANGUAGE, tokens, max_tokens, draft_len)
 
 

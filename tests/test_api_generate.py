@@ -208,7 +208,7 @@ def prompts() -> list[str]:
 
 @one_loop
 async def test_32_streams_give_the_texts_of_each_alone(engine: Engine) -> None:
-    params = SamplingParams(max_tokens=16, logprobs=2)
+    params = SamplingParams(max_tokens=8, logprobs=2)
     together: dict[str, Completion] = {}
 
     async def run(prompt: str) -> None:

@@ -31,7 +31,7 @@ CONFIG = ModelConfig(context_length=512, max_sequences=2, threads=1)
 PROMPT = list(range(20, 60))
 NUM_TOKENS = len(PROMPT) + 20
 TIMEOUT_S = 120
-NUM_KILLS = 25
+NUM_KILLS = 12
 
 
 @pytest.fixture(scope="module")

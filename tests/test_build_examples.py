@@ -38,7 +38,7 @@ def test_fastapi(model_path: Path, tmp_path: Path) -> None:
         assert get(server.port, "/cities/Paris").json.keys() == {"country", "is_capital"}
 
 
-def test_batch(model_path: Path, tmp_path: Path) -> None:
+def test_batch(tiny_model: Path, tmp_path: Path) -> None:
     questions = [f"What is {number} plus {number}?" for number in range(40)]
     lines = [
         json.dumps({"messages": [{"role": "user", "content": question}], "max_tokens": 1 + index % 5})
@@ -46,7 +46,7 @@ def test_batch(model_path: Path, tmp_path: Path) -> None:
     ]
     lines[7] = '{"max_tokens": 3}'
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
-    _run("batch.py", tmp_path, str(model_path), "in.jsonl", "out.jsonl")
+    _run("batch.py", tmp_path, str(tiny_model), "in.jsonl", "out.jsonl")
     answers = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert answers.pop(7) == {"error": "KeyError: 'messages'"}
     assert [answer["completion_tokens"] for answer in answers[:5]] == [1, 2, 3, 4, 5]

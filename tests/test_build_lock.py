@@ -13,7 +13,9 @@ FOLDER = ROOT / "requirements"
 LOCKS = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.lock"))}
 ENTRIES = {name: re.split(r"\n(?=[a-z0-9])", text.split("\n", 2)[2].strip()) for name, text in LOCKS.items()}
 _CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())
-_EXTRAS = _CONFIG["project"]["optional-dependencies"].values()
+_OPTIONAL = _CONFIG["project"]["optional-dependencies"]
+# Ray is as large as everything else together, and only its own tests need it.
+_EXTRAS = [requirements for name, requirements in _OPTIONAL.items() if name != "ray"]
 REQUIREMENTS = [
     re.split(r"[><=;~!\[ ]", requirement)[0]
     for group in (_CONFIG["build-system"]["requires"], _CONFIG["project"]["dependencies"], *_EXTRAS)
@@ -24,12 +26,18 @@ REQUIREMENTS = [
 def test_the_requirements_were_found() -> None:
     assert {"anyio", "starlette", "pytest", "maturin"} <= set(REQUIREMENTS)
     others = {"agents", "anthropic", "clients", "helm", "lm-eval", "ollama", "sie-sdk", "site", "wheel"}
-    assert {"dev", "serve"} | others == set(LOCKS)
+    assert {"dev", "ray", "serve"} | others == set(LOCKS)
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
 def test_every_requirement_is_pinned(name: str) -> None:
     assert any(entry.startswith(f"{name}==") for entry in ENTRIES["dev"])
+
+
+def test_the_extra_ray_is_pinned_with_what_llmserve_needs() -> None:
+    (wanted,) = _OPTIONAL["ray"]
+    for name in (wanted.partition("[")[0], "orjson", "starlette"):
+        assert any(entry.startswith(f"{name}==") for entry in ENTRIES["ray"])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 # About borders of tiles, and between them.
 LENGTHS = (50, 63, 64, 65, 90, 127, 128, 129, 190, 200, 256, 257, 300, 321, 400, 450, 511, 513, 900, 2000)
 # Lengths for the default model, whose prompts take seconds.
-FEW_LENGTHS = (50, 65, 200, 321)
+FEW_LENGTHS = (50, 200, 321)
 TOKENS = 8
 # Streams and other prompts run beside the one that is looked at.
 NUM_BESIDE = 3

@@ -258,7 +258,7 @@ def test_the_model_is_found_through_links(server: ServerProcess, model_path: Pat
 
 
 def test_answers_in_parallel_are_those_given_alone(complete: Any) -> None:
-    prompts = [f"The number {n} and the letter {chr(65 + n)} are" for n in range(16)]
+    prompts = [f"The number {n} and the letter {chr(65 + n)} are" for n in range(8)]
 
     def ask(prompt: str) -> str:
         is_stream = prompt in prompts[::2]
@@ -269,11 +269,11 @@ def test_answers_in_parallel_are_those_given_alone(complete: Any) -> None:
         return message
 
     alone = [ask(prompt) for prompt in prompts]
-    with ThreadPoolExecutor(16) as pool:
+    with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(ask, prompts))
     # Near-ties may flip with the shape of a batch; an answer to another's question would not begin alike.
     same = [one == two for one, two in zip(alone, together, strict=True)]
-    assert sum(same) >= 15, list(zip(alone, together, strict=True))
+    assert sum(same) >= 7, list(zip(alone, together, strict=True))
 
 
 def test_the_counters_tell_what_happened(server: ServerProcess, model_path: Path, complete: Any) -> None:

@@ -1,4 +1,4 @@
-"""The gRPC service of a real server with the default model: texts, tokens, metadata, statuses."""
+"""The gRPC service of a server process: texts, tokens, metadata, statuses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ import pytest
 
 from serving import Llamatik, ServerProcess, events, free_port, post, read_metrics, serve, wait_until
 from serving.grpc_client import GrpcClient, connect, failure
-
-pytestmark = pytest.mark.model
+from synthetic import main_file
 
 CHAT = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
 SIXTEEN = [f"The number {n} and the letter {chr(65 + n)} are" for n in range(16)]
+CONTEXT_LENGTH = 20_000
+# The generated model is fast: what is cancelled must have far to go.
+ENDLESS: dict[str, Any] = {"prompt": "1 2 3 4 5", "max_tokens": 19_000}
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,19 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def both(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def both(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     port = free_port()
-    env = {"LLMSERVE_MAX_BODY_BYTES": "200000", "LLMSERVE_GRPC_PORT": str(port)}
-    with serve(tmp_path_factory.mktemp("grpc"), model_path, env=env) as server:
+    env = {
+        "LLMSERVE_MAX_BODY_BYTES": "200000",
+        "LLMSERVE_GRPC_PORT": str(port),
+        "LLMSERVE_CONTEXT_LENGTH": str(CONTEXT_LENGTH),
+        # As with the default model, a prompt may be empty.
+        "LLMSERVE_METADATA_OVERRIDES": '{"tokenizer.ggml.add_bos_token": false}',
+    }
+    with serve(tmp_path_factory.mktemp("grpc"), tiny_model, env=env) as server:
         server.wait_until_ready()
-        with connect(port, model_path) as client:
-            yield Both(server, port, client, model_path)
+        with connect(port, tiny_model) as client:
+            yield Both(server, port, client, tiny_model)
         assert "Traceback" not in server.log
 
 
@@ -91,7 +99,7 @@ def test_default_sampling_is_greedy_and_the_text_is_that_of_http(both: Both, pro
 
 def test_a_token_may_be_a_part_of_a_character(both: Both) -> None:
     options = {"random_seed": 11}
-    messages = both.client.stream(prompt="🙂🚀 🙂🚀 🙂", max_tokens=30, temperature=0.5, options=options)
+    messages = both.client.stream(prompt="🙂🚀 🙂🚀 🙂", max_tokens=30, temperature=50, options=options)
     parts = [message.message for message in messages]
     assert any(part and part.decode(errors="replace").encode() != part for part in parts)
 
@@ -136,11 +144,11 @@ def test_no_tokens_wanted_no_message(both: Both, max_tokens: int, is_stream: boo
 
 def test_max_kv_size_bounds_prompt_plus_output(both: Both) -> None:
     prompt = "one two three four five six"
-    size = len(both.client.stream(prompt=prompt, max_tokens=100, options={"max_kv_size": 20}))
-    assert len(both.client.stream(prompt=prompt, max_tokens=100, options={"max_kv_size": 24})) == size + 4
+    size = len(both.client.stream(prompt=prompt, max_tokens=100, options={"max_kv_size": 60}))
+    assert len(both.client.stream(prompt=prompt, max_tokens=100, options={"max_kv_size": 64})) == size + 4
     refused = failure(both.client.call(prompt=prompt, max_tokens=5, options={"max_kv_size": 3}))
     assert refused.code is grpc.StatusCode.INVALID_ARGUMENT
-    assert refused.details == f"options.max_kv_size must be at least the prompt's {20 - size} tokens, got 3"
+    assert refused.details == f"options.max_kv_size must be at least the prompt's {60 - size} tokens, got 3"
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
@@ -172,10 +180,10 @@ def test_refusals(both: Both, fields: dict[str, Any], code: str, details: str, i
 
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_a_prompt_over_the_context_is_refused_with_both_numbers(both: Both, is_stream: bool) -> None:
-    refused = failure(both.client.call(prompt="word " * 5000, max_tokens=5, stream=is_stream))
+    refused = failure(both.client.call(prompt="word " * 8000, max_tokens=5, stream=is_stream))
     assert refused.code is grpc.StatusCode.INVALID_ARGUMENT
-    assert "2048" in refused.details
-    assert "500" in refused.details
+    assert str(CONTEXT_LENGTH) in refused.details
+    assert max(map(int, re.findall(r"\d+", refused.details))) > CONTEXT_LENGTH
     assert len(both.client.stream(max_tokens=1)) == 1
 
 
@@ -236,7 +244,7 @@ def test_a_cancelled_call_leaves_the_engine_idle(both: Both) -> None:
     both.wait_idle()
     num_cancelled = both.metric("requests_cancelled_total")
     for is_stream in (True, False):
-        call = both.client.call(prompt="1 2 3 4 5", max_tokens=1900, stream=is_stream)
+        call = both.client.call(**ENDLESS, stream=is_stream)
         if is_stream:
             next(call)
         else:
@@ -244,7 +252,7 @@ def test_a_cancelled_call_leaves_the_engine_idle(both: Both) -> None:
         num_steps = both.metric("steps_total")
         call.cancel()
         both.wait_idle()
-        assert both.metric("steps_total") < num_steps + 500
+        assert both.metric("steps_total") < num_steps + ENDLESS["max_tokens"] / 2
         assert failure(call).code is grpc.StatusCode.CANCELLED
     assert both.metric("requests_cancelled_total") == num_cancelled + 2
 
@@ -252,7 +260,7 @@ def test_a_cancelled_call_leaves_the_engine_idle(both: Both) -> None:
 def test_a_deadline_ends_the_call(both: Both) -> None:
     both.wait_idle()
     num_cancelled = both.metric("requests_cancelled_total")
-    call = both.client.call(prompt="1 2 3 4 5", max_tokens=1900, stream=True, timeout=1.0)
+    call = both.client.call(**ENDLESS, stream=True, timeout=1.0)
     assert failure(call).code is grpc.StatusCode.DEADLINE_EXCEEDED
     both.wait_idle()
     assert both.metric("requests_cancelled_total") == num_cancelled + 1
@@ -261,7 +269,7 @@ def test_a_deadline_ends_the_call(both: Both) -> None:
 def test_a_client_that_vanishes_leaves_the_engine_idle(both: Both) -> None:
     both.wait_idle()
     with connect(both.grpc_port, both.model) as leaving:
-        next(leaving.call(prompt="1 2 3 4 5", max_tokens=1900, stream=True))
+        next(leaving.call(**ENDLESS, stream=True))
     both.wait_idle()
 
 
@@ -286,13 +294,13 @@ def test_calls_of_one_session_queue_in_order(both: Both) -> None:
     assert len(list(first)) == 39
 
 
-def test_a_cancellation_by_another_dialect_is_a_status(both: Both, model_path: Path) -> None:
+def test_a_cancellation_by_another_dialect_is_a_status(both: Both) -> None:
     llamatik = Llamatik(both.server)
-    llamatik.init(model_path)
+    llamatik.init(both.model)
     metadata = (("x-llmserve-session", "shared"),)
     for is_stream in (True, False):
         both.wait_idle()
-        call = both.client.call(prompt="1 2 3 4 5", max_tokens=1900, stream=is_stream, metadata=metadata)
+        call = both.client.call(**ENDLESS, stream=is_stream, metadata=metadata)
         wait_until(lambda: both.metric("requests_running") == 1)
         llamatik.ok("cancel", {"sessionId": "shared"})
         ended = failure(call)
@@ -307,11 +315,12 @@ def test_request_ids(both: Both) -> None:
     assert dict(call.trailing_metadata())["x-request-id"] == "abc-1.2_3"
 
 
-def test_a_model_that_http_has_loaded_is_there(both: Both, tiny_model: Path) -> None:
-    assert failure(both.client.call(model=str(tiny_model), max_tokens=1)).code is grpc.StatusCode.NOT_FOUND
-    assert post(both.server.port, "/models/load", {"path": str(tiny_model)}).text.endswith("[DONE]\n\n")
-    assert len(both.client.stream(model=str(tiny_model), max_tokens=3)) == 3
-    assert [message.progress for message in both.client.load(tiny_model)] == [1]
+def test_a_model_that_http_has_loaded_is_there(both: Both, tiny_models: Path) -> None:
+    other = tiny_models / main_file("swa")
+    assert failure(both.client.call(model=str(other), max_tokens=1)).code is grpc.StatusCode.NOT_FOUND
+    assert post(both.server.port, "/models/load", {"path": str(other)}).text.endswith("[DONE]\n\n")
+    assert len(both.client.stream(model=str(other), max_tokens=3)) == 3
+    assert [message.progress for message in both.client.load(other)] == [1]
 
 
 def calls(both: Both, method: str, status: str) -> float:
@@ -337,7 +346,7 @@ def test_calls_are_counted_by_method_and_status(both: Both) -> None:
     both.client.stream(max_tokens=2)
     failure(both.client.call(max_tokens=2, top_p=2.0))
     failure(partial(both.client.channel.unary_unary("/proto.LLMServer/Delete", None, None), b""))
-    call = both.client.call(prompt="1 2 3 4 5", max_tokens=1900, stream=True)
+    call = both.client.call(**ENDLESS, stream=True)
     next(call)
     assert read_metrics(both.server.port)["llmserve_grpc_requests_open"] == 1
     call.cancel()

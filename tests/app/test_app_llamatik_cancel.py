@@ -23,18 +23,17 @@ from serving import (
 )
 from serving.llamatik import joined, parsed, rest
 
-pytestmark = pytest.mark.model
-
-LONG_PROMPT = "word " * 1500
+CONTEXT = {"LLMSERVE_CONTEXT_LENGTH": "20000"}
+LONG_PROMPT = "word " * 3900
 STORY = "Once upon a time"
-ENDLESS: dict[str, Any] = {"prompt": STORY, "maxTokens": 1900, "temperature": 0}
+ENDLESS: dict[str, Any] = {"prompt": STORY, "maxTokens": 19_000, "temperature": 0}
 
 
 @pytest.fixture(scope="module")
-def running(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def running(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One sequence, so that a second request waits."""
-    env = {"LLMSERVE_MAX_SEQUENCES": "1", "LLMSERVE_PREFIX_CACHE": "false"}
-    with serve_in_process(tmp_path_factory.mktemp("server"), model_path, env=env) as running:
+    env = {**CONTEXT, "LLMSERVE_MAX_SEQUENCES": "1", "LLMSERVE_PREFIX_CACHE": "false"}
+    with serve_in_process(tmp_path_factory.mktemp("server"), tiny_model, env=env) as running:
         yield running
 
 
@@ -54,14 +53,14 @@ class Engine:
 
 
 @pytest.fixture
-def engine(running: Server, model_path: Path) -> Engine:
-    return Engine(running, model_path)
+def engine(running: Server, tiny_model: Path) -> Engine:
+    return Engine(running, tiny_model)
 
 
 @pytest.fixture
-def api(running: Server, model_path: Path, engine: Engine) -> Iterator[Llamatik]:
+def api(running: Server, tiny_model: Path, engine: Engine) -> Iterator[Llamatik]:
     api = Llamatik(running)
-    api.init(model_path)
+    api.init(tiny_model)
     api.ok("session/reset")
     yield api
     wait_until(engine.is_idle)
@@ -91,7 +90,7 @@ def test_a_one_shot_that_generates_answers_with_its_text_so_far(
     api.ok("cancel")
     made = cancelled(answer)
     assert made["text"] != ""
-    assert 3 < made["usage"]["completionTokens"] < 1900
+    assert 3 < made["usage"]["completionTokens"] < 19_000
     wait_until(lambda: engine["requests_cancelled_total"] == before + 1)
     # What was generated is the session.
     further = api.whole("continue", prompt=" and", maxTokens=1)
@@ -109,7 +108,7 @@ def test_a_stream_that_generates_ends_with_done(api: Llamatik) -> None:
         made = [first, *rest(lines)]
     assert made[-1]["finishReason"] == "cancelled"
     assert joined(made) != ""
-    assert made[-1]["usage"]["completionTokens"] < 1900
+    assert made[-1]["usage"]["completionTokens"] < 19_000
 
 
 @pytest.mark.parametrize("route", ["generate", "stream"])
@@ -180,9 +179,9 @@ def test_the_header_names_the_session_too(api: Llamatik) -> None:
 
 
 def test_a_call_of_another_dialect_in_the_same_session(
-    api: Llamatik, running: Server, engine: Engine, model_path: Path, pool: ThreadPoolExecutor
+    api: Llamatik, running: Server, engine: Engine, tiny_model: Path, pool: ThreadPoolExecutor
 ) -> None:
-    body = {"model": str(model_path), "prompt": "Once upon a time", "max_tokens": 1900}
+    body = {"model": str(tiny_model), "prompt": "Once upon a time", "max_tokens": 19_000}
     tokens = engine["completion_tokens_total"]
     headers = {"X-LLMServe-Session": "both"}
     answer = pool.submit(lambda: post(running.port, "/completions", body, headers=headers))
@@ -233,11 +232,11 @@ def test_clients_that_leave_in_the_queue(api: Llamatik, engine: Engine) -> None:
     wait_until(engine.is_idle)
 
 
-def test_a_server_that_stops_says_so(model_path: Path, tmp_path: Path) -> None:
-    with serve_with_uvicorn(tmp_path) as running, ThreadPoolExecutor(1) as pool:
+def test_a_server_that_stops_says_so(tiny_model: Path, tmp_path: Path) -> None:
+    with serve_with_uvicorn(tmp_path, env=CONTEXT) as running, ThreadPoolExecutor(1) as pool:
         running.wait_until_listening()
         api = Llamatik(running)
-        api.init(model_path)
+        api.init(tiny_model)
         with api.open("stream", **ENDLESS) as stream:
             stream.read_head()
             lines = stream.lines()
@@ -254,10 +253,10 @@ def test_a_server_that_stops_says_so(model_path: Path, tmp_path: Path) -> None:
         assert "Traceback" not in running.log
 
 
-def test_waiting_for_the_sessions_turn_does_not_silence_a_stream(model_path: Path, tmp_path: Path) -> None:
-    with serve_in_process(tmp_path, model_path, env={"LLMSERVE_SSE_PING_S": "0.1"}) as running:
+def test_waiting_for_the_sessions_turn_does_not_silence_a_stream(tiny_model: Path, tmp_path: Path) -> None:
+    with serve_in_process(tmp_path, tiny_model, env={**CONTEXT, "LLMSERVE_SSE_PING_S": "0.1"}) as running:
         api = Llamatik(running)
-        api.init(model_path)
+        api.init(tiny_model)
         with api.open("stream", **ENDLESS) as first:
             first.read_head()
             next(first.lines())

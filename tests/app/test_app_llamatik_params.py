@@ -69,7 +69,7 @@ def test_nothing_changes_where_one_field_is_wrong(api: Llamatik) -> None:
     assert refused(api, {"temperature": 0.1, "topP": 1.5}) == "topP must be at most 1, got 1.5"
     assert refused(api, {"maxTokens": 0}) == "maxTokens must be at least 1, got 0"
     assert refused(api, {"temperature": 0.1, "repeatPenalty": 0}).startswith("repeatPenalty: ")
-    assert refused(api, {"contextLength": 0, "temperature": 0.1}).startswith("contextLength must be at least")
+    assert refused(api, {"contextLength": -1, "temperature": 0.1}).startswith("contextLength must be at")
     assert refused(api, {"useMmap": "yes"}) == "useMmap must be a boolean, got a string"
 
 
@@ -82,6 +82,9 @@ def test_load_options_are_remembered_before_init(tiny_model: Path, tmp_path: Pat
         api.init(tiny_model)
         assert api.get("params").json["contextLength"] == 300
         assert api.post("generate", {"prompt": " sea" * 400}).status == 400
+        # What apps send that leave the choice to the server.
+        api.ok("params", {"contextLength": 0, "numThreads": -1, "batchSize": 0})
+        assert api.get("params").json["contextLength"] == 2048
         # The others' routes load it with the server's own options.
         post(running.port, "/models/load", {"path": str(tiny_model)})
         assert running.states() == ["ready", "ready"]

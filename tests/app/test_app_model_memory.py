@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from llmserve import LoadError
-from llmserve.server.apis.llamatik.state import GenerationModel
+from llmserve.server.apis.llamatik.state import ChosenModel
 from llmserve.server.models import IDLE_PIN
 from llmserve.server.models.memory import held_bytes, kv_bytes
 from llmserve.server.refusals import ModelKindError, ModelLoadingError, ServerStoppingError
@@ -126,7 +126,7 @@ def test_a_model_that_its_owner_replaces_stays_until_then(folder: Path, tiny_mod
     one = measure(tiny_model)
 
     async def scenario(services: Services) -> None:
-        generation = GenerationModel(services.registry, "llamatik")
+        generation = ChosenModel(services.registry, "llamatik")
         await say(services, "c")
         for name in "ab":
             await generation.init(folder / f"{name}.gguf", lambda: services.registry.default_config)

@@ -251,8 +251,9 @@ def test_samplers_change_the_answer(server: ServerProcess, ask: Any) -> None:
         {"mirostat": 1, "mirostat_tau": 0.1},
         {"dynatemp_range": 1.5},
     ):
-        assert text_in(ask(server, **body, **change)) != drawn, change
-        assert text_in(ask(server, **body, **change)) == text_in(ask(server, **body, **change)), change
+        changed = text_in(ask(server, **body, **change))
+        assert changed != drawn, change
+        assert text_in(ask(server, **body, **change)) == changed, change
 
 
 def test_dry_ends_a_loop(server: ServerProcess) -> None:

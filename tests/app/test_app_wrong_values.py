@@ -36,8 +36,14 @@ VALUES = (
     '{"": {"a": []}}',
     "[" * 100 + "]" * 100,
 )
-# What ends or replaces the model of the others.
-LEFT_OUT = {"/v1/generation/init", "/v1/generation/shutdown", "/v1/generation/params", "/models/load"}
+# What ends or replaces the model of the others, or loads another one.
+LEFT_OUT = {
+    "/models/load",
+    "/v1/embeddings/init",
+    "/v1/generation/init",
+    "/v1/generation/params",
+    "/v1/generation/shutdown",
+}
 STATUSES = {200, 400, 404, 409, 413, 501}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from llmserve import ModelConfig
-from llmserve.server.apis.llamatik.state import Choice, GenerationModel
+from llmserve.server.apis.llamatik.state import Choice, ChosenModel
 from llmserve.server.callbacks import call_all
 from llmserve.server.models import Registry, SessionTable
 
@@ -59,7 +59,7 @@ def test_models_come_and_go_whatever_their_callbacks_do(tiny_model: Path) -> Non
 def test_a_generation_model_is_given_back_whatever_its_callbacks_do(tiny_model: Path) -> None:
     async def main() -> None:
         registry = Registry(CONFIG)
-        model = GenerationModel(registry, "test")
+        model = ChosenModel(registry, "test")
         seen: list[Choice | None] = []
         model.on_adopt += [fail, seen.append]
         await model.init(tiny_model, lambda: CONFIG)

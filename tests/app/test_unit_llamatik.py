@@ -131,12 +131,13 @@ def test_other_seeds_are_refused(seed: object) -> None:
         ({"minP": 2}, "minP must be at most 1, got 2"),
         ({"stop": 5}, "stop must be a string or an array of strings, got the number 5"),
         ({"stop": ["a", 5]}, "stop[1] must be a string, got the number 5"),
-        ({"contextLength": 0}, "contextLength must be at least 1, got 0"),
+        ({"contextLength": -1}, "contextLength must be at least 0, got -1"),
         ({"contextLength": 2**27 + 1}, "contextLength must be at most 134217728, got 134217729"),
+        ({"numThreads": -2}, "numThreads must be at least -1, got -2"),
         ({"numThreads": "4"}, "numThreads must be an integer, got a string"),
         ({"useMmap": 1}, "useMmap must be a boolean, got the number 1"),
         ({"flashAttention": "yes"}, "flashAttention must be a boolean, got a string"),
-        ({"batchSize": 0}, "batchSize must be at least 1, got 0"),
+        ({"batchSize": -1}, "batchSize must be at least 0, got -1"),
         ({"gpuLayers": -2}, "gpuLayers must be at least -1, got -2"),
         ({"gpuLayers": True}, "gpuLayers must be an integer, got a boolean"),
         ({"seed": 2**64}, "seed must be at most 18446744073709551615, got 18446744073709551616"),
@@ -194,6 +195,14 @@ def test_params_merge_and_absent_fields_keep_their_value() -> None:
 def test_load_options_nobody_set_are_the_servers_own() -> None:
     server = ModelConfig(context_length=55, threads=7, flash_attention=True, gpu_layers=2)
     assert Params(server).config == server
+
+
+def test_numbers_that_leave_a_load_option_to_the_server() -> None:
+    kept = Params(ModelConfig(context_length=55, threads=7, batch_size=64))
+    kept.merge(fields(contextLength=100, numThreads=2, batchSize=128))
+    assert kept.config == ModelConfig(context_length=100, threads=2, batch_size=128)
+    kept.merge(fields(contextLength=0, numThreads=-1, batchSize=0))
+    assert kept.config == ModelConfig(context_length=55, threads=7, batch_size=64)
 
 
 def test_every_load_option_is_passed_on() -> None:

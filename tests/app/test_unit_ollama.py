@@ -225,7 +225,7 @@ def test_names_that_are_not_downloaded() -> None:
     with pytest.raises(FieldError, match=r"such as hf\.co/org/Repo:Q4_K_M"):
         source_of("org/Repo", may_be_url=True)
     for name in ("hf.co/a/b/../c", "file:///etc/passwd", "../x"):
-        with pytest.raises(FieldError, match="must name a repository of Hugging Face.* got"):
+        with pytest.raises(FieldError, match=r"must name a repository of Hugging Face.* got"):
             source_of(name, may_be_url=True)
     with pytest.raises(ModelsFolderError, match="the server's own machine only"):
         source_of("http://10.0.0.1/a.gguf", may_be_url=False)

@@ -51,6 +51,8 @@ def test_the_command_may_be_left_out(words: list[str], meant: list[str]) -> None
         (["-fa"], "flash_attention", "true"),
         (["-fa", "off", "x.gguf"], "flash_attention", "off"),
         (["-ctk", "q8_0"], "kv_type_k", "q8_0"),
+        (["--host", "a"], "host", "a"),
+        (["--host", "a", "--host=b,c"], "host", "a,b,c"),
         (["--alias", "a"], "served_model_name", "a"),
         (["--no-use-mmap"], "use_mmap", False),
     ],

@@ -32,8 +32,9 @@ def get_weather(city: str) -> str:
 
 def llm(**settings: Any) -> Ollama:
     options = {"num_predict": settings.pop("num_predict", 8), "repeat_penalty": 1}
-    given = {"model": MODEL, "base_url": HOST, "temperature": 0, "additional_kwargs": options, **settings}
-    return Ollama(**given)
+    given = {"model": MODEL, "base_url": HOST, "temperature": 0, "additional_kwargs": options}
+    # Its own 30 seconds are too short for a busy machine.
+    return Ollama(**{**given, "request_timeout": 600, **settings})
 
 
 def check_complete() -> None:

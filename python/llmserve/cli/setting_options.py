@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from llmserve.server.settings import VARIABLES, Variable
 
@@ -24,9 +25,24 @@ def add_setting(parser: argparse._ActionsContainer, name: str) -> None:
         dest=name,
         metavar="{" + ",".join(choices) + "}" if choices else variable.kind.metavar,
         help=text,
+        action=_Joined if name == "host" else "store",
         # llama-server's -fa stands alone.
         **({"nargs": "?", "const": "true"} if name == "flash_attention" else {}),  # type: ignore[arg-type]
     )
+
+
+class _Joined(argparse.Action):
+    """An option that may be repeated: its values with commas between them."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        former = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, values if former is None else f"{former},{values}")
 
 
 def choices_of(name: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ use super::random::{Random, legal_byte};
 use super::rescue::{judge_of, validator};
 use crate::ByteJudge as _;
 
-const NUM_SCHEMAS: u64 = 600;
+const NUM_SCHEMAS: u64 = 300;
 const FUEL: usize = 1000;
 
 fn leaf(random: &mut Random) -> Value {

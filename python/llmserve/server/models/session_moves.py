@@ -86,6 +86,7 @@ class SessionMoves:
                 new.session = await content
         except LlmserveError as error:
             logger.warning("a session could not be moved: %s", error)
+            new.has_failed = True
             self._sessions.expire(model, name)
         finally:
             self._sessions.end_use(model, name, new)

@@ -13,8 +13,9 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 
@@ -43,6 +44,8 @@ class NamedSession:
         self.session = session
         self.order = asyncio.Lock()
         self.copying: asyncio.Task[None] | None = None
+        self.has_failed = False
+        """Whether what the session held could not be brought here."""
         self.num_uses = 0
         self.idle_since = now
         self.idle = asyncio.Event()
@@ -71,10 +74,11 @@ class Abortable(Protocol):
 class SessionCall:
     """One call of a session. It can be cancelled from the beginning."""
 
-    def __init__(self, model: Model, dialect: str, named: NamedSession) -> None:
+    def __init__(self, model: Model, dialect: str, named: NamedSession, *, goes_on: bool) -> None:
         self.model = model
         self.dialect = dialect
         self.named = named
+        self._goes_on = goes_on
         self.is_cancelled = False
         self._running: Abortable | None = None
         self._waiting = anyio.CancelScope()
@@ -141,7 +145,9 @@ class SessionCall:
         try:
             if self.named.copying is not None:
                 await asyncio.wait({self.named.copying})
-        except asyncio.CancelledError:
+            if self.named.has_failed and self._goes_on:
+                raise SessionExpiredError
+        except (asyncio.CancelledError, SessionExpiredError):
             self.named.order.release()
             raise
 
@@ -158,7 +164,11 @@ class SessionTable:
         self._expired: OrderedDict[Key, None] = OrderedDict()
         # Sessions that were dropped with their model, by its path.
         self._lost: OrderedDict[tuple[Path, str], None] = OrderedDict()
+        # Names of sessions that were lost with another server.
+        self._lost_elsewhere: OrderedDict[str, None] = OrderedDict()
         self._calls: dict[str, set[SessionCall]] = {}
+        self.find_kept: Callable[[Model, str], bool] = lambda model, name: False
+        """Asked for sessions that are not here: puts one into the table, if another server has left it."""
 
     def __len__(self) -> int:
         """How many sessions there are."""
@@ -176,7 +186,7 @@ class SessionTable:
             SessionsFullError: There would be too many sessions, and none is idle.
         """
         named = self._get(model, name, goes_on=goes_on, must_exist=must_exist)
-        call = SessionCall(model, dialect, named)
+        call = SessionCall(model, dialect, named, goes_on=goes_on)
         calls = self._calls.setdefault(name, set())
         calls.add(call)
         named.begin_use()
@@ -230,6 +240,20 @@ class SessionTable:
         self._lost.pop((model.path, name), None)
         return named
 
+    def latest_names(self, limit: int) -> list[str]:
+        """The names of the sessions that were used last."""
+        return [name for _, name in islice(reversed(self._sessions), limit)]
+
+    def has_name(self, name: str) -> bool:
+        """Whether there is a session of this name, of whatever model."""
+        return any(other == name for _, other in self._sessions)
+
+    def lose_elsewhere(self, name: str) -> None:
+        """Tells that another server had a session. A client that continues it here is told, once."""
+        self._lost_elsewhere[name] = None
+        while len(self._lost_elsewhere) > MAX_EXPIRED:
+            self._lost_elsewhere.popitem(last=False)
+
     def expire(self, model: Model, name: str) -> None:
         """Forgets a session; a client that continues it is told once."""
         self._sessions.pop((model, name), None)
@@ -247,16 +271,27 @@ class SessionTable:
         key = (model, name)
         if (named := self._sessions.get(key)) is not None:
             return named
-        is_lost = (model.path, name) in self._lost
-        if key in self._expired or is_lost:
-            self._expired.pop(key, None)
-            self._lost.pop((model.path, name), None)
-            if goes_on:
-                raise SessionExpiredError
+        if self.find_kept(model, name):
+            self._lost_elsewhere.pop(name, None)
+            return self._sessions[key]
+        if self._forget_loss(model, name) and goes_on:
+            raise SessionExpiredError
         if must_exist:
             raise UnknownSessionError(name)
         self._make_room()
         return self.add(model, name, _empty_session(model))
+
+    def _forget_loss(self, model: Model, name: str) -> bool:
+        """Whether a session of this name is gone, which is no longer remembered."""
+        places: tuple[tuple[OrderedDict[Any, None], Any], ...] = (
+            (self._expired, (model, name)),
+            (self._lost, (model.path, name)),
+            (self._lost_elsewhere, name),
+        )
+        known = [(table, key) for table, key in places if key in table]
+        for table, key in known:
+            del table[key]
+        return bool(known)
 
     def _expire(self) -> None:
         for key in self._too_long_idle():
@@ -274,13 +309,11 @@ class SessionTable:
         return keys
 
     def _make_room(self) -> None:
-        if len(self._sessions) < self._max_sessions:
-            return
-        for key, named in self._sessions.items():
-            if named.num_uses == 0:
-                self.expire(*key)
-                return
-        raise SessionsFullError(self._max_sessions)
+        while len(self._sessions) >= self._max_sessions:
+            idle = next((key for key, named in self._sessions.items() if named.num_uses == 0), None)
+            if idle is None:
+                raise SessionsFullError(self._max_sessions)
+            self.expire(*idle)
 
 
 def _empty_session(model: Model) -> Session:

@@ -14,7 +14,8 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
         "host",
         kinds.TEXT,
         "127.0.0.1",
-        "Address to listen on, or several with commas between them (`llmserve serve` only).",
+        "Address to listen on, or several with commas between them; the option may be repeated (`llmserve "
+        "serve` only).",
         "server",
     ),
     Variable(

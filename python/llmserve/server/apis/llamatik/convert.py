@@ -44,6 +44,9 @@ DEFAULT_SAMPLING: Values = MappingProxyType(
 )
 """The values of the document's example; other fields have no effect until they are given."""
 
+_SERVERS_OWN_BELOW_1 = frozenset({"context_length", "threads", "batch_size"})
+"""Load options for which 0, and -1 of `numThreads`, mean what the server has."""
+
 _ENGINE_SAMPLING = dataclasses.asdict(SamplingParams())
 
 
@@ -59,7 +62,11 @@ def json_schema(request: AnyGenerationRequest) -> str | bool | None:
 
 def model_config(base: ModelConfig, options: Values) -> ModelConfig:
     """``base`` with load options."""
-    changes = dict(options)
+    changes = {
+        name: value
+        for name, value in options.items()
+        if name not in _SERVERS_OWN_BELOW_1 or value is None or value >= 1
+    }
     if changes.get("gpu_layers") == -1:
         changes["gpu_layers"] = None
     return dataclasses.replace(base, **changes)

@@ -13,7 +13,7 @@ from llmserve.server.apis.llamatik.generation_routes import GenerationRoute
 from llmserve.server.apis.llamatik.mtp import Mtp
 from llmserve.server.apis.llamatik.params import Params
 from llmserve.server.apis.llamatik.schema import AnyGenerationRequest, ContinueRequest
-from llmserve.server.apis.llamatik.state import GenerationModel
+from llmserve.server.apis.llamatik.state import ChosenModel
 from llmserve.server.fields.sampling import sampling_params
 from llmserve.server.generation import Call, Run
 from llmserve.server.refusals import CallCancelledError
@@ -32,7 +32,7 @@ DEFAULT_SESSION = "llamatik default"
 class Generation:
     """Serves the generation routes."""
 
-    def __init__(self, services: Services, model: GenerationModel, params: Params, mtp: Mtp) -> None:
+    def __init__(self, services: Services, model: ChosenModel, params: Params, mtp: Mtp) -> None:
         self._services = services
         self._model = model
         self._params = params

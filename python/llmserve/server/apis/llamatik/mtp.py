@@ -11,7 +11,7 @@ from typing import Literal
 from llmserve.drafting import Drafting
 from llmserve.engine import Engine
 from llmserve.errors import GenerationError, NoDraftHeadError
-from llmserve.server.apis.llamatik.state import Choice, GenerationModel
+from llmserve.server.apis.llamatik.state import Choice, ChosenModel
 from llmserve.server.models import Model
 from llmserve.server.refusals import OtherLoadRunningError, OtherModelError
 
@@ -36,7 +36,7 @@ class Mtp:
     needs it. `init` of another file and `shutdown` release it.
     """
 
-    def __init__(self, model: GenerationModel) -> None:
+    def __init__(self, model: ChosenModel) -> None:
         self._model = model
         self._bound: _Bound | None = None
         # The lock is held while a head is being opened. `_follow` may release what is bound meanwhile.

@@ -29,7 +29,13 @@ _SAMPLING = group(
 _LOADING = group(
     LOADING,
     {
-        "threads": {"wire": "numThreads"},
+        "context_length": {"minimum": 0, "doc": "Context length in tokens; 0 for the server's own."},
+        "threads": {
+            "wire": "numThreads",
+            "minimum": -1,
+            "doc": "Number of compute threads; 0 and -1 for the server's own.",
+        },
+        "batch_size": {"minimum": 0, "doc": "Maximum number of tokens in a step; 0 for the server's own."},
         "gpu_layers": {"minimum": -1, "doc": "Number of layers on the GPU; 0 for none, -1 for all."},
     },
     wire=camel,

@@ -1,4 +1,4 @@
-"""The dialect's model: which one it is, and how it is loaded, replaced, reloaded and given up."""
+"""A model of the dialect: which one it is, and how it is loaded, replaced, reloaded and given up."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from llmserve.engine import Engine
 from llmserve.model_config import ModelConfig
 from llmserve.server.callbacks import call_all
+from llmserve.server.model_kind import ModelKind
 from llmserve.server.models import LoadTicket, Model, Registry
 from llmserve.server.refusals import (
     LoadAbandonedError,
@@ -41,15 +42,16 @@ class _Load:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class GenerationModel:
-    """*The* generation model of the dialect, pinned in the registry under the dialect's name.
+class ChosenModel:
+    """*The* model of the dialect for generation, or for embeddings, pinned in the registry.
 
     One load at a time. The former model stays until a load has succeeded.
     """
 
-    def __init__(self, registry: Registry, pin: str) -> None:
+    def __init__(self, registry: Registry, pin: str, kind: ModelKind = "generation") -> None:
         self._registry = registry
         self._pin = pin
+        self._kind: ModelKind = kind
         self._choice: Choice | None = None
         self._load: _Load | None = None
         self.on_adopt: list[Callable[[Choice | None], object]] = []
@@ -80,13 +82,13 @@ class GenerationModel:
         model = self._registry.find(self._choice.path, self._choice.config)
         if model is None or model.failure is not None:
             raise NotInitializedError
-        if model.engine is None:
+        if model.handle is None:
             raise ModelLoadingError
         return model
 
     @contextmanager
     def use(self) -> Iterator[tuple[Model, Engine]]:
-        """The loaded model and its engine, kept until the context ends.
+        """The loaded generation model and its engine, kept until the context ends.
 
         Raises:
             NotInitializedError: No model is loaded.
@@ -97,7 +99,7 @@ class GenerationModel:
             yield model, engine
 
     async def init(self, path: Path, config: Callable[[], ModelConfig]) -> None:
-        """Makes a file the generation model; returns at once if it is that already.
+        """Makes a file the model; returns at once if it is that already.
 
         ``config`` gives the load options once no reload is changing them.
 
@@ -140,7 +142,7 @@ class GenerationModel:
         load = self._load = self._load or _Load(choice, is_reload)
         try:
             with self._registry.load(
-                load.choice.path, self._pin, load.choice.config, kind="generation"
+                load.choice.path, self._pin, load.choice.config, kind=self._kind
             ) as ticket:
                 load.tickets.add(ticket)
                 try:
@@ -159,5 +161,5 @@ class GenerationModel:
     def _adopt(self, choice: Choice | None) -> None:
         former, self._choice = self._choice, choice
         if former is not None and former != choice:
-            call_all(logger, "the generation model has changed: a callback failed", self.on_adopt, choice)
+            call_all(logger, "the model has changed: a callback failed", self.on_adopt, choice)
             self._registry.unpin(former.path, self._pin, former.config)
