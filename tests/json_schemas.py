@@ -225,6 +225,33 @@ SCHEMAS: dict[str, Any] = {
             for name in "ab"
         ]
     },
+    "narrowed by if": {
+        "type": "object",
+        "properties": {"kind": {"enum": ["a", "b"]}, "value": {}},
+        "required": ["kind", "value"],
+        "if": {"properties": {"kind": {"const": "a"}}},
+        "then": {"properties": {"value": {"type": "integer"}}},
+        "else": {"properties": {"value": {"type": "string", "maxLength": 3}}},
+    },
+    "narrowed by one of": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 99,
+        "oneOf": [{"multipleOf": 2}, {"minimum": 50}],
+    },
+    "one of overlapping patterns": {
+        "type": "string",
+        "maxLength": 4,
+        "oneOf": [{"pattern": "^[ab]+$"}, {"pattern": "a"}],
+    },
+    "patterns too large to be told apart": {
+        "type": "object",
+        "patternProperties": {"^.*$": {"type": "integer"}, "additionalProperties": {"minimum": 7}},
+        "minProperties": 1,
+        "maxProperties": 2,
+    },
+    "look-ahead for one character": {"type": "string", "pattern": r"^(?!-)[a-c-]{0,40}[a-c]$"},
+    "word boundary after a long word": {"type": "string", "pattern": r"^[a-c()]{1,40}\b[-b]*$"},
     "tree": TREE,
     "mutual recursion": MUTUAL,
     "expression": EXPRESSION,

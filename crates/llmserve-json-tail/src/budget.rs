@@ -2,17 +2,19 @@
 
 use super::error::SchemaError;
 
-/// A unit is a comparison, or some 20 bytes. On the schemas that people publish this takes 20 ms at the median and 100 ms
-/// at the ninth decile; what llguidance then takes for a large grammar is not bounded by it (up to 2 s).
+/// A unit is a comparison, or some 20 bytes.
 const BUDGET: usize = 1_500_000;
 /// Maximum and minimum number of ways to choose that are kept of one place, among those in which more than one choice falls
 /// on a later branch. The more has been written, the fewer are kept.
 const MAX_KEPT: usize = 64;
-const MIN_KEPT: usize = 8;
+const MIN_KEPT: usize = 4;
+/// Maximum and minimum number of ways of one place that are objects.
+const MAX_OBJECTS: usize = 500;
+const MIN_OBJECTS: usize = 8;
 /// The share of what is left that one place may take before the rest of its ways is left out.
 const SHARE: usize = 12;
-/// After so many units have been written, the fewest are kept.
-const MUCH: usize = 150_000;
+/// After so many units have been written, the fewest are kept. llguidance takes some 5 ms for a thousand units.
+const MUCH: usize = 20_000;
 
 /// Bounds the work and the memory that a whole schema takes: everything that is visited or kept
 /// is paid for.
@@ -51,8 +53,17 @@ impl Budget {
         self.left / SHARE
     }
 
-    /// How many ways of a place are kept.
+    /// How many ways of a place are kept, of those that choose more than one later branch.
     pub(super) fn num_kept(&self) -> usize {
-        MIN_KEPT + (MAX_KEPT - MIN_KEPT) * MUCH.saturating_sub(self.written) / MUCH
+        self.fewer(MAX_KEPT, MIN_KEPT)
+    }
+
+    /// How many ways of a place may be objects.
+    pub(super) fn num_objects(&self) -> usize {
+        self.fewer(MAX_OBJECTS, MIN_OBJECTS)
+    }
+
+    fn fewer(&self, max: usize, min: usize) -> usize {
+        min + (max - min) * MUCH.saturating_sub(self.written) / MUCH
     }
 }

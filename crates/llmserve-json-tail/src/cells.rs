@@ -5,6 +5,8 @@ use super::language::{Language, Written};
 /// Maximum number of patterns that are told apart, and of the patterns that come of it.
 const MAX_PATTERNS: usize = 8;
 const MAX_CELLS: usize = 16;
+/// Maximum number of bytes of a pattern for names that several patterns match, or only one: llguidance compares them.
+const MAX_BYTES: usize = 400;
 
 /// Names that match some of the patterns, and none of the others.
 #[derive(Debug, Clone)]
@@ -12,11 +14,50 @@ pub(super) struct Cell {
     pub(super) pattern: String,
     /// Places of the patterns that match.
     pub(super) of: Vec<usize>,
+    /// Whether some of its names match only some of those.
+    pub(super) is_united: bool,
 }
 
-/// `None` if no two patterns overlap, or if that is not known.
-pub(super) fn cells(patterns: &[&str]) -> Option<Vec<Cell>> {
-    if !(2..=MAX_PATTERNS).contains(&patterns.len()) {
+impl Cell {
+    fn of_one(pattern: String, place: usize) -> Self {
+        Self { pattern, of: vec![place], is_united: false }
+    }
+}
+
+/// The names of all patterns, told apart as far as they are small enough for it. `excludes` says of places of two
+/// patterns whether no name matches both.
+pub(super) fn told_apart(patterns: &[&str], excludes: impl Fn(usize, usize) -> bool) -> Vec<Cell> {
+    let mut all = Vec::new();
+    for group in groups(patterns.len(), excludes) {
+        if let [alone] = group[..] {
+            all.push(Cell::of_one(patterns[alone].to_owned(), alone));
+            continue;
+        }
+        let own: Vec<&str> = group.iter().map(|&place| patterns[place]).collect();
+        let place_of = |cell: Cell| Cell { of: cell.of.iter().map(|&place| group[place]).collect(), ..cell };
+        match cells(&own) {
+            Some(cells) => all.extend(cells.into_iter().map(place_of)),
+            None => all.push(place_of(united(&own))),
+        }
+    }
+    all
+}
+
+/// Places of patterns, together where they may match the same names.
+fn groups(num_patterns: usize, excludes: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for place in 0..num_patterns {
+        let is_near = |group: &Vec<usize>| group.iter().any(|&other| !excludes(place, other));
+        let (near, mut far): (Vec<_>, Vec<_>) = groups.into_iter().partition(is_near);
+        far.push(near.into_iter().flatten().chain([place]).collect());
+        groups = far;
+    }
+    groups
+}
+
+/// The names of several patterns, told apart; `None` if that is too much.
+fn cells(patterns: &[&str]) -> Option<Vec<Cell>> {
+    if patterns.len() > MAX_PATTERNS {
         return None;
     }
     let mut cells: Vec<Cell> = Vec::new();
@@ -33,22 +74,31 @@ pub(super) fn cells(patterns: &[&str]) -> Option<Vec<Cell>> {
                 continue;
             };
             let (only_before, only_now) = (without(&cell.pattern, left)?, without(left, &cell.pattern)?);
-            next.push(Cell { pattern: both, of: [&cell.of[..], &[place]].concat() });
+            next.push(Cell { pattern: both, of: [&cell.of[..], &[place]].concat(), is_united: false });
             if let Written::Pattern(pattern) = only_before {
-                next.push(Cell { pattern, of: cell.of });
+                next.push(Cell { pattern, of: cell.of, is_united: false });
             }
             rest = only_now;
         }
         if let Written::Pattern(pattern) = rest {
-            next.push(Cell { pattern, of: vec![place] });
+            next.push(Cell::of_one(pattern, place));
         }
-        if next.len() > MAX_CELLS {
+        if next.len() > MAX_CELLS || next.iter().any(|cell| is_large(&cell.pattern, patterns)) {
             return None;
         }
         cells = next;
     }
-    let is_changed = cells.len() != patterns.len() || cells.iter().any(|cell| cell.of.len() > 1);
-    is_changed.then_some(cells)
+    Some(cells)
+}
+
+fn is_large(pattern: &str, sent: &[&str]) -> bool {
+    pattern.len() > MAX_BYTES && !sent.contains(&pattern)
+}
+
+/// One cell for the names of all patterns. Each such name is treated as if all of them matched.
+fn united(patterns: &[&str]) -> Cell {
+    let branches: Vec<String> = patterns.iter().map(|pattern| format!("(?:{pattern})")).collect();
+    Cell { pattern: branches.join("|"), of: (0..patterns.len()).collect(), is_united: true }
 }
 
 /// A pattern for the names that match none of the patterns; `None` if that is not known.
@@ -88,8 +138,21 @@ mod tests {
 
     #[test]
     fn patterns_that_exclude_each_other_are_left_alone() {
-        assert!(cells(&["^a", "^b"]).is_none());
-        assert!(cells(&["a"]).is_none());
+        let cells = cells(&["^a", "^b"]).unwrap();
+        assert_eq!(
+            cells.iter().map(|cell| (&*cell.pattern, &*cell.of)).collect::<Vec<_>>(),
+            [("^a", &[0][..]), ("^b", &[1])]
+        );
+    }
+
+    #[test]
+    fn patterns_too_large_to_be_told_apart_are_united() {
+        let excludes = |one: usize, other: usize| one == 1 || other == 1;
+        let cells = told_apart(&["^.*$", "^$", "additionalProperties"], excludes);
+        let of: Vec<_> = cells.iter().map(|cell| (&cell.of[..], cell.is_united)).collect();
+        assert_eq!(of, [(&[1][..], false), (&[0, 2], true)]);
+        let table = Automaton::of_search(&cells[1].pattern).unwrap();
+        assert!(table.matches("a") && table.matches("\nadditionalProperties"));
     }
 
     #[test]

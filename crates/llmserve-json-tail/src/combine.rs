@@ -61,7 +61,8 @@ pub(super) fn combinations(
     (apart, budget): (&mut Apart, &mut Budget),
 ) -> Result<Combinations, SchemaError> {
     let path = sources.first().map_or("", |&id| schema.paths[id].as_str());
-    let (num_kept, share, begin_left) = (budget.num_kept(), budget.share(), budget.left());
+    let (num_kept, max_objects) = (budget.num_kept(), budget.num_objects());
+    let (share, begin_left) = (budget.share(), budget.left());
     let mut search = Search { schema, patterns, apart, budget, path };
     let mut begin = Open {
         types: Types::ALL,
@@ -81,14 +82,14 @@ pub(super) fn combinations(
     let mut open = BinaryHeap::from([(Reverse(0), 0)]);
     let mut ways = vec![is_alive.then_some(begin)];
     let mut done = Vec::new();
-    let (mut num_steps, mut is_cut) = (0, false);
+    let (mut num_steps, mut num_objects, mut is_cut) = (0, 0, false);
     // The first whole one is found by following the newest.
     let mut newest = vec![0];
     while let Some(index) = if done.is_empty() { newest.pop() } else { open.pop().map(|(_, index)| index) } {
         let Some(mut way) = ways[index].take() else { continue };
         let spent = begin_left - search.budget.left();
         let is_full = done.len() >= num_kept || num_steps >= MAX_STEPS || spent > share / 2;
-        let is_over = done.len() >= MAX_WAYS || spent > share;
+        let is_over = done.len() >= MAX_WAYS || num_objects >= max_objects || spent > share;
         if !done.is_empty() && (is_over || way.later.len() > 1 && is_full) {
             is_cut = true;
             break;
@@ -96,7 +97,10 @@ pub(super) fn combinations(
         num_steps += 1;
         match search.next(&mut way)? {
             Next::Dead => {}
-            Next::Whole => done.push(way),
+            Next::Whole => {
+                num_objects += usize::from(way.types.has(Types::OBJECT));
+                done.push(way);
+            }
             Next::Branches(choice, live) => {
                 for (place, &branch) in live.iter().enumerate().rev() {
                     search.pay(1 + way.size() / 8)?;

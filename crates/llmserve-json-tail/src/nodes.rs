@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::apart::Apart;
 use super::budget::Budget;
-use super::cells::{Cell, cells};
+use super::cells::{Cell, told_apart};
 use super::combination::Combination;
 use super::combine::combinations;
 use super::error::SchemaError;
@@ -22,6 +22,8 @@ use super::text::TextRule;
 
 /// What a member's name costs.
 const UNITS_OF_NAME: usize = 8;
+/// Maximum number of patterns of an object that are compared with each other.
+const MAX_TOLD_APART: usize = 16;
 /// Maximum number of places in a schema.
 const MAX_NODES: usize = 20_000;
 
@@ -64,7 +66,7 @@ struct Builder<'s> {
     ids: HashMap<Vec<SourceId>, NodeId>,
     keys: Vec<Vec<SourceId>>,
     /// Of patterns that may match the same names.
-    cells: HashMap<Vec<PatternId>, Option<Vec<Cell>>>,
+    cells: HashMap<Vec<PatternId>, Vec<Cell>>,
     apart: Apart,
     budget: Budget,
     is_cut: bool,
@@ -178,7 +180,7 @@ impl Builder<'_> {
             let quoted = serde_json::to_vec(name).ok()?;
             names.push(Name { quoted, node, required: required.contains(name) });
         }
-        let extras = self.extras(&rules);
+        let extras = self.extras(&rules, &names);
         Some(Record { min, max, ..Record::new(names, extras) })
     }
 
@@ -196,7 +198,7 @@ impl Builder<'_> {
         sources
     }
 
-    fn extras(&mut self, rules: &[&RecordRule]) -> Vec<Extra> {
+    fn extras(&mut self, rules: &[&RecordRule], names: &[Name]) -> Vec<Extra> {
         let mut patterns = Vec::new();
         for (pattern, _) in rules.iter().flat_map(|rule| &rule.patterns) {
             if !patterns.contains(pattern) {
@@ -204,7 +206,7 @@ impl Builder<'_> {
             }
         }
         let mut extras = Vec::new();
-        for (pattern, of) in self.apart(&patterns) {
+        for (pattern, of) in self.told_apart(&patterns, names) {
             let sources = |rule: &&RecordRule| {
                 let own = rule.patterns.iter().filter(|(id, _)| of.contains(id)).map(|(_, source)| *source);
                 let own: Vec<SourceId> = own.collect();
@@ -218,17 +220,38 @@ impl Builder<'_> {
         extras
     }
 
-    /// Patterns that exclude each other, as far as that is known, and which of `patterns` apply to their names.
-    fn apart(&mut self, patterns: &[PatternId]) -> Vec<(PatternId, Vec<PatternId>)> {
-        let all = &*self.patterns;
-        let find = || cells(&patterns.iter().map(|&id| all.sent(id)).collect::<Vec<_>>());
-        let cells = self.cells.entry(patterns.to_vec()).or_insert_with(find).clone();
-        let Some(cells) = cells else { return patterns.iter().map(|&id| (id, vec![id])).collect() };
-        let apart = cells.into_iter().filter_map(|cell| {
-            let id = self.patterns.search(&cell.pattern).ok()?;
-            Some((id, cell.of.into_iter().map(|place| patterns[place]).collect()))
-        });
-        apart.collect()
+    /// Patterns that exclude each other, and which of `patterns` apply to their names.
+    fn told_apart(&mut self, patterns: &[PatternId], names: &[Name]) -> Vec<(PatternId, Vec<PatternId>)> {
+        let as_sent = || patterns.iter().map(|&id| (id, vec![id])).collect();
+        if !(2..=MAX_TOLD_APART).contains(&patterns.len()) {
+            return as_sent();
+        }
+        if !self.cells.contains_key(patterns) {
+            let texts: Vec<&str> = patterns.iter().map(|&id| self.patterns.sent(id)).collect();
+            let table = |place: usize| self.patterns.table(patterns[place]);
+            let excludes = |one: usize, other: usize| {
+                table(one).zip(table(other)).is_some_and(|(one, other)| one.excludes(other))
+            };
+            let cells = told_apart(&texts, excludes);
+            self.is_cut |= cells.iter().any(|cell| cell.is_united);
+            self.cells.insert(patterns.to_vec(), cells);
+        }
+        let mut apart = Vec::new();
+        for cell in self.cells[patterns].clone() {
+            let Ok(id) = self.patterns.search(&cell.pattern) else { continue };
+            // llguidance would ask a named member for what all of the united patterns say.
+            if cell.is_united && names.iter().any(|name| self.may_match(id, name)) {
+                return as_sent();
+            }
+            apart.push((id, cell.of.into_iter().map(|place| patterns[place]).collect()));
+        }
+        apart
+    }
+
+    fn may_match(&self, pattern: PatternId, name: &Name) -> bool {
+        let text = serde_json::from_slice::<String>(&name.quoted);
+        let table = self.patterns.table(pattern);
+        table.zip(text.ok()).is_none_or(|(table, text)| table.matches(&text))
     }
 }
 

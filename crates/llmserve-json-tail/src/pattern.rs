@@ -113,7 +113,7 @@ pub(super) fn parse(pattern: &str) -> Result<Hir, String> {
 /// boundaries, where that is known: llguidance understands no others.
 fn for_search(pattern: &str) -> Result<String, String> {
     if looks_inside(&parse(pattern)?)
-        && let Some(Written::Pattern(plain)) = Language::of(pattern).written()
+        && let Some(Written::Pattern(plain)) = Language::without_looks(pattern)
     {
         return Ok(from_ecma(&plain));
     }
@@ -155,7 +155,7 @@ pub(super) fn without_lookahead(pattern: &str) -> Option<String> {
     if let Some((_, plain)) = PLAIN.iter().find(|(known, _)| *known == pattern) {
         return Some((*plain).to_owned());
     }
-    match Language::of_lookahead(pattern)?.written()? {
+    match Language::without_lookahead(pattern)? {
         Written::Pattern(plain) => Some(plain),
         // No text matches an empty class.
         Written::Nothing => Some("[^\\s\\S]".to_owned()),

@@ -6,7 +6,7 @@
 mod bounds;
 mod counts;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -14,13 +14,10 @@ use super::cells::others;
 use super::language::Written;
 use super::nodes::Nodes;
 use super::number::{Bound, NumberRule};
-use super::pattern::Patterns;
+use super::pattern::{PatternId, Patterns};
 use super::shape::{Extra, List, Name, NodeId, Record, Shape};
 use super::text::TextRule;
 use super::witness::{NONE, Witnesses};
-
-/// A place with at most this many constants is written where it is used.
-const MAX_INLINE: usize = 16;
 
 /// Writes places as schemas.
 pub(super) struct Schemas<'o> {
@@ -29,6 +26,12 @@ pub(super) struct Schemas<'o> {
     pub(super) witnesses: &'o Witnesses,
     waiting: Vec<NodeId>,
     seen: HashSet<NodeId>,
+    definitions: Map<String, Value>,
+    /// Places without arrays and objects, by what is written for them: each text is a definition once.
+    plain: HashMap<String, NodeId>,
+    plain_of: HashMap<NodeId, NodeId>,
+    /// The names that no pattern of an object matches, by the patterns.
+    others: HashMap<Vec<PatternId>, Option<Written>>,
     /// The first place with too many choices, and the keyword that asks for them.
     refused: Option<(NodeId, &'static str)>,
 }
@@ -45,7 +48,18 @@ pub(super) fn node_of(name: &str) -> Option<NodeId> {
 
 impl<'o> Schemas<'o> {
     pub(super) fn new(nodes: &'o Nodes, patterns: &'o Patterns, witnesses: &'o Witnesses) -> Self {
-        Self { nodes, patterns, witnesses, waiting: Vec::new(), seen: HashSet::new(), refused: None }
+        Self {
+            nodes,
+            patterns,
+            witnesses,
+            waiting: Vec::new(),
+            seen: HashSet::new(),
+            definitions: Map::new(),
+            plain: HashMap::new(),
+            plain_of: HashMap::new(),
+            others: HashMap::new(),
+            refused: None,
+        }
     }
 
     /// The schema of the document.
@@ -60,15 +74,15 @@ impl<'o> Schemas<'o> {
                 Map::new()
             }
         };
-        let mut definitions = Map::new();
         while let Some(node) = self.waiting.pop() {
-            definitions.insert(name(node), self.place(node));
+            let place = self.place(node);
+            self.definitions.insert(name(node), place);
         }
         if let Some(refused) = self.refused {
             return Err(refused);
         }
-        if !definitions.is_empty() {
-            root.insert("$defs".to_owned(), Value::Object(definitions));
+        if !self.definitions.is_empty() {
+            root.insert("$defs".to_owned(), Value::Object(self.definitions));
         }
         let compact = json!({"whitespace_flexible": false, "item_separator": ",", "key_separator": ":"});
         root.insert("x-guidance".to_owned(), compact);
@@ -83,13 +97,25 @@ impl<'o> Schemas<'o> {
         if self.is_impossible(node) {
             return Value::Bool(false);
         }
-        if self.nodes.shapes[node].iter().map(num_constants).sum::<usize>() <= MAX_INLINE {
-            return self.place(node);
-        }
+        let node = if self.nodes.shapes[node].iter().all(is_plain) { self.plain(node) } else { node };
         if self.seen.insert(node) {
             self.waiting.push(node);
         }
         json!({"$ref": format!("#/$defs/{}", name(node))})
+    }
+
+    /// The first place that is written like this one.
+    fn plain(&mut self, node: NodeId) -> NodeId {
+        if let Some(&first) = self.plain_of.get(&node) {
+            return first;
+        }
+        let place = self.place(node);
+        let first = *self.plain.entry(place.to_string()).or_insert(node);
+        self.plain_of.insert(node, first);
+        if self.seen.insert(first) {
+            self.definitions.insert(name(first), place);
+        }
+        first
     }
 
     fn is_impossible(&self, node: NodeId) -> bool {
@@ -99,12 +125,13 @@ impl<'o> Schemas<'o> {
     fn place(&mut self, node: NodeId) -> Value {
         let nodes = self.nodes;
         let mut ways: Vec<Value> = Vec::new();
+        let mut seen = HashSet::new();
         for (index, shape) in nodes.shapes[node].iter().enumerate() {
             if self.witnesses.length_of(node, index) == NONE {
                 continue;
             }
             for way in self.shape(node, shape) {
-                if !ways.contains(&way) {
+                if seen.insert(way.to_string()) {
                     ways.push(way);
                 }
             }
@@ -226,7 +253,7 @@ impl<'o> Schemas<'o> {
     }
 
     /// The place among the extras of the pattern that most names match, and the names that no pattern matches.
-    fn with_names(&self, record: &Record) -> Option<(usize, Written)> {
+    fn with_names(&mut self, record: &Record) -> Option<(usize, Written)> {
         let table = |extra: &Extra| extra.pattern.and_then(|id| self.patterns.table(id));
         let names: Vec<String> =
             record.names.iter().filter_map(|name| serde_json::from_slice(&name.quoted).ok()).collect();
@@ -238,13 +265,17 @@ impl<'o> Schemas<'o> {
         if count == 0 {
             return None;
         }
-        let patterns: Vec<&str> =
-            record.extras.iter().filter_map(|extra| Some(self.patterns.sent(extra.pattern?))).collect();
-        let others = match others(&patterns)? {
+        let ids: Vec<PatternId> = record.extras.iter().filter_map(|extra| extra.pattern).collect();
+        if let Some(known) = self.others.get(&ids) {
+            return Some((place, known.clone()?));
+        }
+        let patterns: Vec<&str> = ids.iter().map(|&id| self.patterns.sent(id)).collect();
+        let others = others(&patterns).map(|others| match others {
             Written::Pattern(others) => Written::Pattern(super::pattern::from_ecma(&others)),
             Written::Nothing => Written::Nothing,
-        };
-        Some((place, others))
+        });
+        self.others.insert(ids, others.clone());
+        Some((place, others?))
     }
 }
 
@@ -259,15 +290,8 @@ fn bounded(out: &mut Map<String, Value>, least: (&str, usize), most: (&str, Opti
     out.extend(most.1.map(|max| (most.0.to_owned(), json!(max))));
 }
 
-/// Texts and numbers of a shape that are written out; more than are written where they are used for arrays and
-/// objects.
-fn num_constants(shape: &Shape) -> usize {
-    match shape {
-        Shape::Word(_) => 1,
-        Shape::Number(rule) => rule.literals.as_ref().map_or(1, Vec::len),
-        Shape::Text(rule) => rule.literals.as_ref().map_or(1, Vec::len),
-        Shape::List(_) | Shape::Record(_) => MAX_INLINE + 1,
-    }
+fn is_plain(shape: &Shape) -> bool {
+    !matches!(shape, Shape::List(_) | Shape::Record(_))
 }
 
 fn number(rule: &NumberRule) -> Value {

@@ -22,8 +22,8 @@ enum Form {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Expression {
-    text: String,
+pub(super) struct Expression {
+    pub(super) text: String,
     form: Form,
 }
 
@@ -139,7 +139,7 @@ impl Expression {
 }
 
 /// One character of these spans, which are in order.
-fn class(spans: impl Iterator<Item = Span>) -> Option<Expression> {
+pub(super) fn class(spans: impl Iterator<Item = Span>) -> Option<Expression> {
     let mut merged: Vec<Span> = Vec::new();
     for (first, last) in spans {
         match merged.last_mut() {
@@ -181,7 +181,7 @@ fn ranges(spans: &[Span]) -> String {
     spans.iter().map(range).collect()
 }
 
-fn character(c: char) -> String {
+pub(super) fn character(c: char) -> String {
     match u32::from(c) {
         _ if c.is_ascii_alphanumeric() => c.to_string(),
         code @ 0..=0xffff => format!("\\u{code:04X}"),

@@ -18,7 +18,7 @@ pub(super) fn split(pattern: &str) -> Option<Language> {
         rest = &rest[end + 1..];
     }
     // A quantifier of a look-ahead, or another branch without it.
-    if parts.is_empty() || rest.starts_with(['*', '+', '?', '{']) || has_branches(rest) {
+    if parts.is_empty() || is_quantified(rest) || has_branches(rest) {
         return None;
     }
     parts.push(Language::Matching(format!("^(?:{rest})")));
@@ -42,12 +42,24 @@ fn without(pattern: &str) -> Option<Language> {
     })
 }
 
+/// Whether what stands before `rest` is repeated.
+pub(super) fn is_quantified(rest: &str) -> bool {
+    rest.starts_with(['*', '+', '?', '{'])
+}
+
+/// The place of the first look-around outside all groups.
+pub(super) fn outermost(pattern: &str) -> Option<usize> {
+    let is_look =
+        |at: usize| ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|look| pattern[at..].starts_with(look));
+    marks(pattern).find(|&(at, _, depth)| depth == 1 && is_look(at)).map(|(at, ..)| at)
+}
+
 /// The place of the bracket that closes the first one.
-fn closing(pattern: &str) -> Option<usize> {
+pub(super) fn closing(pattern: &str) -> Option<usize> {
     marks(pattern).find(|(_, c, depth)| *c == ')' && *depth == 0).map(|(at, ..)| at)
 }
 
-fn has_branches(pattern: &str) -> bool {
+pub(super) fn has_branches(pattern: &str) -> bool {
     marks(pattern).any(|(_, c, depth)| c == '|' && depth == 0)
 }
 

@@ -1,8 +1,10 @@
 //! Sets of texts that patterns describe together, and one pattern for each such set.
 //!
 //! Regular expressions have no signs for "and" and "not", but regular languages are closed under both: `product` is
-//! the automaton of several patterns, and `expression` writes an automaton as a regular expression.
+//! the automaton of several patterns, and `expression` writes an automaton as a regular expression. `lookahead` and
+//! `borders` take out what looks around.
 
+mod borders;
 mod expression;
 mod lookahead;
 mod product;
@@ -31,7 +33,7 @@ pub(super) enum Language {
 }
 
 /// A language as one pattern.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Written {
     /// There is no text in it.
     Nothing,
@@ -43,9 +45,15 @@ impl Language {
         Self::Matching(pattern.to_owned())
     }
 
-    /// A pattern with look-aheads; `None` if it has none, or some that cannot be taken out.
-    pub(super) fn of_lookahead(pattern: &str) -> Option<Self> {
-        lookahead::split(pattern)
+    /// [`Self::Matching`] of `pattern` without its look-aheads; `None` if it has none, or others than can be taken out.
+    pub(super) fn without_lookahead(pattern: &str) -> Option<Written> {
+        let written = lookahead::split(pattern).and_then(|language| language.written());
+        written.or_else(|| borders::without_lookahead(pattern).map(Written::Pattern))
+    }
+
+    /// A pattern without the looks inside it, if they are word boundaries or anchors.
+    pub(super) fn without_looks(pattern: &str) -> Option<Written> {
+        Self::of(pattern).written().or_else(|| borders::without_boundary(pattern).map(Written::Pattern))
     }
 
     pub(super) fn not(language: Self) -> Self {

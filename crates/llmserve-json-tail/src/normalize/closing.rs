@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::super::error::SchemaError;
 use super::super::keywords::for_each_subschema;
-use super::ways::{Way, Ways, close_members};
-use super::{MAX_SCHEMAS, ORIGIN, Objects, REST_OF_ITEMS, REST_OF_MEMBERS, UNSEEN, all_of, any_of};
+use super::ways::{Way, Ways, close_members, close_rest};
+use super::{MAX_SCHEMAS, ORIGIN, Objects, REST_OF_ITEMS, REST_OF_MEMBERS, UNSEEN, all_of, any_of, narrow};
 
 /// The name of a definition as it is drawn into a place, not closed itself.
 const PART: &str = "-part";
@@ -200,35 +200,53 @@ impl Closing<'_> {
                     parts.iter().map(|part| self.part(part)).collect::<Result<_, _>>()?
                 }
                 ("$ref", Value::String(target)) => json!(part_of(target)),
+                (REST_OF_MEMBERS | REST_OF_ITEMS, _) => continue,
                 _ => value.clone(),
             };
             out.insert(keyword.clone(), value);
         }
-        Ok(Value::Object(out))
+        let rest = self.rest_of_part(map)?;
+        Ok(if rest.is_empty() {
+            Value::Object(out)
+        } else {
+            narrow(all_of([vec![Value::Object(out)], rest].concat()))
+        })
+    }
+
+    /// What `unevaluated...` asks for where the ways are too many to write out: only what applies in each counts as
+    /// evaluated.
+    fn rest_of_part(&self, map: &Map<String, Value>) -> Result<Vec<Value>, SchemaError> {
+        if !map.contains_key(REST_OF_MEMBERS) && !map.contains_key(REST_OF_ITEMS) {
+            return Ok(Vec::new());
+        }
+        let mut always = Vec::new();
+        self.collect(map, &["allOf"], &mut always, &mut BTreeSet::new());
+        let num_schemas = always.len();
+        close_rest(map, std::slice::from_mut(&mut always));
+        always[num_schemas..].iter().map(|closing| self.part(closing)).collect()
     }
 
     /// A place whose ways are too many to write out gets all names of all ways.
     fn with_many_ways(&self, map: &Map<String, Value>) -> Result<Value, SchemaError> {
         let mut schemas = Vec::new();
-        self.collect(map, &mut schemas, &mut BTreeSet::new());
-        let rest =
-            |schema: &Value| schema.get(REST_OF_MEMBERS).or_else(|| schema.get(REST_OF_ITEMS)).is_some();
-        if schemas.iter().any(rest) {
-            let path = map.get(ORIGIN).and_then(Value::as_str).unwrap_or_default();
-            let reason = "is not supported beside that many alternatives";
-            return Err(SchemaError::new("unevaluatedProperties", path, reason));
-        }
+        self.collect(map, &["allOf", "anyOf"], &mut schemas, &mut BTreeSet::new());
         let schema = self.part_of_map(map)?;
         let parts = [schema].into_iter().chain(self.closing(&schemas)).collect();
         Ok(noted(all_of(parts), map))
     }
 
-    /// All schemas that may apply in place.
-    fn collect(&self, map: &Map<String, Value>, out: &mut Way, seen: &mut BTreeSet<String>) {
+    /// All schemas that `$ref` and `keywords` apply in place.
+    fn collect(
+        &self,
+        map: &Map<String, Value>,
+        keywords: &[&str],
+        out: &mut Way,
+        seen: &mut BTreeSet<String>,
+    ) {
         out.push(names_of(map));
-        for part in ["allOf", "anyOf"].iter().filter_map(|keyword| map.get(*keyword)?.as_array()).flatten() {
+        for part in keywords.iter().filter_map(|keyword| map.get(*keyword)?.as_array()).flatten() {
             if let Some(part) = part.as_object() {
-                self.collect(part, out, seen);
+                self.collect(part, keywords, out, seen);
             }
         }
         if let Some(target) = map.get("$ref").and_then(Value::as_str)
@@ -236,7 +254,7 @@ impl Closing<'_> {
         {
             let ways = Ways::new(self.definitions, self.root, &self.size_of_ways);
             if let Some(target) = ways.target(target).as_object() {
-                self.collect(target, out, seen);
+                self.collect(target, keywords, out, seen);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! A schema that must not match: one alternative for each keyword that may fail.
 //!
 //! Left out are numbers with a fraction where only whole numbers are excluded, what `contains` leaves out, and values
-//! that fail only by members without a name of their own, by their names, or by an item that comes twice.
+//! that fail only by members without a name of their own, by their names, by an item that comes twice, by `multipleOf` or
+//! by a large pattern.
 
 use serde_json::{Map, Value, json};
 
@@ -30,7 +31,9 @@ impl<'s> Rewriter<'s> {
                 left_out = Some(keyword);
                 continue;
             }
-            self.fail(sent, keyword, &mut ways)?;
+            if !self.fail(sent, keyword, &mut ways)? {
+                left_out = Some(keyword);
+            }
         }
         if let Some(keyword) = left_out {
             ways.retain(|way| *way != Value::Bool(false));
@@ -66,8 +69,13 @@ impl<'s> Rewriter<'s> {
         Ok(())
     }
 
-    /// Adds the ways in which a value may break `keyword`.
-    fn fail(&mut self, sent: &Sent<'s, '_>, keyword: &str, ways: &mut Vec<Value>) -> Result<(), SchemaError> {
+    /// Adds the ways in which a value may break `keyword`; false if there are others, which cannot be written.
+    fn fail(
+        &mut self,
+        sent: &Sent<'s, '_>,
+        keyword: &str,
+        ways: &mut Vec<Value>,
+    ) -> Result<bool, SchemaError> {
         let value = &sent.map[keyword];
         match keyword {
             "type" => ways.extend(other_types(sent, value)?),
@@ -102,9 +110,15 @@ impl<'s> Rewriter<'s> {
                 }
             }
             "items" | "prefixItems" | "additionalItems" => self.fail_items(sent, keyword, ways)?,
+            "pattern" => match other_texts(value) {
+                Some(Written::Pattern(others)) => ways.push(json!({"type": "string", "pattern": others})),
+                Some(Written::Nothing) => {}
+                None => return Ok(false),
+            },
+            "multipleOf" => return Ok(false),
             _ => self.fail_in_place(sent, keyword, ways)?,
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The failure of a member or an item, which has no siblings.
@@ -167,15 +181,6 @@ impl<'s> Rewriter<'s> {
                 ways.extend(self.not_dependencies(sent, keyword)?);
             }
             "contains" => ways.extend(self.not_contains(sent)?),
-            "pattern" => {
-                let pattern = sent.map["pattern"].as_str().map(Language::of);
-                let others = pattern.and_then(|pattern| Language::not(pattern).written());
-                match others.ok_or_else(|| sent.unsupported(keyword))? {
-                    Written::Nothing => {}
-                    Written::Pattern(others) => ways.push(json!({"type": "string", "pattern": others})),
-                }
-            }
-            "multipleOf" => return Err(sent.unsupported(keyword)),
             // A format never fails: a validator takes it as a note.
             _ => {}
         }
@@ -209,6 +214,11 @@ fn is_left_out(sent: &Sent<'_, '_>, keyword: &str) -> bool {
         "uniqueItems" => sent.map[keyword] != Value::Bool(false),
         _ => false,
     }
+}
+
+/// The texts that a pattern does not match; `None` if they cannot be written.
+fn other_texts(pattern: &Value) -> Option<Written> {
+    Language::not(Language::of(pattern.as_str()?)).written()
 }
 
 fn item_at(index: usize, item: Value) -> Option<Value> {

@@ -142,7 +142,7 @@ fn own(map: &Map<String, Value>) -> Option<Value> {
 }
 
 /// Settles `unevaluated...` for each way.
-fn close_rest(map: &Map<String, Value>, ways: &mut [Way]) {
+pub(super) fn close_rest(map: &Map<String, Value>, ways: &mut [Way]) {
     for (rest, close) in [
         (REST_OF_MEMBERS, close_members as fn(&Way, &Value) -> Option<Value>),
         (REST_OF_ITEMS, close_items as fn(&Way, &Value) -> Option<Value>),
