@@ -113,7 +113,7 @@ PROGRAMS = {
         for text in LONG:
             buffer.append(text, True, "plain")
         wakeup = _core.Wakeup()
-        job = embedder._core.embed(buffer, None, True, wakeup.listener(0))
+        job = embedder._core.embed((buffer, None), None, True, wakeup.listener(0))
         print(job.take())
         """,
         "None\n",

@@ -121,18 +121,16 @@ class Engine:
 class Embedder:
     def embed(
         self,
-        inputs: InputBuffer,
+        inputs: tuple[InputBuffer, Tenant | None],
         dimensions: int | None,
         normalize: bool,
-        tenant: Tenant | None,
         listener: Listener,
     ) -> EmbedJob: ...
     def rank(
         self,
-        pairs: PairBuffer,
+        pairs: tuple[PairBuffer, Tenant | None],
         truncate: bool,
         raw_scores: bool,
-        tenant: Tenant | None,
         listener: Listener,
     ) -> EmbedJob: ...
     def tokenize(

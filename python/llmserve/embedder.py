@@ -59,7 +59,7 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
         )
         for _ in pieces:
             await self._checkpoint()
-        job = self._core.embed(buffer, dimensions, normalize, tenant, mailbox.listener)
+        job = self._core.embed((buffer, tenant), dimensions, normalize, mailbox.listener)
         try:
             data, size, num_tokens = await mailbox.next(job.take)
         finally:
@@ -117,7 +117,7 @@ class AnyEmbedder(ModelHandle[_core.Embedder]):
             if num_copied >= _PIECE:
                 num_copied = 0
                 await self._checkpoint()
-        job = self._core.rank(buffer, truncate, raw_scores, tenant, mailbox.listener)
+        job = self._core.rank((buffer, tenant), truncate, raw_scores, mailbox.listener)
         try:
             data, _, num_tokens = await mailbox.next(job.take)
         finally:

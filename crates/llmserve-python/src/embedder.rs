@@ -33,43 +33,43 @@ impl PyEmbedder {
 
 #[pymethods]
 impl PyEmbedder {
-    /// Submits the inputs, which are taken out of the buffer. `dimensions`: how many values are kept of each
+    /// Submits the inputs, which are taken out of the buffer, for a tenant or `None`. `dimensions`: how many values are kept of each
     /// vector, or `None`.
     fn embed(
         slf: &Bound<'_, Self>,
-        inputs: &InputBuffer,
+        inputs: (Bound<'_, InputBuffer>, TenantArgument),
         dimensions: &Bound<'_, PyAny>,
         normalize: &Bound<'_, PyAny>,
-        tenant: TenantArgument,
         listener: &PyListener,
     ) -> PyResult<EmbedJob> {
         let embedder = slf.get().held.open(slf.py())?;
+        let (inputs, TenantArgument(tenant)) = inputs;
         let dimensions = Field::new("dimensions", dimensions.clone(), invalid_parameter).optional();
         let request = EmbeddingRequest {
-            inputs: inputs.take(),
+            inputs: inputs.get().take(),
             dimensions: dimensions.map(|field| field.uint()).transpose()?,
             normalize: Field::new("normalize", normalize.clone(), invalid_parameter).bool()?,
-            tenant: tenant.0,
+            tenant,
         };
         let job = embedder.embed(request, Some(listener.0.clone()));
         Ok(EmbedJob { job: OwnedByProcess::new(job), _embedder: slf.clone().unbind() })
     }
 
-    /// Submits pairs, which are taken out of the buffer. The answer has one value for each: its score.
+    /// Submits pairs, which are taken out of the buffer, for a tenant or `None`. The answer has one value for each: its score.
     fn rank(
         slf: &Bound<'_, Self>,
-        pairs: &PairBuffer,
+        pairs: (Bound<'_, PairBuffer>, TenantArgument),
         truncate: &Bound<'_, PyAny>,
         raw_scores: &Bound<'_, PyAny>,
-        tenant: TenantArgument,
         listener: &PyListener,
     ) -> PyResult<EmbedJob> {
         let embedder = slf.get().held.open(slf.py())?;
+        let (pairs, TenantArgument(tenant)) = pairs;
         let request = RankingRequest {
-            pairs: std::mem::take(&mut *pairs.lock()),
+            pairs: std::mem::take(&mut *pairs.get().lock()),
             truncate: Field::new("truncate", truncate.clone(), invalid_parameter).bool()?,
             raw_scores: Field::new("raw_scores", raw_scores.clone(), invalid_parameter).bool()?,
-            tenant: tenant.0,
+            tenant,
         };
         let job = embedder.rank(request, Some(listener.0.clone()));
         Ok(EmbedJob { job: OwnedByProcess::new(job), _embedder: slf.clone().unbind() })

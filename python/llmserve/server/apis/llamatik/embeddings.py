@@ -7,8 +7,7 @@ from typing import Annotated
 
 from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
-from llmserve.server.apis.llamatik.answers import OkAnswer
-from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL
+from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL, send_ok
 from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK
 from llmserve.server.apis.llamatik.schema import InitRequest
 from llmserve.server.apis.llamatik.state import ChosenModel
@@ -18,7 +17,7 @@ from llmserve.server.services import Services
 from llmserve.server.web.endpoint import Content, Endpoint, json_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.field_kinds import unchecked
-from llmserve.server.web.fields import Field, dump
+from llmserve.server.web.fields import Field
 from llmserve.server.web.headers import answer_headers
 
 PREFIX = "/v1/embeddings"
@@ -77,7 +76,7 @@ class EmbeddingRoutes:
             parsed.value.model_path, "modelPath", exchange.request.scope
         )
         await self.model.init(path, lambda: self._services.registry.default_config)
-        await exchange.send_json(dump(OkAnswer()), headers=answer_headers(parsed.unknown))
+        await send_ok(exchange, parsed.unknown)
 
     @Endpoint(
         path=f"{PREFIX}/embed",
