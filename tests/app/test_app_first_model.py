@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from llmserve import LoadError
-from llmserve.server.first_model import SERVER_PIN, FirstModel
-from llmserve.server.models import Model
+from llmserve.server.first_model import FirstModel
+from llmserve.server.models import SERVER_PIN, Model
 from llmserve.server.services import Services
 from llmserve.server.settings import parse_settings
 

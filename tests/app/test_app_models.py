@@ -9,10 +9,15 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from gguf import GGUFValueType
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from changed_models import write_changed
+from llmserve.server.models import registry
 from serving import Server, get, post, read_metrics, serve_in_process, serve_with_uvicorn, wait_until
 from serving.process import serve_catalogue
+
+ANTHROPIC = {"anthropic-version": "2023-06-01"}
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +28,9 @@ def listing(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     (models / "Org").mkdir(parents=True)
     shutil.copy(tiny_model, models / "Org" / "Name.gguf")
     (models / "broken.gguf").write_bytes(b"no model")
+    shutil.copy(tiny_model.with_name("lora.gguf"), models / "Org" / "Adapter.gguf")
+    projector = {"general.architecture": (GGUFValueType.STRING, "clip")}
+    write_changed(tiny_model, models / "vision.gguf", projector)
     with serve_in_process(folder, env={"MODELS_DIR": str(models)}) as server:
         yield server
 
@@ -168,6 +176,59 @@ def test_anthropics_clients_get_its_shape(listing: Server) -> None:
     assert (model["type"], model["display_name"], model["lifecycle"]) == ("model", ids[0], "active")
     assert datetime.fromisoformat(model["created_at"]).year >= 2020
     assert get(listing.port, f"/v1/models/{ids[0]}", headers=version).json == model
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "kind", "part"),
+    [
+        ("?limit=0", 400, "invalid_request_error", "limit must be an integer from 1 to 1000"),
+        ("?after_id=none", 400, "invalid_request_error", "after_id must be the id of a model"),
+        ("?after_id=a&before_id=b", 400, "invalid_request_error", "before_id cannot be used with after_id"),
+        ("/none", 404, "not_found_error", "unknown model 'none'"),
+    ],
+)
+def test_anthropics_clients_get_errors_of_its_shape(
+    listing: Server, path: str, status: int, kind: str, part: str
+) -> None:
+    answer = get(listing.port, f"/v1/models{path}", headers=ANTHROPIC)
+    assert (answer.status, answer.json["type"], answer.json["error"]["type"]) == (status, "error", kind)
+    assert part in answer.json["error"]["message"]
+    assert answer.json["request_id"] == answer.header("request-id")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("Org/Adapter", "a LoRA adapter"), ("vision", "a projector of images or audio")],
+)
+def test_files_that_are_only_parts_of_models_are_not_listed(listing: Server, name: str, reason: str) -> None:
+    listed = get(listing.port, "/v1/models").json["data"] + get(listing.port, "/api/tags").json["models"]
+    assert not [model for model in listed if name in (model.get("id"), model.get("name"))]
+    asked = post(listing.port, "/v1/completions", {"model": name, "prompt": "a"})
+    error = asked.json["error"]
+    assert (asked.status, error["code"]) == (404, "model_not_found")
+    assert f"{name!r} is not a model, but {reason}" in error["message"]
+    shown = post(listing.port, "/api/show", {"model": f"{name}:latest"})
+    assert (shown.status, reason in shown.json["error"]) == (404, True)
+
+
+def test_health_forgets_a_failed_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "FAILURE_S", 1.0)
+    (tmp_path / "broken.gguf").write_bytes(b"no model")
+
+    def states() -> list[str]:
+        return [model["state"] for model in get(server.port, "/health").json["models"]]
+
+    with serve_in_process(tmp_path, env={"MODELS_DIR": str(tmp_path)}) as server:
+        assert post(server.port, "/models/load", {"path": "broken.gguf"}).text.count("event: error") == 1
+        assert states() == ["failed"]
+        wait_until(lambda: not states())
+    first = {"LLMSERVE_MODEL": str(tmp_path / "broken.gguf"), "MODELS_DIR": str(tmp_path)}
+    with serve_in_process(tmp_path, env=first) as server:
+        wait_until(lambda: states() == ["failed"])
+        assert post(server.port, "/models/load", {"path": "missing.gguf"}).text.count("event: error") == 1
+        wait_until(lambda: len(states()) == 1)
+        assert states() == ["failed"]
+        assert get(server.port, "/ready").json["status"] == "failed"
 
 
 def test_the_document_describes_both_routes(listing: Server) -> None:

@@ -108,6 +108,10 @@ def test_documents_that_are_too_long(server: Server) -> None:
     assert str(CONTEXT) in answer.json["error"]["message"]
     texts = {"query": QUERY, "texts": ["deep", LONG]}
     assert refusal(post(server.port, "/rerank", texts)) == (400, "context_length_exceeded", "texts[1]")
+    asked = post(server.port, "/v1/rerank", {"query": LONG, "documents": ["deep", "sea"]})
+    assert refusal(asked) == (400, "invalid_value", "query")
+    asked = post(server.port, "/v1/score", {"text_1": [QUERY, LONG], "text_2": ["deep", "sea"]})
+    assert refusal(asked) == (400, "invalid_value", "text_1[1]")
     pair = {"text_1": QUERY, "text_2": LONG}
     assert refusal(post(server.port, "/v1/score", pair)) == (400, "context_length_exceeded", "text_2[0]")
     cut = rerank(server, documents=["deep", LONG], truncate=True).json

@@ -109,6 +109,8 @@ def test_a_response_is_its_keys_own(api: Api, method: str, path: str) -> None:
 
 
 def test_an_unknown_response_cannot_be_continued(api: Api) -> None:
+    error = api.create(previous_response_id="").json["error"]
+    assert error["message"] == "previous_response_id must not be empty"
     error = api.create(previous_response_id="resp_no").json["error"]
     assert error["message"] == "Previous response with id 'resp_no' not found."
     assert (error["param"], error["code"]) == ("previous_response_id", "previous_response_not_found")

@@ -68,6 +68,15 @@ def test_a_prompt_that_leaves_no_room_for_a_document_is_too_long_as_well() -> No
     }
 
 
+def test_a_document_over_the_whole_context_does_not_blame_the_prompt() -> None:
+    error = errors.DocumentTooLongError("x", prompt_tokens=20, context_length=2048, minimum=3008, budget=2028)
+    shown: Any = render(fault_of(error, DIALECT))
+    assert shown["error"]["message"] == (
+        "This model's maximum context length is 2048 tokens: it is too small for the schema, whose shortest "
+        "document takes 3008 tokens"
+    )
+
+
 def test_a_bound_of_a_count_is_told_as_one() -> None:
     error = errors.ContextExceededError("x", prompt_tokens=2666, context_length=1024, is_exact=False)
     shown: Any = render(fault_of(error.named("prompt[1]"), DIALECT))

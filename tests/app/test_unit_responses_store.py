@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from llmserve.server.apis.openai.responses_output import ResponseOutput
-from llmserve.server.apis.openai.responses_store import ResponseStore, StoredResponse
+from llmserve.server.apis.openai.responses_store import ResponseStore
 from llmserve.server.apis.openai.stored_parts import Part, StoredConversation, items_of
+from llmserve.server.apis.openai.stored_response import StoredResponse
 from llmserve.server.refusals import (
     FieldError,
     UnknownConversationError,

@@ -28,6 +28,8 @@ class Outer:
     count: Annotated[int, Field("A count.", format="int32")] = 3
     limit: Annotated[int | None, Field("A limit.", minimum=-1)] = None
     flag: Annotated[bool, Field("A flag.")] = False
+    other: Annotated[str | None, Field("Another name.", non_empty=True)] = None
+    exact: Annotated[int | None, Field("An id.", is_exact=True)] = None
     inner: Annotated[Inner, Field("More.")] = field(default_factory=Inner)
 
 
@@ -59,6 +61,9 @@ def test_unknown_fields_are_reported_with_their_place() -> None:
         ({"name": "a", "count": 1.5}, "count must be an integer, got the number 1.5"),
         ({"name": "a", "count": "1"}, "count must be an integer, got a string"),
         ({"name": "a", "count": 2**31}, "count must be at most 2147483647, got 2147483648"),
+        ({"name": "a", "exact": 5.0}, "exact must be an integer, got the number 5.0"),
+        ({"name": "a", "exact": 1e30}, "exact must be at most 9223372036854775807, got 1e+30"),
+        ({"name": "a", "other": ""}, "other must not be empty"),
         ({"name": "a", "limit": -2}, "limit must be at least -1, got -2"),
         ({"name": "a", "flag": 1}, "flag must be a boolean, got the number 1"),
         ({"name": "a", "inner": []}, "inner must be an object, got an array"),
@@ -101,6 +106,8 @@ def test_json_schema_says_the_same() -> None:
             "count": {"type": "integer", "description": "A count.", "default": 3, "format": "int32"},
             "limit": {"type": "integer", "description": "A limit.", "minimum": -1},
             "flag": {"type": "boolean", "description": "A flag.", "default": False},
+            "other": {"type": "string", "description": "Another name.", "minLength": 1},
+            "exact": {"type": "integer", "description": "An id."},
             "inner": {"$ref": "#/components/schemas/Inner", "description": "More."},
         },
     }

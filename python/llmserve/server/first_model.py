@@ -9,13 +9,11 @@ from typing import Protocol
 
 from llmserve.errors import LoadError
 from llmserve.server.model_files import model_file
-from llmserve.server.models import Model
+from llmserve.server.models import SERVER_PIN, Model
 from llmserve.server.refusals import ServerStoppingError
 from llmserve.server.services import Services
 
 logger = logging.getLogger(__name__)
-
-SERVER_PIN = "server"
 
 
 class StartObserver(Protocol):

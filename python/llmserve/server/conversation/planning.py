@@ -115,7 +115,7 @@ async def plan_turn(engine: Engine, conversation: Conversation, params: Sampling
     prompt = await _prompt(engine, conversation, messages, in_template)
     plan = TurnPlan(
         prompt=prompt,
-        truncated=await _truncated(engine, prompt, conversation.max_prompt_tokens),
+        tokens=await _truncated(engine, prompt, conversation.max_prompt_tokens),
         params=params.replace(stop=(*params.stop, *prompt.stop)) if prompt.stop else params,
         tools=conversation.callable_tools,
         mode=conversation.mode,
@@ -190,7 +190,7 @@ async def _truncated(engine: Engine, prompt: ChatPrompt, max_tokens: int | None)
 
 async def prompt_tokens(engine: Engine, plan: TurnPlan) -> list[int]:
     """The tokens of a plan's prompt."""
-    return await engine.tokenize(plan.prompt) if plan.truncated is None else plan.truncated
+    return await engine.tokenize(plan.prompt) if plan.tokens is None else plan.tokens
 
 
 async def _priced(

@@ -33,8 +33,8 @@ class SegmentRequests:
         self._engine = engine
         self._plan = plan
         self._state = state
-        if plan.truncated is not None:
-            state.ids = list(plan.truncated)
+        if plan.tokens is not None:
+            state.ids = list(plan.tokens)
 
     async def next(self, budget: int | None) -> SegmentRequest:
         """The request of the state's step, with a limit of tokens (`None`: up to the context length)."""

@@ -42,8 +42,8 @@ class TurnPlan:
     """What a turn may contain."""
 
     prompt: ChatPrompt
-    truncated: list[int] | None = None
-    """The tokens that are left of the prompt, if the client has it truncated."""
+    tokens: list[int] | None = None
+    """The tokens to compute in place of the prompt's own: its last ones, or earlier ones before them."""
     params: SamplingParams
     """Parameters of the answer, with its constraint. The seed must be set."""
     tools: tuple[Tool, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from llmserve.server.refusals import MAX_SHOWN_ID, UnknownModelError
+from llmserve.server.refusals import MAX_SHOWN_ID, NotAModelError, UnknownModelError
 from llmserve.server.web.errors import Dialect, Fault
 from llmserve.server.web.fields import Field
 
@@ -24,7 +24,10 @@ def render(fault: Fault) -> object:
     if isinstance(fault.error, UnknownModelError):
         # Clients look for the beginning.
         name = (fault.error.model_id or "")[:MAX_SHOWN_ID]
-        return {"error": f"model {name!r} not found: GET /api/tags lists the models that are here"}
+        reason = "GET /api/tags lists the models that are here"
+        if isinstance(fault.error, NotAModelError):
+            reason = f"it is {fault.error.role}"
+        return {"error": f"model {name!r} not found: {reason}"}
     return {"error": fault.message}
 
 

@@ -63,6 +63,8 @@ def _message(fault: Fault) -> str:
     if isinstance(error, errors.ContextExceededError):
         if isinstance(error, errors.InputTooLongError):
             reason = f"{error.field} has {error.shown_tokens}"
+        elif isinstance(error, errors.DocumentTooLongError) and error.minimum >= error.context_length:
+            reason = f"it is too small for the schema, whose shortest document takes {error.minimum} tokens"
         else:
             which = f"a prompt is too long, {error.field} of" if error.field else "the prompt is too long,"
             reason = f"{which} {error.shown_tokens} tokens leave {_room(error)}"

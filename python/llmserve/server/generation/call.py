@@ -16,6 +16,7 @@ from llmserve.server.models import Model, SessionCall
 from llmserve.server.request_notes import Operation
 from llmserve.server.trust.tenants import current_tenant
 from llmserve.stream import Stream
+from llmserve.types import ModelInfo
 
 
 class Running(Protocol):
@@ -38,6 +39,11 @@ class Running(Protocol):
 
     def observe(self, on_output: Callable[[], object]) -> None:
         """Has a function called whenever new tokens are received."""
+
+
+def is_context_full(ended: Ended, info: ModelInfo) -> bool:
+    """Whether an output was cut off because the context had no room for more."""
+    return ended.finish_reason != "stop" and ended.usage.total_tokens >= info.context_length
 
 
 R = TypeVar("R", bound=Running)

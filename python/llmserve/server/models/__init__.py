@@ -6,7 +6,7 @@ from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.kept_sessions import KeptSessions
 from llmserve.server.models.loading import LoadTicket
 from llmserve.server.models.memory_limit import MemoryLimit
-from llmserve.server.models.model import IDLE_PIN, Model
+from llmserve.server.models.model import IDLE_PIN, SERVER_PIN, Model
 from llmserve.server.models.models_folder import safe_id
 from llmserve.server.models.on_demand import EntryState, OnDemand, UsedModel
 from llmserve.server.models.registry import ModelReport, Registry
@@ -17,6 +17,7 @@ from llmserve.server.models.sessions import SessionCall, SessionTable
 
 __all__ = [
     "IDLE_PIN",
+    "SERVER_PIN",
     "Catalogue",
     "CatalogueEntry",
     "EntryState",

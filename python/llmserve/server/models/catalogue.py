@@ -15,7 +15,7 @@ from llmserve.server.models.entries import CatalogueEntry
 from llmserve.server.models.models_folder import FolderScan, safe_id
 from llmserve.server.models.registry import Registry
 from llmserve.server.paths import AllowedFolder, shown
-from llmserve.server.refusals import PathNotAllowedError, UnknownModelError
+from llmserve.server.refusals import NotAModelError, PathNotAllowedError, UnknownModelError
 from llmserve.server.settings import DraftSettings, Settings
 
 logger = logging.getLogger(__name__)
@@ -60,13 +60,15 @@ class Catalogue:
 
         Raises:
             UnknownModelError: No model has this id, even after the folder was read again.
+            NotAModelError: It is that of a file that is only a part of models.
         """
         if (entry := self._known(model_id)) is None:
             await self._refresh()
             entry = self._known(model_id) or self._loaded_from(model_id)
-        if entry is None:
-            raise UnknownModelError(model_id)
-        return entry
+        if entry is not None:
+            return entry
+        role = self._scan.parts.get(safe_id(model_id)) if self._scan is not None else None
+        raise UnknownModelError(model_id) if role is None else NotAModelError(model_id, role)
 
     def _loaded_from(self, text: str) -> CatalogueEntry | None:
         """The model that was loaded last from a path."""

@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 IDLE_PIN = "until its memory is needed"
 """The pin of models that clients loaded, by path or by id: it keeps an idle model while there is room."""
 
+SERVER_PIN = "server"
+"""The pin of the model that the server was started with."""
+
 ModelState = Literal["loading", "ready", "busy", "failed"]
 
 
@@ -43,6 +46,9 @@ class Model:
         """When the model was loaded, in seconds of the monotonic clock; 0 before."""
         self.failure: BaseException | None = None
         self.failed_at = 0.0
+        self.is_kept = False
+        """Whether the failure is shown until the model is loaded: the server's start needs it, or it had been
+        loaded and its engine died."""
         self.last_used = time.monotonic()
         """When a request last began or ended, or else when this was made, by the monotonic clock."""
 

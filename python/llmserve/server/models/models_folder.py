@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,11 @@ logger = logging.getLogger(__name__)
 SAFE_SLASH = "__"
 """Stands for the slash of an id where a slash is impossible: in file names and in SIE's paths."""
 
-_PARTS = frozenset({"adapter", "mmproj"})
-"""Values of `general.type` of files that are loaded with a model."""
+_PARTS: Mapping[str, str] = {
+    "adapter": "a LoRA adapter, which is loaded with its model (LLMSERVE_LORA)",
+    "mmproj": "a projector of images or audio, which llmserve does not read",
+}
+"""Values of `general.type` of files that are not models by themselves, and what they are."""
 
 _SETTLE_NS = 2_000_000_000
 """A folder that changed this shortly before it was read is read again: its time may be as coarse as that."""
@@ -37,6 +41,8 @@ class FolderScan:
     """What a folder contained when it was read."""
 
     models: tuple[FoundModel, ...]
+    parts: Mapping[str, str]
+    """What the files are that are not models by themselves, by the safe id that each would have."""
     stamps: tuple[tuple[str, int], ...]
     """Every folder that was read, and its time of change in nanoseconds."""
     read_at_ns: int
@@ -63,11 +69,15 @@ def scan(folder: Path) -> FolderScan:
         stamps.append((str(below), _changed_at(str(below))))
         found += [(path, f"{shown(below.name)}/{shown(path.stem)}") for path in _entries(below)[0]]
     by_id: dict[str, FoundModel] = {}
+    part_of: dict[str, str] = {}
     for path, model_id in found:
+        if (kind := _kind_of(path)) in _PARTS:
+            part_of[safe_id(model_id)] = _PARTS[kind]
+            continue
         model = FoundModel(model_id, model_file(path))
         if by_id.setdefault(safe_id(model_id), model) is not model:
             logger.warning("the model id %s is taken: %s is left out", model_id, shown(path.name))
-    return FolderScan(tuple(by_id.values()), tuple(stamps), read_at_ns)
+    return FolderScan(tuple(by_id.values()), part_of, tuple(stamps), read_at_ns)
 
 
 def safe_id(model_id: str) -> str:
@@ -79,31 +89,28 @@ def _id_of(name: str) -> str:
     return shown(Path(name).stem).replace(SAFE_SLASH, "/", 1)
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether a file is not a part of something else: an adapter, or a projector of images."""
+def _kind_of(path: Path) -> str:
+    """What the header of a file says of its type."""
     try:
-        kind = _type_of(path, path.stat().st_mtime_ns)
+        return _type_of(path, path.stat().st_mtime_ns)
     except (OSError, HeaderError):
-        return True  # its load explains what is wrong with it
-    if kind in _PARTS:
-        logger.info("%s is left out of the models: its type is %s", shown(path.name), kind)
-    return kind not in _PARTS
+        return "model"  # its load explains what is wrong with it
 
 
 @functools.lru_cache(maxsize=1024)
 def _type_of(path: Path, changed_ns: int) -> str:
-    """What the header of a file that changed then says of its type."""
-    return str(read_header(path).metadata.get("general.type", "model"))
+    """As `_kind_of`, of a file that changed then."""
+    header = read_header(path)
+    return "mmproj" if header.architecture == "clip" else str(header.metadata.get("general.type", "model"))
 
 
 def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     """The model files and the folders in a folder, by name."""
     try:
-        files, folders = entries(folder)
+        return entries(folder)
     except OSError as error:
         logger.warning("the folder of models cannot be read: %s", error.strerror)
         return [], []
-    return [file for file in files if _is_whole(file)], folders
 
 
 def _changed_at(folder: str) -> int:

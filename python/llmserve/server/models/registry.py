@@ -22,7 +22,7 @@ from llmserve.server.models.ids import NameOf, new_ids, pass_id_on, take_id
 from llmserve.server.models.kinds import kind_of
 from llmserve.server.models.loading import LoadTicket, SharedLoad
 from llmserve.server.models.memory import kv_bytes
-from llmserve.server.models.model import Model, ModelState
+from llmserve.server.models.model import SERVER_PIN, Model, ModelState
 from llmserve.server.refusals import (
     LoadAbandonedError,
     ModelKindError,
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 MAX_FAILED = 16
 """How many failed loads are remembered."""
+FAILURE_S = 600.0
+"""For how long a failed load is remembered, unless the server itself needs the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,10 @@ class Registry:
             if not isinstance(failure, LoadError):
                 logger.error("model %s could not be loaded", model.id, exc_info=failure)
             model.failed_at = time.monotonic()
+            model.is_kept = bool(model.pins) or any(ticket.pin == SERVER_PIN for ticket in model.load.tickets)
             self._forget_old_failures()
+            if not model.is_kept:
+                asyncio.get_running_loop().call_later(FAILURE_S, self._forget_failure, model)
         self._tell()
 
     def _retire_if_unused(self, model: Model) -> None:
@@ -274,8 +279,12 @@ class Registry:
             self._models.remove(model)
             pass_id_on(model, self._models, self.name_of)
 
+    def _forget_failure(self, model: Model) -> None:
+        self._forget(model)
+        self._tell()
+
     def _forget_old_failures(self) -> None:
-        failed = [model for model in self._models if model.failure is not None]
+        failed = [model for model in self._models if model.failure is not None and not model.is_kept]
         for model in failed[:-MAX_FAILED]:
             self._forget(model)
 

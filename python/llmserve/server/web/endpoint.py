@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from starlette.routing import compile_path
+from starlette.types import Scope
 
 from llmserve.server.trust.keys import Access
 from llmserve.server.web.errors import Dialect
 from llmserve.server.web.exchange import Exchange
+from llmserve.server.web.headers import header
 from llmserve.server.web.parameters import Parameter
 
 Serve = Callable[[Exchange], Awaitable[None]]
@@ -46,6 +48,8 @@ class Endpoint:
     method: str
     dialect: Dialect
     access: Access = "key"
+    dialect_by_header: tuple[str, Dialect] | None = None
+    """The header of requests that are answered in another dialect, and that dialect."""
     is_probe: bool = False
     """Whether the endpoint answers under any host name, and also while the server drains."""
     operation_id: str = ""
@@ -74,6 +78,13 @@ class Endpoint:
         Refusing an unsupported route changes nothing either.
         """
         return self.method in ("GET", ANY_METHOD)
+
+    def dialect_of(self, scope: Scope) -> Dialect:
+        """The dialect in which a request is answered."""
+        if self.dialect_by_header is None:
+            return self.dialect
+        name, other = self.dialect_by_header
+        return self.dialect if header(scope, name.encode()) is None else other
 
     def __call__(self, handler: Handler) -> Handler:
         """Declares that a method serves this endpoint."""

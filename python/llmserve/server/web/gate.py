@@ -122,7 +122,7 @@ class Gate:
         answer: Answer = scope[_ANSWER]
         route: Route = scope[_ROUTE]
         upload = Upload(scope, receive, self._max_rest_bytes, self._lifecycle)
-        dialect = route.endpoint.dialect
+        dialect = route.endpoint.dialect_of(scope)
         answer.headers += dialect.answer_headers()
         try:
             self._admit(scope, route.endpoint)

@@ -81,6 +81,9 @@ def _read_value(prop: Property, value: Any, name: str, unknown: list[str]) -> An
     if prop.field.kind is not None:
         return prop.field.kind.read(value, name)
     if prop.nested_type is None:
+        if value == "" and prop.field.non_empty:
+            # Of what is required, protobuf sends the same for an empty text and for none.
+            raise FieldError(name, "is required" if prop.required else "must not be empty")
         return _SCALARS[prop.type](value, name, prop.field)
     if not isinstance(value, dict):
         raise FieldError(name, f"must be an object, got {kind_of(value)}")
@@ -96,8 +99,6 @@ def _check_width(body: Mapping[str, Any], name: str) -> None:
 def _read_text(value: Any, name: str, field: Field) -> str:
     if not isinstance(value, str):
         raise FieldError(name, f"must be a string, got {kind_of(value)}")
-    if field.non_empty and not value:
-        raise FieldError(name, "is required")
     return value
 
 
@@ -109,8 +110,12 @@ def _read_boolean(value: Any, name: str, field: Field) -> bool:
 
 def _read_integer(value: Any, name: str, field: Field) -> int:
     # JSON has one kind of number: 5.0 is an integer.
-    if isinstance(value, float) and value.is_integer() and not field.is_exact:
-        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        if field.is_exact:
+            # An integer of more than 64 bits is read as such a number, too.
+            _check_range(value, name, field, "int64")
+        else:
+            value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise FieldError(name, f"must be an integer, got {kind_of(value)}")
     _check_range(value, name, field, "int64")

@@ -13,7 +13,7 @@ from llmserve.server.apis.anthropic.blocks import ContentBlocks, Event
 from llmserve.server.apis.anthropic.schema import MessagesRequest
 from llmserve.server.conversation import Turn, TurnEnd
 from llmserve.server.error_shapes.anthropic import DIALECT, render
-from llmserve.server.generation import Run
+from llmserve.server.generation import Run, is_context_full
 from llmserve.server.models import UsedModel
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.web.errors import fault_of
@@ -25,7 +25,7 @@ class MessageAnswer:
 
     def __init__(self, request: MessagesRequest, used: UsedModel, run: Run[Turn]) -> None:
         self._stops = request.sampling.get("stop", ())
-        self._context_length = used.engine.info.context_length
+        self._info = used.engine.info
         self._run = run
         omits = request.thinking is not None and request.thinking.display == "omitted"
         self._content = ContentBlocks(omits_thinking=omits)
@@ -80,7 +80,7 @@ class MessageAnswer:
         # A template's own stop strings are no business of the client.
         stop = end.stop if end.stop in self._stops else None
         if end.finish_reason != "stop":
-            is_full = end.usage.total_tokens >= self._context_length
+            is_full = is_context_full(end, self._info)
             reason = "model_context_window_exceeded" if is_full else "max_tokens"
         elif end.num_calls:
             reason = "tool_use"

@@ -15,6 +15,7 @@ from llmserve.server.apis.models.schema import (
     UnloadAnswer,
     UnloadRequest,
 )
+from llmserve.server.error_shapes.anthropic import ANTHROPIC
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.models import CatalogueEntry, Model, release
 from llmserve.server.refusals import PathNotAllowedError, UnknownModelError
@@ -45,10 +46,13 @@ def _id_in_query(name: str, doc: str) -> Parameter[str, None]:
 _AFTER = _id_in_query("after_id", "With `anthropic-version`: the page begins after this model.")
 _BEFORE = _id_in_query("before_id", "With `anthropic-version`: the page ends before this model.")
 
+_BY_HEADER = (_VERSION.name, ANTHROPIC)
+
 _LIST = Endpoint(
     path="/v1/models",
     method="GET",
     dialect=OPENAI,
+    dialect_by_header=_BY_HEADER,
     operation_id="listModels",
     summary="Models that requests can name",
     description=(
@@ -115,6 +119,7 @@ class ModelsApi:
         path="/v1/models/{model_id:path}",
         method="GET",
         dialect=OPENAI,
+        dialect_by_header=_BY_HEADER,
         operation_id="readModel",
         summary="One model",
         description="The fields of both shapes in one object. Nothing is loaded by asking.",

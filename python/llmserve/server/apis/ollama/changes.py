@@ -34,8 +34,7 @@ class ChangesApi:
     def __init__(self, services: Services, models: OllamaModels) -> None:
         self._services = services
         self._models = models
-        folder = services.settings.models_dir
-        self._downloads = None if folder is None else Downloads(folder, services.generation.until_stop)
+        self._downloads: Downloads | None = None
 
     @Endpoint(
         path="/api/pull",
@@ -118,9 +117,9 @@ class ChangesApi:
         return settings.models_dir
 
     def _changeable(self) -> Downloads:
-        self._folder()
+        folder = self._folder()
         if self._downloads is None:
-            raise RuntimeError("there is no folder")
+            self._downloads = Downloads(folder, self._services.generation.until_stop)
         return self._downloads
 
     async def _pulled(self, downloads: Downloads, source: str) -> AsyncGenerator[bytes, None]:

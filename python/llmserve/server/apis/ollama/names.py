@@ -7,11 +7,16 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from llmserve.server.models import Catalogue, CatalogueEntry
-from llmserve.server.refusals import UnknownModelError
+from llmserve.server.refusals import NotAModelError, UnknownModelError
 
 LATEST = "latest"
 
-_PREFIX = re.compile(r"(?:https?://)?(?:hf\.co/|huggingface\.co/|registry\.ollama\.ai/)|hf:", re.IGNORECASE)
+HUB = r"(?:https?://)?(?:hf\.co|huggingface\.co)/"
+"""A regular expression: the address of Hugging Face's Hub."""
+HUB_SHORT = "hf:"
+"""What llmserve's own commands write for it."""
+
+_PREFIX = re.compile(rf"{HUB}|(?:https?://)?registry\.ollama\.ai/|{HUB_SHORT}", re.IGNORECASE)
 _QUANTIZATION = re.compile(
     r"[-._]((?:UD-)?(?:I?Q\d\w*|TQ\d_\d|BF16|F16|F32|MXFP4\w*))$",
     re.IGNORECASE,
@@ -42,10 +47,13 @@ async def find(catalogue: Catalogue, name: str) -> CatalogueEntry:
 
     Raises:
         UnknownModelError: No model has this name, or several have it.
+        NotAModelError: It is that of a file that is only a part of models.
     """
     for candidate in dict.fromkeys((name, name.removesuffix(f":{LATEST}"))):
         try:
             return await catalogue.find(candidate)
+        except NotAModelError:
+            raise
         except UnknownModelError:
             continue
     entries = {entry.id: entry for entry in await catalogue.entries()}

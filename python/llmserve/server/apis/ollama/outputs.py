@@ -95,4 +95,4 @@ async def going_on(engine: Engine, plan: TurnPlan, context: Sequence[int] | None
     ids = await engine.tokenize(plan.prompt)
     if ids[:1] == [engine.info.bos_token]:
         del ids[0]
-    return replace(plan, truncated=[*context, *ids])
+    return replace(plan, tokens=[*context, *ids])

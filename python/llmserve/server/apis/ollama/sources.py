@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from llmserve.server.apis.ollama.names import LATEST, split_tag
+from llmserve.server.apis.ollama.names import HUB, HUB_SHORT, LATEST, split_tag
 from llmserve.server.refusals import FieldError, ModelsFolderError
 
-_HUB = re.compile(r"(?:https?://)?(?:hf\.co|huggingface\.co)/(?=[^/]+/[^/]+$)|hf:", re.IGNORECASE)
+_HUB = re.compile(rf"{HUB}(?=[^/]+/[^/]+$)|{HUB_SHORT}", re.IGNORECASE)
 
 
 _LIBRARY = re.compile(r"(?:\w[\w.-]*/)?\w[\w.-]*(?::\w[\w.-]*)?")
@@ -25,7 +25,7 @@ def source_of(name: str, *, may_be_url: bool) -> str:
         repository, tag = split_tag(name[found.end() :])
         # A quantization is found in any case, and a file by its exact name.
         exact = name[found.end() + len(repository) + 1 :]
-        return f"hf:{repository}" if tag == LATEST else f"hf:{repository}:{exact}"
+        return f"{HUB_SHORT}{repository}" if tag == LATEST else f"{HUB_SHORT}{repository}:{exact}"
     if name.startswith(("https://", "http://")):
         if not may_be_url:
             raise ModelsFolderError("URLs are taken from requests of the server's own machine only")

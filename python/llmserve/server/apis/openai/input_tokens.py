@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from llmserve.sampling_params import SamplingParams
 from llmserve.server.apis.openai.chat_schema import ChatRequest
 from llmserve.server.apis.openai.contents import answered, without_version
+from llmserve.server.apis.openai.conversations import chat_params
 from llmserve.server.apis.openai.conversations import conversation_of as chat_conversation
-from llmserve.server.apis.openai.responses_input import conversation_of
+from llmserve.server.apis.openai.responses_input import conversation_of, response_params
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
 from llmserve.server.apis.openai.responses_store import ResponseStore
 from llmserve.server.apis.openai.stored_parts import items_of
@@ -66,7 +67,7 @@ class InputTokensApi:
         _, previous = self._store.continued(owner, request)
         items = await items_of(previous)
         conversation = conversation_of(request, items, may_bring_template=settings.request_chat_template)
-        await self._count(exchange, request.model, conversation, parsed.unknown)
+        await self._count(exchange, request.model, conversation, response_params(request), parsed.unknown)
 
     @_OF_CHAT
     @without_version(_OF_CHAT)
@@ -74,14 +75,20 @@ class InputTokensApi:
         """`POST /v1/chat/completions/input_tokens`, which is llama-server's."""
         parsed = await exchange.read(ChatRequest)
         may_bring_template = self._services.settings.request_chat_template
-        conversation = chat_conversation(parsed.value, may_bring_template=may_bring_template)
-        await self._count(exchange, parsed.value.model, conversation, parsed.unknown)
+        request = parsed.value
+        conversation = chat_conversation(request, may_bring_template=may_bring_template)
+        await self._count(exchange, request.model, conversation, chat_params(request), parsed.unknown)
 
     async def _count(
-        self, exchange: Exchange, model: str | None, conversation: Conversation, unknown: Sequence[str]
+        self,
+        exchange: Exchange,
+        model: str | None,
+        conversation: Conversation,
+        params: SamplingParams,
+        unknown: Sequence[str],
     ) -> None:
         async with self._services.on_demand.use(model) as used:
-            plan = await self._services.generation.plan(used, conversation, SamplingParams(), is_stream=False)
+            plan = await self._services.generation.plan(used, conversation, params, is_stream=False)
             tokens = await prompt_tokens(used.engine, plan)
         answer = {"object": "response.input_tokens", "input_tokens": len(tokens)}
         await exchange.send_json(answer, headers=answer_headers(unknown))

@@ -11,7 +11,7 @@ from llmserve.server.apis.openai.completion_choice import Choice
 from llmserve.server.apis.openai.generation_settings import generation_settings
 from llmserve.server.apis.openai.native_probabilities import probabilities
 from llmserve.server.apis.openai.native_schema import NativeFields
-from llmserve.server.generation import merged
+from llmserve.server.generation import is_context_full, merged
 from llmserve.types import Completion, Delta, Token
 
 
@@ -99,7 +99,7 @@ class _OneAnswer:
     async def _ended(self, completion: Completion, text: str, tokens: Sequence[Token]) -> dict[str, Any]:
         counts = completion.usage
         is_cut = completion.finish_reason != "stop"
-        context_length = self.choice.engine.info.context_length
+        is_full = is_context_full(completion, self.choice.engine.info)
         settings = generation_settings(self.choice.base)
         prompt = await self.choice.prompt_ids()
         return {
@@ -115,7 +115,7 @@ class _OneAnswer:
             "generation_settings": {**settings, "stream": self._request.stream},
             "prompt": await self.choice.engine.detokenize(prompt, render_special=True),
             "has_new_line": "\n" in completion.text,
-            "truncated": self.choice.is_truncated or (is_cut and counts.total_tokens >= context_length),
+            "truncated": self.choice.is_truncated or is_full,
             "stop_type": "limit" if is_cut else "eos" if completion.stop is None else "word",
             "stopping_word": completion.stop or "",
             "timings": answers.timings(counts, completion.timings),

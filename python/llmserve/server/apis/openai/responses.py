@@ -14,9 +14,10 @@ from llmserve.server.apis.openai.responses_background import Background
 from llmserve.server.apis.openai.responses_input import conversation_of, response_params, stored_items
 from llmserve.server.apis.openai.responses_output import ResponseOutput, head
 from llmserve.server.apis.openai.responses_schema import ResponsesRequest
-from llmserve.server.apis.openai.responses_store import ResponseStore, StoredResponse
+from llmserve.server.apis.openai.responses_store import ResponseStore
 from llmserve.server.apis.openai.sampling import ignored_stops
 from llmserve.server.apis.openai.stored_parts import Part, StoredConversation, items_of
+from llmserve.server.apis.openai.stored_response import StoredResponse
 from llmserve.server.conversation import Conversation, check_plan
 from llmserve.server.error_shapes import openai as errors
 from llmserve.server.error_shapes.openai import OPENAI

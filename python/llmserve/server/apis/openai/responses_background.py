@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 
 from llmserve.server.apis.openai.responses_output import ResponseOutput, frame
-from llmserve.server.apis.openai.responses_store import ResponseStore, StoredResponse
+from llmserve.server.apis.openai.responses_store import ResponseStore
+from llmserve.server.apis.openai.stored_response import StoredResponse
 from llmserve.server.lifecycle import Lifecycle
 from llmserve.server.refusals import CallCancelledError
 from llmserve.server.tracing import RequestEnd, RequestHead, Tracing

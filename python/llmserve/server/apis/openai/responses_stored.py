@@ -7,8 +7,9 @@ from starlette.types import Scope
 from llmserve.server.api_keys import ApiKeys
 from llmserve.server.apis.openai.contents import answered, without_version
 from llmserve.server.apis.openai.item_pages import PAGE, page_of
-from llmserve.server.apis.openai.responses_store import ResponseStore, StoredResponse
+from llmserve.server.apis.openai.responses_store import ResponseStore
 from llmserve.server.apis.openai.stored_parts import items_of
+from llmserve.server.apis.openai.stored_response import StoredResponse
 from llmserve.server.error_shapes.openai import OPENAI
 from llmserve.server.refusals import FieldError, ResponseEndedError
 from llmserve.server.trust.keys import owner_of

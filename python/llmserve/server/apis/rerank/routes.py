@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from llmserve.embedder import Embedder
 from llmserve.errors import InputTooLongError
 from llmserve.ranking import Scores
 from llmserve.server.apis.rerank import convert
@@ -79,6 +80,22 @@ _SCORE = Endpoint(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the texts are called in a request."""
+
+    documents: str
+    query: Callable[[int], str]
+    """By the position of the pair."""
+
+
+async def _check_query(embedder: Embedder, query: str, field: str) -> None:
+    """Refuses a query that leaves no room for a document, of which a pair takes a token at least."""
+    limit, num_tokens = embedder.info.context_length, len(await embedder.tokenize(query))
+    if num_tokens >= limit:
+        raise FieldError(field, f"must have less than {limit} tokens, got {num_tokens}", limit=limit - 1)
+
+
 class RerankApi:
     """The routes over the shared services."""
 
@@ -101,7 +118,7 @@ class RerankApi:
         documents = request.documents or request.texts or ()
         field = "documents" if request.texts is None else "texts"
         pairs = [(request.query, document) for document in documents]
-        model_id, scores = await self._scores(request, pairs, field)
+        model_id, scores = await self._scores(request, pairs, _Names(field, lambda index: "query"))
         shown = documents if request.return_documents or request.return_text else None
         answer: object
         if request.texts is None:
@@ -116,18 +133,22 @@ class RerankApi:
     async def score(self, exchange: Exchange) -> None:
         """`POST /v1/score`."""
         parsed = await exchange.read(ScoreRequest)
-        model_id, scores = await self._scores(parsed.value, parsed.value.pairs, "text_2")
+        request = parsed.value
+        is_one = len(request.text_1) == 1
+        names = _Names("text_2", lambda index: "text_1" if is_one else f"text_1[{index}]")
+        model_id, scores = await self._scores(request, request.pairs, names)
         request_id = f"score-{secrets.token_hex(12)}"
         answer = convert.score_answer(request_id, model_id, scores, int(time.time()))
         await exchange.send_json(answer, headers=answer_headers(parsed.unknown))
 
     async def _scores(
-        self, request: ScoringFields, pairs: Sequence[tuple[str, str]], field: str
+        self, request: ScoringFields, pairs: Sequence[tuple[str, str]], names: _Names
     ) -> tuple[str, Scores]:
-        """The model's id and the scores; ``field`` is the name of the documents.
+        """The model's id and the scores.
 
         Raises:
             RequestError: A pair cannot be computed.
+            FieldError: A query is too long for any document.
             ServerStoppingError: The server stops.
         """
         on_demand = self._services.on_demand
@@ -141,7 +162,8 @@ class RerankApi:
             try:
                 scores = await self._services.generation.until_stop(work)
             except InputTooLongError as error:
-                raise error.named(field) from None
+                await _check_query(used.embedder, pairs[error.index][0], names.query(error.index))
+                raise error.named(names.documents) from None
             notes().prompt_tokens = scores.total_tokens
             return used.entry.id, scores
 
