@@ -34,9 +34,9 @@ RUSTDOC_FLAGS = "-D warnings -A rustdoc::private-intra-doc-links"
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 PYTEST = f"-n {NUM_WORKERS} --dist loadfile --no-loadscope-reorder -m".split()
 STAGE_LIMIT_S = 40 * 60
-# To optimize these crates for their tests takes far longer than the tests then save. What the crates depend
-# on stays as it is built for the extension module.
-TESTED_CRATES = ("llmserve-engine", "llmserve-json-tail")
+# To optimize these crates in full for their tests takes far longer than the tests then save. What the crates
+# depend on stays as it is built for the extension module.
+TEST_OPT_LEVELS = {"llmserve-engine": 0, "llmserve-json-tail": 1}
 DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GENERATED_MODELS = ROOT / "target" / "test-models"
 
@@ -50,8 +50,10 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
     cargo = ["--release", "--workspace", "--locked"]
     if features:
         cargo += ["--features", ",".join(features)]
-    unoptimized = [
-        part for name in TESTED_CRATES for part in ("--config", f"profile.release.package.{name}.opt-level=0")
+    opt_levels = [
+        part
+        for name, level in TEST_OPT_LEVELS.items()
+        for part in ("--config", f"profile.release.package.{name}.opt-level={level}")
     ]
     python = [sys.executable, "-m"]
     return {
@@ -60,7 +62,7 @@ def stages(features: tuple[str, ...]) -> dict[str, list[str]]:
         "rustdoc": ["cargo", "doc", *cargo, "--no-deps", "--document-private-items"],
         "test-models": [*python, "tests.synthetic", "--all", str(GENERATED_MODELS)],
         # The binding crate is an extension module: it has no Rust tests, Python tests it.
-        "cargo-test": ["cargo", "test", *cargo, "--exclude", "llmserve-python", *unoptimized],
+        "cargo-test": ["cargo", "test", *cargo, "--exclude", "llmserve-python", *opt_levels],
         "ruff": [*python, "ruff", "check", "."],
         "ruff-format": [*python, "ruff", "format", "--check", "."],
         "mypy": [*python, "mypy"],
