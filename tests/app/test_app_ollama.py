@@ -104,6 +104,13 @@ def test_a_raw_prompt_is_gone_on_with(server: Server) -> None:
     assert raw["response"] == post(server.port, "/completion", {**completion, **defaults}).json["content"]
 
 
+@pytest.mark.parametrize("field", [{"system": "Be brief."}, {"template": "x"}, {"context": [1, 2]}])
+def test_what_a_raw_prompt_has_no_place_for(server: Server, field: dict[str, Any]) -> None:
+    refused = ask(server, "generate", prompt="a", raw=True, **field)
+    assert refused.status == 400
+    assert refused.json["error"].startswith(f"{next(iter(field))} cannot be used with raw")
+
+
 def test_stops_and_seeds(server: Server) -> None:
     text = whole(server)["message"]["content"]
     cut = whole(server, options={**SHORT, "stop": [text[3:5]]})

@@ -94,10 +94,10 @@ def test_a_model_is_pulled_used_and_removed_by_one_name(site: Site, server: Serv
     assert statuses(pull(server))[-1] == {"status": "success"}
     assert len(site.seen) == before
     assert delete(server, NAME).status == 200
+    assert delete(server, NAME).status == 404
     assert names(server) == []
     assert get(server.port, "/api/ps").json == {"models": []}
     assert not (folder / "org").exists()
-    assert delete(server, NAME).status == 404
 
 
 def test_a_pull_that_is_told_nothing_of(site: Site, server: Server) -> None:

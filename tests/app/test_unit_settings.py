@@ -250,3 +250,11 @@ def test_default_sampling() -> None:
     ):
         with pytest.raises(SettingsError, match=f"LLMSERVE_DEFAULT_SAMPLING {words}"):
             parse_settings({"LLMSERVE_DEFAULT_SAMPLING": wrong})
+
+
+@pytest.mark.parametrize(
+    "address", ["nowhere", "inproc://x", "tcp://*:0", "tcp://*:99999", "tcp://:port", "tcp://*:8080"]
+)
+def test_addresses_for_events_that_cannot_be_used(address: str) -> None:
+    with pytest.raises(SettingsError, match="LLMSERVE_KV_EVENTS"):
+        parse_settings({"LLMSERVE_KV_EVENTS": address, "LLMSERVE_PORT": "8080"})

@@ -222,6 +222,22 @@ def test_a_supervised_server_is_there_again_after_it_was_killed(tiny_model: Path
             os.kill(second, 0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the child below /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGQUIT])
+def test_no_server_outlives_its_supervisor(tiny_model: Path, tmp_path: Path, number: signal.Signals) -> None:
+    with serve(tmp_path, tiny_model, "--supervise") as server:
+        server.wait_until_ready()
+        child = child_of(server.process)
+        server.signal(number)
+        server.wait()
+        wait_until(lambda: not Path(f"/proc/{child}").exists() or _is_zombie(child))
+
+
+def _is_zombie(pid: int) -> bool:
+    # Whoever adopts an orphan here may never wait for it.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
 def test_a_supervised_server_that_cannot_start_is_not_started_again(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF")

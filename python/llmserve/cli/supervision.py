@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -10,7 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+_PR_SET_PDEATHSIG = 1
+"""Of `prctl` (Linux): the signal that a process gets when its parent dies."""
 _FIRST_DELAY_S = 1.0
 _MAX_DELAY_S = 60.0
 _STEADY_S = 600.0
@@ -20,8 +23,9 @@ _STEADY_S = 600.0
 class Supervisor:
     """Serves in a child process, and in another when that one is killed.
 
-    A child that exits has chosen to: its status is the supervisor's. SIGTERM and SIGINT
-    are passed on. What the supervisor has opened, such as listening sockets, stays open between two children.
+    A child that exits has chosen to: its status is the supervisor's. What ends a process from a terminal or a
+    service manager is passed on, and on Linux the child ends with the supervisor. What the supervisor has
+    opened, such as listening sockets, stays open between two children.
     It has no threads, so it may fork.
     """
 
@@ -37,12 +41,14 @@ class Supervisor:
         while not self._is_ending:
             began = time.monotonic()
             with _no_signals():
+                supervisor = os.getpid()
                 self._child = os.fork()
-                for number in _SIGNALS:
+                for number in _heeded():
                     signal.signal(number, self._pass_on if self._child else _default(number))
             if self._child == 0:
                 # Ctrl-C in a terminal is for the supervisor, which passes it on.
                 os.setpgid(0, 0)
+                _end_with(supervisor)
                 return self._serve()
             status = self._wait()
             if status >= 0 or self._is_ending:
@@ -70,6 +76,20 @@ class Supervisor:
         self._is_ending = True
         if self._child:
             os.kill(self._child, number)
+
+
+def _heeded() -> list[signal.Signals]:
+    """The signals that end a process; under `nohup`, SIGHUP does not."""
+    return [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _end_with(supervisor: int) -> None:
+    """Has this process be told to end when the supervisor is killed."""
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != supervisor:  # it died before
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False
     key = '-H "Authorization: Bearer $LLMSERVE_API_KEY" ' if needs_key else ""
     # llama.cpp's description has the size of another model that has as many layers.
     size = f"{shown_count(info.num_parameters)} parameters"
+    documentation = "" if url.startswith("unix:") else f"  documentation   {url}/docs\n"
     return (
         f"llmserve {__version__} serves {model.id} ({info.architecture}, {size})\n"
         f"{_generation_sizes(info) if model.embedder is None else _input_sizes(info)}"
@@ -33,9 +34,14 @@ def describe(model: Model, info: ModelInfo, url: str, *, needs_key: bool = False
         f"  threads         {info.num_threads}\n"
         f"  computed on     {computed_on(info)}\n{_drafting(model)}"
         f"  address         {url}\n{grpc}"
-        f"  documentation   {url}/docs\n"
-        f"try: curl -N {key}{url}{_first_request(model)}\n"
+        f"{documentation}"
+        f"try: curl -N {key}{_for_curl(url)}{_first_request(model)}\n"
     )
+
+
+def _for_curl(url: str) -> str:
+    socket = url.removeprefix("unix:")
+    return url if socket == url else f"--unix-socket {shlex.quote(socket)} http://localhost"
 
 
 def computed_on(info: ModelInfo) -> str:

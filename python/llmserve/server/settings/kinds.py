@@ -108,6 +108,19 @@ AUTO_SWITCH = Kind("auto, true or false", _parse_auto_switch, "BOOL")
 TEXT = Kind("text", lambda text: text, "TEXT")
 
 
+_ENDPOINT = re.compile(r"tcp://[^\s/]+:(\d{1,5})|ipc://\S+")
+
+
+def _parse_endpoint(text: str) -> str:
+    found = _ENDPOINT.fullmatch(text)
+    if found is None or (found[1] is not None and not 1 <= int(found[1]) <= 65535):
+        raise ValueError(f"must be tcp://HOST:PORT or ipc://PATH, got {text!r}")
+    return text
+
+
+ENDPOINT = Kind("`tcp://HOST:PORT` or `ipc://PATH`", _parse_endpoint, "ADDRESS")
+
+
 def _parse_path(text: str) -> Path:
     if "\0" in text:
         raise ValueError("must not contain a NUL character")

@@ -115,6 +115,9 @@ def parse_settings(environ: Mapping[str, str], overrides: Mapping[str, str] | No
     server["api_key"] = sources.either("api_key", server["api_key"], API_KEY_FILE) or ApiKeys()
     server["priority_key_file"] = server["priority_key_file"] or ApiKeys()
     server["api_key"] |= server["priority_key_file"]
+    _, _, events_port = (server["kv_events"] or "").rpartition(":")
+    if events_port == str(server["port"]):
+        raise SettingsError(f"LLMSERVE_KV_EVENTS needs a port of its own: {events_port} is the server's")
     if server["ssl_keyfile"] is not None and server["ssl_certfile"] is None:
         raise SettingsError("ssl_keyfile needs ssl_certfile, which is not set")
     return Settings(

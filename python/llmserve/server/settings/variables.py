@@ -175,7 +175,7 @@ SERVER_VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "kv_events",
-        kinds.TEXT,
+        kinds.ENDPOINT,
         "",
         "ZMQ address at which events tell routers of blocks of tokens with KV cells, such as `tcp://*:5557`; "
         "needs the extra `kv-events`. If unset, there are none.",

@@ -95,6 +95,7 @@ class ChangesApi:
             await asyncio.to_thread(remove_model, entry.path, [folder])
         except OSError as error:
             raise ModelsFolderError(f"the model cannot be removed: {error.strerror}") from error
+        await self._services.catalogue.entries()  # which sees that the file has gone
         await exchange.send_json({}, headers=answer_headers(parsed.unknown))
 
     async def _is_here(self, name: str) -> bool:

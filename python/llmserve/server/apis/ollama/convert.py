@@ -87,3 +87,14 @@ def prompt_conversation(request: OllamaGenerateRequest, *, may_bring_template: b
         reasoning_limit=reasoning_limit(request.think),
         variables=thinking_variables(request.think),
     )
+
+
+def check_raw(request: OllamaGenerateRequest) -> None:
+    """Refuses what a raw prompt has no place for.
+
+    Raises:
+        FieldError: There is something of it.
+    """
+    for name in ("system", "template", "context"):
+        if request.raw and getattr(request, name):
+            raise FieldError(name, "cannot be used with raw, which uses the prompt as it is")

@@ -16,7 +16,6 @@ from llmserve.server.apis.ollama.thinking import thinks
 from llmserve.server.model_header import Header
 from llmserve.server.models import CatalogueEntry, Model, ModelKind, ModelReport
 from llmserve.server.units import shown_count
-from llmserve.templates.capabilities import capabilities
 from llmserve.types import ModelInfo
 
 _TEMPLATE = "tokenizer.chat_template"
@@ -135,9 +134,9 @@ def _capabilities(
         return ["embedding"] if kind == "embedding" else []
     has = {
         "completion": True,
-        "tools": bool(template) and capabilities(template).shows_tools,
-        "insert": any(name in metadata for name in _INFILL)
-        or (info is not None and bool(info.infill_tokens)),
+        # A template that does not show tools is told of them in the system message.
+        "tools": bool(template),
+        "insert": any(name in metadata for name in _INFILL) if info is None else bool(info.infill_tokens),
         "thinking": thinks(template),
     }
     return [name for name, is_there in has.items() if is_there]

@@ -131,6 +131,7 @@ class GenerationApi:
         if infill is None and not request.prompt:
             await self._load(exchange, request, answer)
             return
+        convert.check_raw(request)
         params = convert.sampling_params(request)
         conversation = convert.prompt_conversation(
             request, may_bring_template=self._services.settings.request_chat_template
