@@ -100,7 +100,7 @@ def test_time_limits_of_a_request_pass_while_it_waits_for_its_session(pinging: S
         with RawStream(pinging.port, path, {**body, "stream": True}, headers=SESSION) as waiting:
             assert waiting.read_head()[0] == 200
             end = [line for line in waiting.lines() if line.startswith("data: {")][-1]
-            assert '"code":"timeout"' in end
+            assert '"code":"first_chunk_timeout"' in end
 
 
 def test_a_huge_prompt_is_refused_while_a_stream_flows_and_health_answers(

@@ -28,7 +28,7 @@ def test_the_documentation_shows_every_operation(server: ServerProcess, open_tab
     expect(page.locator(".operation .try")).to_have_count(len(described))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_label("Filter").fill("embed")
-    expect(page.locator("#contents li:visible")).to_have_count(5)
+    expect(page.locator("#contents li:visible")).to_have_count(7)
 
 
 @pytest.mark.parametrize(
