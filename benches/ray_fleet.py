@@ -47,7 +47,7 @@ class Fleet:
             {"Content-Type": "application/json", **(headers or {})},
         )
         try:
-            with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310 - an address of this machine
                 return Reply(answer.status, json.load(answer))
         except urllib.error.HTTPError as error:
             return Reply(error.code, error.read().decode())
@@ -114,7 +114,7 @@ class Conversation:
 
     def turn(self, fleet: Fleet) -> Reply:
         """The next turn. It is a hit if the prompt of the turn before is not computed again."""
-        words = random.Random(f"{self.number} {len(self.messages)}").choices(WORDS, k=16)  # noqa: S311
+        words = random.Random(f"{self.number} {len(self.messages)}").choices(WORDS, k=16)  # noqa: S311 - no secret
         if not self.messages:
             self.messages.append({"role": "system", "content": SYSTEM})
         said = {"role": "user", "content": f"Conversation {self.number}: {' '.join(words)}"}
@@ -142,7 +142,7 @@ class Talk:
     def run(self, fleet: Fleet, turns: int = TURNS) -> float:
         """Has all turns; returns the share of those after the first that hit their prefix."""
         left = [conversation for conversation in self.conversations for _ in range(turns)]
-        random.Random(7).shuffle(left)  # noqa: S311
+        random.Random(7).shuffle(left)  # noqa: S311 - no secret
         busy: set[int] = set()
 
         def next_one() -> Conversation | None:

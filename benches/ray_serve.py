@@ -57,7 +57,7 @@ def _go_on_with_ray() -> None:
     python = environment_python(sys.executable, "ray")
     paths = os.pathsep.join([str(ROOT), str(ROOT / "python")])
     command = [python, "-m", "benches.ray_serve", *sys.argv[1:]]
-    os.execve(python, command, {**os.environ, "PYTHONPATH": paths})  # noqa: S606
+    os.execve(python, command, {**os.environ, "PYTHONPATH": paths})  # noqa: S606 - our own program
 
 
 if __name__ == "__main__":

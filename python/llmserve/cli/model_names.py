@@ -14,6 +14,7 @@ from llmserve.server.spelling import closest
 
 _SUFFIX = ".gguf"
 _NUM_SHOWN = 5
+_SEE_LIST = "llmserve list shows the models that are there"
 _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -28,7 +29,7 @@ def find_model(given: str | os.PathLike[str], settings: Settings) -> Path:
     """
     text = os.fspath(given)
     if not text.strip():
-        raise CommandError("the name of the model is empty", "llmserve list shows the models that are there")
+        raise CommandError("the name of the model is empty", _SEE_LIST)
     path = Path(text).expanduser()
     if not _is_file(path) and not _is_path(text) and (named := _named(text, settings)) is not None:
         return named
@@ -123,7 +124,7 @@ def _named(text: str, settings: Settings) -> Path | None:
 def _hint(text: str) -> str:
     if _REPOSITORY.fullmatch(text) and not text.endswith(_SUFFIX):
         return f"to download it from Hugging Face: llmserve pull hf:{text}"
-    return "llmserve list shows the models that are there"
+    return _SEE_LIST
 
 
 def _folder(path: Path, shown: str) -> CommandError:
@@ -131,12 +132,12 @@ def _folder(path: Path, shown: str) -> CommandError:
         names = {file.suffix.lower() for file in path.iterdir()}
     except OSError:
         names = set()
-    if ".safetensors" in names and _SUFFIX not in names:
+    if _SUFFIX in names:
+        hint = f"name a file in it, or serve all of them: llmserve serve --models-dir {shown}"
+        return CommandError(f"{shown} is a folder, not a GGUF file", hint)
+    if ".safetensors" in names:
         return CommandError(
             f"{shown} is a folder with a model in safetensors, and llmserve needs a GGUF file",
             "convert it with llama.cpp's convert_hf_to_gguf.py, or get its GGUF file",
         )
-    if _SUFFIX not in names:
-        return CommandError(f"{shown} is a folder without a GGUF file", "llmserve pull downloads models")
-    hint = f"name a file in it, or serve all of them: llmserve serve --models-dir {shown}"
-    return CommandError(f"{shown} is a folder, not a GGUF file", hint)
+    return CommandError(f"{shown} is a folder without a GGUF file", "llmserve pull downloads models")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -87,6 +86,8 @@ def _end_with(supervisor: int) -> None:
     """Has this process be told to end when the supervisor is killed."""
     if sys.platform != "linux":
         return
+    import ctypes  # which servers without a supervisor need not wait for
+
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != supervisor:  # it died before
         os.kill(os.getpid(), signal.SIGTERM)

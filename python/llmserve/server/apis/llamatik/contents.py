@@ -1,14 +1,19 @@
-"""What answers of the Llamatik dialect contain, for the OpenAPI document."""
+"""What endpoints of the Llamatik dialect have in common."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 from llmserve.server.apis.llamatik.answers import OkAnswer
-from llmserve.server.web.endpoint import Content, json_of
+from llmserve.server.apis.llamatik.errors import LLAMATIK
+from llmserve.server.web.endpoint import Content, Endpoint, json_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
+
+get = functools.partial(Endpoint, method="GET", dialect=LLAMATIK)
+post = functools.partial(Endpoint, method="POST", dialect=LLAMATIK)
 
 DONE: Mapping[int, Content] = {200: Content("Done.", json_of(OkAnswer))}
 

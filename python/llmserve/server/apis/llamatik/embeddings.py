@@ -7,14 +7,14 @@ from typing import Annotated
 
 from llmserve.embedder import Embedder
 from llmserve.embeddings import Embeddings
-from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL, send_ok
-from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK
+from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL, post, send_ok
+from llmserve.server.apis.llamatik.errors import DIALECT
 from llmserve.server.apis.llamatik.schema import InitRequest
 from llmserve.server.apis.llamatik.state import ChosenModel
 from llmserve.server.refusals import ModelKindError
 from llmserve.server.request_notes import notes
 from llmserve.server.services import Services
-from llmserve.server.web.endpoint import Content, Endpoint, json_of
+from llmserve.server.web.endpoint import Content, json_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.field_kinds import unchecked
 from llmserve.server.web.fields import Field
@@ -51,10 +51,8 @@ class EmbeddingRoutes:
         self._services = services
         self.model = ChosenModel(services.registry, f"{DIALECT} embeddings", "embedding")
 
-    @Endpoint(
+    @post(
         path=f"{PREFIX}/init",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="initEmbeddings",
         summary="Load the embedding model",
         description=(
@@ -78,10 +76,8 @@ class EmbeddingRoutes:
         await self.model.init(path, lambda: self._services.registry.default_config)
         await send_ok(exchange, parsed.unknown)
 
-    @Endpoint(
+    @post(
         path=f"{PREFIX}/embed",
-        method="POST",
-        dialect=LLAMATIK,
         operation_id="embedText",
         summary="The vector of a text",
         description="A text that is longer than the model's context length is refused.",

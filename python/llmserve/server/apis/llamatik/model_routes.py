@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from llmserve.server.apis.llamatik.answers import ChatTemplateAnswer, FinetuneTypeAnswer, RenderedPromptAnswer
-from llmserve.server.apis.llamatik.contents import NO_MODEL
-from llmserve.server.apis.llamatik.errors import LLAMATIK, PREFIX
+from llmserve.server.apis.llamatik.contents import NO_MODEL, get, post
+from llmserve.server.apis.llamatik.errors import PREFIX
 from llmserve.server.apis.llamatik.schema import ChatTemplateRequest
 from llmserve.server.apis.llamatik.state import ChosenModel
 from llmserve.server.services import Services
-from llmserve.server.web.endpoint import Content, Endpoint, json_of
+from llmserve.server.web.endpoint import Content, json_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
@@ -21,9 +21,7 @@ class ModelApi:
         self._services = services
         self._model = model
 
-    @Endpoint(
-        method="GET",
-        dialect=LLAMATIK,
+    @get(
         path=f"{PREFIX}/model/finetuneType",
         operation_id="finetuneType",
         summary="What the model was tuned for",
@@ -37,9 +35,7 @@ class ModelApi:
             answer = FinetuneTypeAnswer(finetune_type=engine.metadata.get("general.finetune"))
         await exchange.send_json(dump(answer))
 
-    @Endpoint(
-        method="GET",
-        dialect=LLAMATIK,
+    @get(
         path=f"{PREFIX}/model/chatTemplate",
         operation_id="chatTemplate",
         summary="The model's chat template",
@@ -53,9 +49,7 @@ class ModelApi:
             answer = ChatTemplateAnswer(chat_template=engine.chat_template)
         await exchange.send_json(dump(answer))
 
-    @Endpoint(
-        method="POST",
-        dialect=LLAMATIK,
+    @post(
         path=f"{PREFIX}/model/applyChatTemplate",
         operation_id="applyChatTemplate",
         summary="Render messages",

@@ -6,9 +6,9 @@ import asyncio
 import functools
 
 from llmserve.server.apis.llamatik import convert
-from llmserve.server.apis.llamatik.contents import DONE, NOT_LOCAL, send_ok
+from llmserve.server.apis.llamatik.contents import DONE, NOT_LOCAL, get, post, send_ok
 from llmserve.server.apis.llamatik.embeddings import EmbeddingRoutes
-from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK, PREFIX
+from llmserve.server.apis.llamatik.errors import DIALECT, PREFIX
 from llmserve.server.apis.llamatik.generation import DEFAULT_SESSION, Generation
 from llmserve.server.apis.llamatik.generation_routes import GENERATION_ROUTES
 from llmserve.server.apis.llamatik.model_routes import ModelApi
@@ -24,11 +24,8 @@ from llmserve.server.apis.llamatik.schema import (
 from llmserve.server.apis.llamatik.session_routes import SessionsApi
 from llmserve.server.apis.llamatik.state import Choice, ChosenModel
 from llmserve.server.services import Services
-from llmserve.server.web.endpoint import Content, Endpoint, Route, json_of, routes_of
+from llmserve.server.web.endpoint import Content, Route, json_of, routes_of
 from llmserve.server.web.exchange import Exchange
-
-_get = functools.partial(Endpoint, method="GET", dialect=LLAMATIK)
-_post = functools.partial(Endpoint, method="POST", dialect=LLAMATIK)
 
 
 def routes(services: Services) -> list[Route]:
@@ -58,7 +55,7 @@ class LlamatikApi:
         ]
         return [*routes_of(self, self._sessions, self._of_model), *generation, *routes_of(self._embeddings)]
 
-    @_post(
+    @post(
         path=f"{PREFIX}/init",
         operation_id="initGeneration",
         summary="Load the generation model",
@@ -87,7 +84,7 @@ class LlamatikApi:
             self._services.sessions.drop(former, DEFAULT_SESSION)
         await send_ok(exchange, parsed.unknown)
 
-    @_post(
+    @post(
         path=f"{PREFIX}/params",
         operation_id="setGenerationParams",
         summary="Set parameters",
@@ -111,7 +108,7 @@ class LlamatikApi:
             self._params.merge(given)
         await send_ok(exchange, parsed.unknown)
 
-    @_get(
+    @get(
         path=f"{PREFIX}/params",
         operation_id="generationParams",
         summary="Read parameters",
@@ -128,7 +125,7 @@ class LlamatikApi:
         info = model.engine.info if model is not None and model.engine is not None else None
         await exchange.send_json(convert.values_in_force(self._params.sampling, config, info))
 
-    @_post(
+    @post(
         path=f"{PREFIX}/shutdown",
         operation_id="shutdownGeneration",
         summary="Unload the model",
@@ -153,7 +150,7 @@ class LlamatikApi:
             await self._services.registry.wait_closed()
         await send_ok(exchange, parsed.unknown)
 
-    @_post(
+    @post(
         path=f"{PREFIX}/mtp/init",
         operation_id="initMtp",
         summary="Draft with the model's own head",
@@ -179,7 +176,7 @@ class LlamatikApi:
         await self._mtp.init(path, request.draft_len, request.adaptive)
         await send_ok(exchange, parsed.unknown)
 
-    @_post(
+    @post(
         path=f"{PREFIX}/mtp/shutdown",
         operation_id="shutdownMtp",
         summary="Stop drafting",

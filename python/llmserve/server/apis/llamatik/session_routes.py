@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from llmserve.server.apis.llamatik.answers import SavedAnswer
-from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL, SESSION_EXPIRED, send_ok
-from llmserve.server.apis.llamatik.errors import DIALECT, LLAMATIK, PREFIX
+from llmserve.server.apis.llamatik.contents import DONE, NO_MODEL, NOT_LOCAL, SESSION_EXPIRED, post, send_ok
+from llmserve.server.apis.llamatik.errors import DIALECT, PREFIX
 from llmserve.server.apis.llamatik.generation import DEFAULT_SESSION
 from llmserve.server.apis.llamatik.schema import SessionFileRequest, SessionRequest
 from llmserve.server.apis.llamatik.state import ChosenModel
@@ -17,7 +16,7 @@ from llmserve.server.models.session_work import work_in_order
 from llmserve.server.refusals import PathNotAllowedError
 from llmserve.server.services import Services
 from llmserve.server.stale_files import is_temporary
-from llmserve.server.web.endpoint import Content, Endpoint, json_of
+from llmserve.server.web.endpoint import Content, json_of
 from llmserve.server.web.exchange import Exchange
 from llmserve.server.web.fields import dump
 from llmserve.server.web.headers import answer_headers
@@ -25,8 +24,6 @@ from llmserve.server.web.session_names import SESSION, session_of
 from llmserve.session import Session
 
 T = TypeVar("T")
-
-_post = functools.partial(Endpoint, method="POST", dialect=LLAMATIK)
 
 _FILE_ERRORS = {400: "The path is outside the folder, or the file is wrong.", 403: NOT_LOCAL, 409: NO_MODEL}
 
@@ -38,7 +35,7 @@ class SessionsApi:
         self._services = services
         self._model = model
 
-    @_post(
+    @post(
         path=f"{PREFIX}/cancel",
         operation_id="cancelGeneration",
         summary="Cancel a session's calls",
@@ -55,7 +52,7 @@ class SessionsApi:
         self._services.sessions.cancel(name, DIALECT, self._model.current)
         await send_ok(exchange, parsed.unknown)
 
-    @_post(
+    @post(
         path=f"{PREFIX}/session/reset",
         operation_id="resetSession",
         summary="Empty a session",
@@ -72,7 +69,7 @@ class SessionsApi:
         await self._session_call(exchange, parsed.value, lambda session: session.reset())
         await send_ok(exchange, parsed.unknown)
 
-    @_post(
+    @post(
         path=f"{PREFIX}/session/save",
         operation_id="saveSession",
         summary="Save a session",
@@ -100,7 +97,7 @@ class SessionsApi:
         saved = await self._session_call(exchange, parsed.value, save, goes_on=True)
         await exchange.send_json(dump(saved), headers=answer_headers(parsed.unknown))
 
-    @_post(
+    @post(
         path=f"{PREFIX}/session/load",
         operation_id="loadSession",
         summary="Load a session",

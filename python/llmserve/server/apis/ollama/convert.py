@@ -95,6 +95,6 @@ def check_raw(request: OllamaGenerateRequest) -> None:
     Raises:
         FieldError: There is something of it.
     """
-    for name in ("system", "template", "context"):
-        if request.raw and getattr(request, name):
-            raise FieldError(name, "cannot be used with raw, which uses the prompt as it is")
+    given = [name for name in ("system", "template", "context") if getattr(request, name)]
+    if request.raw and given:
+        raise FieldError(given[0], "cannot be used with raw, which uses the prompt as it is")

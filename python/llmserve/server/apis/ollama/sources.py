@@ -8,8 +8,6 @@ from llmserve.server.apis.ollama.names import HUB, HUB_SHORT, LATEST, split_tag
 from llmserve.server.refusals import FieldError, ModelsFolderError
 
 _HUB = re.compile(rf"{HUB}(?=[^/]+/[^/]+$)|{HUB_SHORT}", re.IGNORECASE)
-
-
 _LIBRARY = re.compile(r"(?:\w[\w.-]*/)?\w[\w.-]*(?::\w[\w.-]*)?")
 """A name of Ollama's library: `NAME:TAG` or `USER/NAME:TAG`."""
 
