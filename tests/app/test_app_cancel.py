@@ -117,7 +117,7 @@ def test_a_cancelled_stream_ends_with_an_error(
         error = error_of(lines)
         assert (error["message"], kind_of(error)) == (MESSAGE, KINDS.get(route, "call_cancelled"))
     # The status was 200: nothing else would tell the operator.
-    wait_until(lambda: f"request {number} failed after its answer began: {MESSAGE}\n" in running.log)
+    running.wait_for_log(f"request {number} failed after its answer began: {MESSAGE}\n")
     assert read_metrics(running.port)['llmserve_http_late_errors_total{status="409"}'] >= 1
 
 

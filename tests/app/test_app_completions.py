@@ -143,6 +143,7 @@ def test_what_has_no_effect_is_named(server: ServerProcess, model_path: Path) ->
         "options.kv_group_size",
     }
     post(server.port, "/completions", body)
+    server.wait_for_log("options.kv_group_size has no effect")
     assert server.log.count("options.kv_group_size has no effect") == 1
 
 

@@ -67,8 +67,8 @@ def test_a_head_drafts_for_every_dialect_but_llamatik(tiny_models: Path, tmp_pat
         assert through_llamatik(running, model, mtp=True) > 0
         assert through_llamatik(running, model) == 0
         assert drafted(complete(running, model.stem)) > 0
+        running.wait_for_log("  drafting        mtp, up to 3 tokens, not adaptive\n")
         assert WARNING not in running.log
-        assert "  drafting        mtp, up to 3 tokens, not adaptive\n" in running.log
 
 
 def test_prompt_lookup_drafts_for_llamatik_too(tiny_models: Path, tmp_path: Path) -> None:
@@ -95,6 +95,7 @@ def test_a_model_without_a_head_is_served_without(
     with serve(tmp_path, model, "--draft", draft) as running:
         running.wait_until_ready()
         assert drafted(complete(running, model.stem)) == 0
+        running.wait_for_log("serves ")
         assert running.log.count(WARNING) == int(warns)
         label = f'{{model="{model.stem}"}}'
         metrics = read_metrics(running.port)

@@ -273,10 +273,9 @@ def test_grpc_refuses_an_embedding_model(tiny_models: Path, tmp_path: Path) -> N
 
 def test_serving_one_embedding_model(tiny_models: Path, tmp_path: Path) -> None:
     with serve(tmp_path, tiny_models / "bert-cls.gguf") as server:
-        server.wait_until_ready()
-        assert "serves bert-cls (bert" in server.log
-        assert f"embeddings      {WIDTH} values (cls pooling)" in server.log
-        assert "/v1/embeddings" in server.log
+        server.wait_for_log(
+            "serves bert-cls (bert", f"embeddings      {WIDTH} values (cls pooling)", "/v1/embeddings"
+        )
         (model,) = get(server.port, "/health").json["models"]
         assert (model["id"], model["kind"]) == ("bert-cls", "embedding")
         answer = embed(server, model="bert-cls", input=TEXTS[0])

@@ -70,7 +70,7 @@ def both(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_the_start_names_the_address(both: Both) -> None:
-    assert f"gRPC            127.0.0.1:{both.grpc_port}\n" in both.server.log
+    both.server.wait_for_log(f"gRPC            127.0.0.1:{both.grpc_port}\n")
 
 
 def test_ping(both: Both) -> None:

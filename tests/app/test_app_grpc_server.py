@@ -311,7 +311,7 @@ def test_a_client_that_reads_nothing_is_cut_off(model_path: Path, tmp_path: Path
         server.wait_until_ready()
         call = client.call(**ENDLESS)
         messages = [next(call)]
-        wait_until(lambda: "its client stopped reading" in server.log)
+        server.wait_for_log("its client stopped reading")
         wait_until(lambda: server.states() == ["ready"])
         with pytest.raises(grpc.RpcError) as caught:
             messages += call
@@ -363,10 +363,10 @@ def test_the_service_is_offered_on_its_own_port_where_that_is_free(tiny_model: P
             pytest.skip("another program has the port")
         taken.listen()
         with serve(tmp_path, tiny_model, "--grpc") as server:
-            wait_until(lambda: "gRPC is off: " in server.log)
+            server.wait_for_log("gRPC is off: ")
             assert get(server.port, "/health").status == 200
     with serve(tmp_path, tiny_model, "--grpc") as server:
-        wait_until(lambda: f"gRPC on 127.0.0.1:{CONVENTIONAL_PORT}" in server.log)
+        server.wait_for_log(f"gRPC on 127.0.0.1:{CONVENTIONAL_PORT}")
         with connect(CONVENTIONAL_PORT) as client:
             client.ping()
         server.signal(signal.SIGTERM)
@@ -375,7 +375,7 @@ def test_the_service_is_offered_on_its_own_port_where_that_is_free(tiny_model: P
 
 def test_the_service_is_not_there_against_the_settings(tiny_model: Path, tmp_path: Path) -> None:
     with serve(tmp_path, tiny_model, "--no-grpc", "--grpc-port", str(port := free_port())) as server:
-        server.wait_until_ready()
+        server.wait_for_log("serves ")
         assert "gRPC" not in server.log
         with socket.socket() as sock:
             assert sock.connect_ex(("127.0.0.1", port)) != 0

@@ -53,5 +53,5 @@ def test_a_damaged_file_is_forgotten_and_told(tiny_model: Path, tmp_path: Path) 
         api.init(tiny_model)
         answer = api.post("continue", {"prompt": " and", "sessionId": "Ada", **SHORT})
         assert answer.status == 410, answer.text
-        assert "could not be moved" in server.log
+        server.wait_for_log("could not be moved")
         assert not file.exists()

@@ -231,7 +231,7 @@ def test_a_first_model_that_fails_ends_llmserve_serve_but_not_uvicorn(tmp_path: 
 def test_a_path_writes_no_line_of_its_own_into_the_log(empty_server: ServerProcess) -> None:
     answer = load(empty_server, "no\nWARNING forged\x1b[2J.gguf")
     assert events(answer.text)[-2] == "event: error"
-    wait_until(lambda: "forged" in empty_server.log)
+    empty_server.wait_for_log("forged")
     lines = [line for line in empty_server.log.splitlines() if "forged" in line]
     assert len(lines) == 1
     assert "no\\nWARNING forged\\x1b[2J.gguf failed: " in lines[0]

@@ -304,8 +304,7 @@ def test_a_catalogue_file_serves_without_a_first_model(tiny_model: Path, tmp_pat
     file = tmp_path / "models.toml"
     file.write_text(f'[[models]]\nid = "Org/Name"\npath = "{tiny_model}"\nmax_new_tokens = 7')
     with serve_catalogue(tmp_path, file) as server:
-        wait_until(lambda: "serves the models of its catalogue" in server.log)
-        assert f"http://127.0.0.1:{server.port}" in server.log
+        server.wait_for_log("serves the models of its catalogue", f"http://127.0.0.1:{server.port}")
         assert get(server.port, "/health").json == {"status": "ok", "models": []}
         (model,) = get(server.port, "/v1/models").json["models"]
         assert (model["name"], model["max_new_tokens"]) == ("Org/Name", 7)

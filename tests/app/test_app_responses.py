@@ -176,7 +176,7 @@ def test_only_the_background_can_be_cancelled(api: Api) -> None:
 def test_a_deleted_response_ends(api: Api, server: Server) -> None:
     made = api.ok(background=True, **LONG)
     api.read(made["id"], method="DELETE")
-    wait_until(lambda: "BACKGROUND /v1/responses cancelled" in server.log)
+    server.wait_for_log("BACKGROUND /v1/responses cancelled")
 
 
 def test_a_stream_in_the_background_can_be_followed_again(api: Api) -> None:
@@ -241,4 +241,4 @@ def test_a_server_that_stops_ends_what_runs_in_the_background(tiny_model: Path, 
     with serve_in_process(tmp_path, tiny_model, env={"LLMSERVE_CONTEXT_LENGTH": "32768"}) as running:
         made = Api(running, tiny_model).ok(background=True, **LONG)
         assert made["status"] in ("queued", "in_progress")
-    assert "BACKGROUND /v1/responses failed" in running.log
+    running.wait_for_log("BACKGROUND /v1/responses failed")

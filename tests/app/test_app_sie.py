@@ -337,5 +337,5 @@ def test_the_safety_identifier_is_in_no_log_and_no_answer(generate: Any, sie: Se
     answer = generate(safety_identifier=[secret])
     assert error(answer) == (400, "invalid_request", "safety_identifier")
     assert secret not in answer.text
-    assert " DEBUG " in sie.log
+    sie.wait_for_log(" DEBUG ")
     assert secret not in sie.log

@@ -36,8 +36,7 @@ def test_half_written_sessions_of_a_killed_server_go(tiny_model: Path, tmp_path:
 
 def test_serve_prints_what_it_serves(tiny_model: Path, tmp_path: Path) -> None:
     with serve(tmp_path, tiny_model, "--context-length", "1024", "--max-sequences", "3") as server:
-        server.wait_until_ready()
-        assert f"loading {tiny_model.name}: 100 %" in server.log
+        server.wait_for_log(f"loading {tiny_model.name}: 100 %", "try: curl ")
         assert re.search(rf"serves {tiny_model.stem} \(llama, \d+\.\dK parameters\)\n", server.log)
         for line in (
             r"context length +1024 tokens",
@@ -65,7 +64,7 @@ def test_a_pod_beside_a_service_of_its_name_starts(tiny_model: Path, tmp_path: P
         "LLMSERVE_IMAGE": "registry.example/llmserve",
     }
     with serve(tmp_path, tiny_model, env=env) as server:
-        server.wait_until_ready()
+        server.wait_for_log("serves ")
         lines = server.log.splitlines()
         assert sum("Kubernetes" in line for line in lines) == 1
         assert sum("LLMSERVE_IMAGE is not a setting" in line for line in lines) == 1

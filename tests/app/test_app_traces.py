@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from llmserve.server.request_notes import noting
 from llmserve.server.tracing import RequestEnd, RequestHead, Tracing, TracingStartError
 from llmserve.server.tracing.spans import Spans as RequestSpans
-from serving import RawStream, Server, free_port, get, post, serve_in_process, wait_until
+from serving import RawStream, Server, free_port, get, post, serve_in_process
 from serving.collector import collecting
 from serving.spans import Spans, attributes, id_of, recording
 
@@ -87,7 +87,7 @@ def test_a_completion_is_a_span_in_the_trace_of_its_caller(served: Server, spans
         "gen_ai.usage.input_tokens": len(WORD) + 1,
         "gen_ai.usage.output_tokens": 4,
     }
-    wait_until(lambda: f"trace={TRACE}" in served.log)
+    served.wait_for_log(f"trace={TRACE}")
 
 
 def test_the_phases_follow_one_another_within_the_request(served: Server, spans: Spans) -> None:

@@ -93,4 +93,5 @@ def test_under_uvicorn_nothing_after_such_a_request_is_served(tmp_path: Path, pr
         for fields in UPGRADES:
             head = request(HIDDEN, fields, key=None).removesuffix(HIDDEN)
             assert statuses(server.port, head, HIDDEN, awaits_first=True) == [401]
+        server.wait_for_log("Unsupported upgrade request.")
         assert server.log.count("Unsupported upgrade request.") == 1

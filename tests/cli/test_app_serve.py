@@ -40,7 +40,7 @@ def cache(tiny_model: Path, tmp_path: Path) -> Path:
 
 def test_a_model_is_served_by_a_part_of_its_name(cache: Path, tmp_path: Path) -> None:
     with serve(tmp_path, Path("tiny-s"), "-c", "1k", env={"LLMSERVE_CACHE_DIR": str(cache)}) as server:
-        wait_until(lambda: "context length  1024 tokens per sequence" in server.log)
+        server.wait_for_log("context length  1024 tokens per sequence")
 
 
 def test_the_models_id_can_be_chosen(tiny_model: Path, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_folder_of_models_is_served_without_a_download(tiny_model: Path, tmp_p
     # Nothing could be written there.
     env = {"MODELS_DIR": str(models), "LLMSERVE_CACHE_DIR": "/dev/null/cache"}
     with serve_without_model(tmp_path, env=env) as server:
-        wait_until(lambda: f"serves the models of {models}" in server.log)
+        server.wait_for_log(f"serves the models of {models}")
         assert [model["id"] for model in get(server.port, "/v1/models").json["data"]] == ["story"]
 
 
@@ -116,11 +116,16 @@ def test_each_request_has_a_line_without_its_text(tiny_model: Path, tmp_path: Pa
         for path in ("/health", "/metrics"):
             assert get(server.port, path).status == 200
         body = {"model": tiny_model.stem, "prompt": "secret words", "max_tokens": 3}
-        post(server.port, "/v1/completions", {**body, "ignore_eos": True})
-        post(server.port, "/v1/completions", {**body, "ignore_eos": True, "stream": True})
-        get(server.port, "/nowhere?secret=1")
-        post(server.port, "/v1/completions", {**body, "model": "other"})
-        wait_until(lambda: len(request_lines(server.log)) == 4)
+        requests = (
+            lambda: post(server.port, "/v1/completions", {**body, "ignore_eos": True}),
+            lambda: post(server.port, "/v1/completions", {**body, "ignore_eos": True, "stream": True}),
+            lambda: get(server.port, "/nowhere?secret=1"),
+            lambda: post(server.port, "/v1/completions", {**body, "model": "other"}),
+        )
+        # A line comes after its answer: one request after the other, or lines change places.
+        for number, request in enumerate(requests, 1):
+            request()
+            wait_until(lambda number=number: len(request_lines(server.log)) == number)
         written, streamed, unknown, refused = request_lines(server.log)
         used = rf" model={tiny_model.stem} tokens=\d+\+3 finish=length"
         for line in (written, streamed):
@@ -134,7 +139,7 @@ def test_the_log_can_be_json(tiny_model: Path, tmp_path: Path) -> None:
     with serve(tmp_path, tiny_model, "--log-format", "json") as server:
         server.wait_until_ready()
         get(server.port, "/v1/models", headers={"X-Request-ID": "mine"})
-        wait_until(lambda: '"mine"' in server.log)
+        server.wait_for_log('"mine"')
         (line,) = (json.loads(line) for line in server.log.splitlines() if line.startswith("{"))
         assert line.pop("time").endswith("+00:00")
         assert line.pop("seconds") >= 0
@@ -160,7 +165,7 @@ def test_a_file_of_settings_works_under_uvicorn_too(tiny_model: Path, tmp_path: 
 def test_a_unix_socket(tiny_model: Path, tmp_path: Path) -> None:
     path = tmp_path / "s"
     with serve(tmp_path, tiny_model, "--uds", str(path)) as server:
-        wait_until(lambda: f"address         unix:{path}" in server.log)
+        server.wait_for_log(f"address         unix:{path}")
         with socket.socket(socket.AF_UNIX) as sock:
             sock.connect(str(path))
             sock.sendall(b"GET /health HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n")
@@ -179,7 +184,7 @@ def test_https(tiny_model: Path, tmp_path: Path) -> None:
     subprocess.run(["openssl", "req", "-x509", *options], check=True, capture_output=True)
     files = ["--ssl-certfile", str(certificate), "--ssl-keyfile", str(key)]
     with serve(tmp_path, tiny_model, *files) as server:
-        wait_until(lambda: f"address         https://127.0.0.1:{server.port}\n" in server.log)
+        server.wait_for_log(f"address         https://127.0.0.1:{server.port}\n")
         context = ssl.create_default_context(cafile=str(certificate))
         connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context)
         connection.request("GET", "/health")
@@ -190,7 +195,7 @@ def test_https(tiny_model: Path, tmp_path: Path) -> None:
 def test_under_a_path_of_a_proxy(tiny_model: Path, tmp_path: Path) -> None:
     with serve(tmp_path, tiny_model, "--root-path", "/llm/") as server:
         server.wait_until_ready()
-        wait_until(lambda: f"documentation   http://127.0.0.1:{server.port}/llm/docs\n" in server.log)
+        server.wait_for_log(f"documentation   http://127.0.0.1:{server.port}/llm/docs\n")
         # Proxies remove the path or leave it.
         paths = ("/v1/models", "/llm/v1/models")
         assert [get(server.port, path).status for path in paths] == [200, 200]
@@ -212,7 +217,7 @@ def test_a_supervised_server_is_there_again_after_it_was_killed(tiny_model: Path
         os.kill(first, signal.SIGKILL)
         # The connection waits until somebody serves again.
         assert get(server.port, "/live").status == 200
-        assert "killed by SIGKILL" in server.log
+        server.wait_for_log("killed by SIGKILL")
         server.wait_until_ready()
         second = child_of(server.process)
         assert second != first

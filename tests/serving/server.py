@@ -22,6 +22,11 @@ class Server:
     def log(self) -> str:
         return self._log_file.read_text()
 
+    def wait_for_log(self, *texts: str) -> None:
+        """Waits until the log has all of `texts`: a server may answer before it has written its lines."""
+        for text in texts:
+            wait_until(lambda text=text: text in self.log)
+
     def states(self) -> list[str]:
         return [model["state"] for model in get(self.port, "/health").json["models"]]
 
