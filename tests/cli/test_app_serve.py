@@ -12,11 +12,12 @@ import socket
 import ssl
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from serving import get, post, serve, serve_with_uvicorn, wait_until
+from serving import Server, get, post, serve, serve_with_uvicorn, wait_until
 from serving.process import serve_without_model
 
 pytestmark = pytest.mark.model
@@ -110,27 +111,31 @@ def test_a_port_that_is_taken_is_told_before_the_model_is_looked_at(tmp_path: Pa
             assert server.log.startswith(f"llmserve: 127.0.0.1:{port} is in use by another program\nhint: ")
 
 
+def _has_request_lines(server: Server, count: int) -> bool:
+    return len(request_lines(server.log)) == count
+
+
 def test_each_request_has_a_line_without_its_text(tiny_model: Path, tmp_path: Path) -> None:
     with serve(tmp_path, tiny_model) as server:
         server.wait_until_ready()
         for path in ("/health", "/metrics"):
             assert get(server.port, path).status == 200
         body = {"model": tiny_model.stem, "prompt": "secret words", "max_tokens": 3}
-        requests = (
-            lambda: post(server.port, "/v1/completions", {**body, "ignore_eos": True}),
-            lambda: post(server.port, "/v1/completions", {**body, "ignore_eos": True, "stream": True}),
-            lambda: get(server.port, "/nowhere?secret=1"),
-            lambda: post(server.port, "/v1/completions", {**body, "model": "other"}),
-        )
+        requests = [
+            ("/v1/completions", {**body, "ignore_eos": True}),
+            ("/v1/completions", {**body, "ignore_eos": True, "stream": True}),
+            ("/nowhere?secret=1", {}),
+            ("/v1/completions", {**body, "model": "other"}),
+        ]
         # A line comes after its answer: one request after the other, or lines change places.
-        for number, request in enumerate(requests, 1):
-            request()
-            wait_until(lambda number=number: len(request_lines(server.log)) == number)
+        for count, (path, fields) in enumerate(requests, 1):
+            post(server.port, path, fields)
+            wait_until(partial(_has_request_lines, server, count))
         written, streamed, unknown, refused = request_lines(server.log)
         used = rf" model={tiny_model.stem} tokens=\d+\+3 finish=length"
         for line in (written, streamed):
             assert re.fullmatch(rf"POST /v1/completions 200 \d+\.\d{{3}} s{used}", line)
-        assert re.fullmatch(r"GET /nowhere 404 \d+\.\d{3} s", unknown)
+        assert re.fullmatch(r"POST /nowhere 404 \d+\.\d{3} s", unknown)
         assert re.fullmatch(r"POST /v1/completions 404 \d+\.\d{3} s", refused)
         assert "secret" not in server.log
 

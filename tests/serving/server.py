@@ -24,8 +24,7 @@ class Server:
 
     def wait_for_log(self, *texts: str) -> None:
         """Waits until the log has all of `texts`: a server may answer before it has written its lines."""
-        for text in texts:
-            wait_until(lambda text=text: text in self.log)
+        wait_until(lambda: all(text in self.log for text in texts))
 
     def states(self) -> list[str]:
         return [model["state"] for model in get(self.port, "/health").json["models"]]
